@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..runtime.lazy import lazily
+from ..runtime.lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .capture.export import from_torch
@@ -36,7 +36,7 @@ __all__ = [
     "training_step_to_onnx",
 ]
 
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     {
         "from_onnx": "onnx_in.importing",

@@ -9,7 +9,7 @@
     amp, train                         loss scales and mixed precision; metrics and checkpoints
     set_context, set_device, set_seed  how and where Cells run
 
-Importing this package is cheap: what is used is loaded when it is first asked for.
+Importing this package is cheap: each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from . import attachments as attachments
-from .lazy import lazily
+from .lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from . import amp, common, context, nn, ops, optim, train
@@ -194,7 +194,7 @@ __all__ = [
     "vmap",
 ]
 
-_NAMES = {  # by module; "" for those that are modules themselves
+_NAMES = {  # by module; "" for names that are modules themselves
     "": "amp common context nn ops optim train",
     "amp": "DynamicLossScaleManager FixedLossScaleManager LossScaleManager",
     "common": "dtype",
@@ -227,7 +227,7 @@ _NAMES = {  # by module; "" for those that are modules themselves
     "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }
 
-# modules of MindSpore 2.10 that aren't here, and what does instead
+# modules of MindSpore 2.10 that don't exist here, and what to use instead
 _ABSENT = {
     "dataset": "any iterable of batches does, a list of tuples of Tensors or arrays",
     "communication": "there is one device, and one process",
@@ -241,7 +241,7 @@ _ABSENT = {
     "experimental": "it is MindSpore's own ground for trials",
 }
 
-_found = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+_found = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 
 def __getattr__(name: str) -> Any:

@@ -1,7 +1,7 @@
-"""What upper floors give to lower ones, attached when the package is imported and loaded when it is first used.
+"""Parts of upper floors that lower floors use, attached when the package is imported and loaded on first use.
 
-`Program` gets the methods that run, retype, save and print it, `ops` the operators that people write in Cells, and the
-context graph mode.
+`Program` gets the methods that run, retype, save and print it, `ops` gets the operators that people write in Cells, and
+the context gets graph mode.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ def call(self: Program, *args: Any, **kwargs: Any) -> Any:
 
     Args:
         self: the program.
-        *args: as the captured module takes them; tensors may be torch tensors or arrays.
-        **kwargs: likewise.
+        *args: the positional arguments of the captured module; tensors may be torch tensors or arrays.
+        **kwargs: its keyword arguments.
 
     Returns:
         The module's result with NumPy arrays in place of tensors.
 
     Raises:
-        UsageError: the arguments don't have the structure, dtypes or shapes that were captured.
+        UsageError: the structure, dtypes or shapes of the arguments differ from the captured ones.
     """
     from .programs import call
 
@@ -53,7 +53,7 @@ def value_and_grad(
         differentiable) and `parameters` (by name; frozen ones are left out).
 
     Raises:
-        UsageError: arguments or cotangents don't have the structure, dtypes or shapes that were captured.
+        UsageError: the structure, dtypes or shapes of the arguments or cotangents differ from the captured ones.
     """
     from .programs import call
 
@@ -61,33 +61,33 @@ def value_and_grad(
 
 
 def astype(self: Program, dtype: DTypeLike) -> Program:
-    """The same program with every floating-point value in `dtype`, parameters and casts included."""
+    """Return the same program with every floating-point value in `dtype`, including parameters and casts."""
     from .ir.passes.retype import retype
 
     return retype(self, dtype)
 
 
 def save(self: Program, path: str | PathLike[str]) -> None:
-    """Write to `path`, one zip file of JSON and safetensors, whole or not at all; `runtime.load` reads it."""
+    """Write the program atomically to `path`, a zip file of JSON and safetensors that `runtime.load` reads."""
     from .storage import programs
 
     programs.save(self, path)
 
 
 def text(self: Program) -> str:
-    """The program as readable text, one line per node."""
+    """Return the program as readable text, one line per node."""
     from .ir import printer
 
     return printer.text(self)
 
 
 def methods_of_program() -> dict[str, Callable[..., Any]]:
-    """The functions above, by the names that they have as methods of `Program`."""
+    """Return the functions above, by the names that they get as methods of `Program`."""
     return {"__call__": call, "value_and_grad": value_and_grad, "astype": astype, "save": save, "__str__": text}
 
 
 def operators() -> Mapping[str, Any]:
-    """The functions and operator objects that `ops` offers to Cells, by name."""
+    """Return the functions and operator classes that `ops` offers to Cells, by name."""
     from .eager import derivatives as derivatives  # declares its own; it needs what that package attaches
     from .functional import names
 
@@ -95,7 +95,7 @@ def operators() -> Mapping[str, Any]:
 
 
 def graph_mode() -> GraphMode:
-    """What compiles Cells in graph mode."""
+    """Return the module that compiles Cells in graph mode."""
     from .graph import compiling
 
     return compiling

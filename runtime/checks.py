@@ -1,4 +1,4 @@
-"""Checks of arguments; messages name the layer or function, the argument, what is allowed and what was given."""
+"""Checks of arguments; messages name the layer or function, the argument, the allowed values and the given one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def of_type(value: Any, name: str, types: type | tuple[type, ...], *, of: str) -> Any:
-    """`value` if it is of one of `types`, where a bool is no int; else `TypeError`."""
+    """Return `value` if it is an instance of one of `types` (a bool isn't an int); else raise `TypeError`."""
     kinds = types if isinstance(types, tuple) else (types,)
     if isinstance(value, kinds) and not (isinstance(value, bool) and bool not in kinds):
         return value
@@ -17,14 +17,14 @@ def of_type(value: Any, name: str, types: type | tuple[type, ...], *, of: str) -
 
 
 def one_of(value: Any, name: str, allowed: Collection[Any], *, of: str) -> Any:
-    """`value` if it is among `allowed`; else `ValueError`."""
+    """Return `value` if it is among `allowed`; else raise `ValueError`."""
     if value in allowed:
         return value
     raise ValueError(f"For '{of}', '{name}' must be one of {list(allowed)}, but got {value!r}")
 
 
 def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
-    """A number, if it lies in an interval such as "[0, 1)"; else `ValueError`, for no number `TypeError`."""
+    """Return a number if it lies in an interval such as "[0, 1)"; else `ValueError`, or `TypeError` if no number."""
     of_type(value, name, (int, float), of=of)
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low
@@ -39,7 +39,7 @@ def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
 
 
 def positive_int(value: Any, name: str, *, of: str) -> int:
-    """An int of at least 1; else `ValueError`, for no int `TypeError`."""
+    """Return an int of at least 1; else raise `ValueError`, or `TypeError` if it isn't an int."""
     of_type(value, name, int, of=of)
     if value < 1:
         raise ValueError(f"For '{of}', '{name}' must be an int > 0, but got {value}")
@@ -47,6 +47,6 @@ def positive_int(value: Any, name: str, *, of: str) -> int:
 
 
 def is_of_torch(given: Any) -> bool:
-    """Whether a function is torch's, or an object is of a class of torch or one derived from such."""
+    """Whether a function belongs to torch, or an object is an instance of a torch class or of a subclass of one."""
     modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
     return any(str(module).partition(".")[0] == "torch" for module in modules)

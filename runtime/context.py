@@ -9,20 +9,20 @@ from typing import Any, Protocol
 from . import checks
 from .current_trace import current
 from .eager import tape
-from .lazy import provided
-from .precision import overruling
+from .lazy import resolve
+from .precision import is_forced
 
 
 class GraphMode(Protocol):
-    """What runs Cells and gradient functions in graph mode: `graph.compiling`."""
+    """The interface of `graph.compiling`, which runs Cells and gradient functions in graph mode."""
 
     def in_graph_mode(
         self, owner: Any, variant: Hashable, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
     ) -> Any:
-        """Call a function compiled; its programs are kept with `owner`, for each `variant`."""
+        """Call a compiled function; its programs are cached with `owner`, one set per `variant`."""
 
     def declared_inputs(self, cell: Any, inputs: Any) -> Any:
-        """What `Cell.set_inputs` declares, checked."""
+        """Check the inputs that `Cell.set_inputs` declares and return them."""
 
     def trace_declared(self, cell: Any, declared: Any) -> None:
         """Compile a Cell for the inputs that it declares."""
@@ -34,7 +34,7 @@ PYNATIVE_MODE = 1
 _DEVICES = ("CPU", "GPU", "Ascend")
 _settings: dict[str, Any] = {"mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0}
 
-# What scripts set that changes nothing here: there is one device, kernels are deterministic and run at once.
+# Settings of scripts without effect here: there is one device, and kernels are deterministic and synchronous.
 _WITHOUT_EFFECT: dict[str, type | tuple[type, ...]] = {
     "deterministic": str,
     "max_call_depth": int,
@@ -50,12 +50,12 @@ def set_context(**kwargs: Any) -> None:
     Args:
         mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE`: a Cell that is called, and a
             gradient function (`grad`, `value_and_grad`, `GradOperation`), is traced to a program, compiled, and run in
-            ONNX Runtime, with all Cells within; see `jit`.
-        device_target: "CPU". For "GPU" and "Ascend" there is a warning, and Cells run on the CPU: it is what scripts
-            begin with. Who needs the device asks with `set_device`, which raises.
-        device_id: an int from 0; there is one device.
+            ONNX Runtime, with all Cells inside it; see `jit`.
+        device_target: "CPU". "GPU" and "Ascend" cause a warning and Cells run on the CPU, since many scripts begin
+            with such a call. If you need the device, use `set_device`, which raises an error.
+        device_id: a non-negative int; there is one device.
         kwargs: `deterministic`, `max_call_depth`, `pynative_synchronize`, `save_graphs` and `save_graphs_path` are
-            accepted and change nothing; so is anything else, with a warning.
+            accepted without effect; so is any other name, with a warning.
 
     Raises:
         ValueError: a value is unknown.
@@ -67,7 +67,7 @@ def set_context(**kwargs: Any) -> None:
         _check(name, value)
     if unknown:
         warnings.warn(
-            f"For 'set_context', {', '.join(map(repr, unknown))} changes nothing here: what is followed is one of "
+            f"For 'set_context', {', '.join(map(repr, unknown))} has no effect here: the settings with an effect are "
             f"{sorted({*_settings, *_WITHOUT_EFFECT})}",
             stacklevel=2,
         )
@@ -94,7 +94,7 @@ def _check(name: str, value: Any) -> None:
 
 
 def get_context(attr_key: str) -> Any:
-    """What `set_context` set for that name; for one without effect that wasn't set, None.
+    """Return the value that `set_context` set for a name; None for a setting without effect that wasn't set.
 
     Raises:
         ValueError: the name is unknown.
@@ -108,11 +108,11 @@ def get_context(attr_key: str) -> Any:
 
 
 def set_device(device_target: str, device_id: int | None = None) -> None:
-    """Choose the device: `set_context(device_target=..., device_id=...)`, of one that is there.
+    """Choose the device, as `set_context(device_target=..., device_id=...)` does, but fail if it isn't available.
 
     Raises:
-        ValueError: there is no such device.
-        RuntimeError: it is not available.
+        ValueError: the device is unknown.
+        RuntimeError: the device isn't available.
     """
     checks.one_of(device_target, "device_target", _DEVICES, of="set_device")
     if device_target != "CPU":
@@ -121,19 +121,19 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 
 def compiler() -> GraphMode | None:
-    """What compiles a Cell that is called now: graph mode, outside of what is traced or computed throughout.
+    """Return graph mode if a Cell that is called now is to be compiled, else None.
 
-    None where Cells run as Python does. What is being differentiated does: it is compiled where the gradient was asked
-    for.
+    A Cell isn't compiled in PyNative mode, while Python is traced, or under `force_dtype`; nor while it is
+    differentiated, since the gradient function is compiled as a whole.
     """
-    if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or overruling():
+    if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or is_forced():
         return None
     return graph_mode()
 
 
 def graph_mode() -> GraphMode:
-    """What runs Cells in graph mode, whatever the mode is now."""
-    mode: GraphMode = provided("graph mode")
+    """Return the implementation of graph mode, whatever the current mode is."""
+    mode: GraphMode = resolve("graph mode")
     return mode
 
 

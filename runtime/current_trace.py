@@ -1,6 +1,6 @@
-"""The trace of Python that runs now, and what the rest of the runtime asks of it.
+"""The current trace of Python code, and the interface through which the rest of the runtime uses it.
 
-`graph.recording.Trace` is the one that there is. Tensors, Parameters, Cells and the tape know it by these protocols.
+`graph.recording.Trace` implements it. Tensors, Parameters, Cells and the tape know only these protocols.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from .errors import TracingError
 
 
 class Guard(Protocol):
-    """Refuses what Python may not do while it is traced; see `graph.guard`."""
+    """Refuses what Python code must not do while it is traced; see `graph.guard`."""
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
-        """The error to raise: what Python did, in which Cell, on which line, and what to write instead."""
+        """Return the error to raise: what the code did, in which Cell and line, and what to write instead."""
 
     def follow_source(self, wanted: str, frame: FrameType) -> None:
-        """Python needs the elements of a tensor for a condition, or a built-in function."""
+        """Handle Python code that needs the elements of a tensor for a condition or a built-in function."""
 
-    def made(self, cell: Any) -> None:
-        """A Cell is made."""
+    def on_cell_created(self, cell: Any) -> None:
+        """Handle the creation of a Cell."""
 
-    def sets(self, cell: Any, name: str, value: Any) -> None:
-        """An attribute of a Cell is set."""
+    def on_attribute_set(self, cell: Any, name: str, value: Any) -> None:
+        """Handle the assignment of an attribute of a Cell."""
 
-    def writes(self, x: Any) -> None:
-        """A Tensor is written to."""
+    def on_tensor_write(self, x: Any) -> None:
+        """Handle a write to a Tensor."""
 
-    def sets_flag(self, parameter: str) -> NoReturn:
-        """A flag of the Parameter of that name is set."""
+    def refuse_flag_change(self, parameter: str) -> NoReturn:
+        """Refuse a change of a flag of the Parameter of that name."""
 
-    def draws_initial_values(self) -> NoReturn:
-        """Initial values of a Parameter are made."""
+    def refuse_initial_values(self) -> NoReturn:
+        """Refuse the creation of initial values for a Parameter."""
 
 
 class Region(Protocol):
-    """The branch or loop that is recorded now; see `graph.control.regions`."""
+    """The branch or loop that is being recorded; see `graph.control.regions`."""
 
-    def begins_gradient(self) -> None:
-        """A gradient is asked for inside of it."""
+    def on_gradient(self) -> None:
+        """Handle a gradient that is requested inside the region."""
 
 
 class Trace(Protocol):
@@ -54,60 +54,63 @@ class Trace(Protocol):
 
     @property
     def guard(self) -> Guard:
-        """What refuses."""
+        """The guard of this trace."""
 
     @property
     def region(self) -> Region | None:
-        """The innermost branch or loop that is recorded; None outside of any."""
+        """The innermost branch or loop that is being recorded; None outside of any."""
 
-    def records(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
-        """Whether an op on arrays and symbolic data is recorded; otherwise it is computed at once."""
+    def should_record(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
+        """Whether to record an op on arrays and symbolic data; otherwise it is computed immediately."""
 
     def record(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Append a node; arrays become constants."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The Tensor (a tuple of several) of an op without operands that are Tensors."""
+        """Return the Tensor (a tuple for several outputs) of an op none of whose operands is a Tensor."""
 
-    def imported(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Operands of an op as they are used in the branch or loop that is recorded, if one is."""
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Return the operands of an op as values of the branch or loop that is being recorded, if there is one."""
 
     def once(self, what: str, x: Any, make: Callable[[], Any]) -> Any:
-        """What `make` gives for a symbolic tensor, made once for what is computed in the same way."""
+        """Return the result of `make` for a symbolic tensor, cached for values that are computed in the same way."""
 
-    def prints(self, items: Sequence[Any]) -> None:
-        """Print tensors at each run of the program."""
+    def print_tensors(self, items: Sequence[Any]) -> None:
+        """Print tensors in each run of the program."""
 
     def place(self) -> Any:
-        """The Cell call that runs, and the line that recorded last."""
+        """Return the current Cell call and the line that recorded last."""
 
     def at(self, place: Any) -> contextlib.AbstractContextManager[None]:
         """Within the context, nodes belong to a place."""
 
-    def replaying(self, source: Any) -> contextlib.AbstractContextManager[None]:
-        """Within the context, a node of another program is recorded as it is, whatever its operands are."""
+    def replay(self, source: Any) -> contextlib.AbstractContextManager[None]:
+        """Within the context, record a node of another program unchanged, whatever its operands are."""
 
     def without_gradient(self) -> contextlib.AbstractContextManager[None]:
         """Within the context, no gradient flows through what is recorded."""
 
     def call(self, cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
-        """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
+        """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors with boundaries."""
+
+    def splice(self, program: Any, cells: Sequence[Any], operands: Any, wanted: Sequence[Any]) -> list[Any]:
+        """Copy the nodes of a program into the one that is traced; a Tensor for each of its values `wanted`."""
 
     def value_of(self, parameter: Any) -> Any:
-        """What a Parameter holds at this place of the program."""
+        """Return the value of a Parameter at this point of the program."""
 
     def assign(self, parameter: Any, data: Any) -> None:
-        """Let a Parameter hold an array or symbolic data from here on."""
+        """Give a Parameter a new value, an array or symbolic data, from this point on."""
 
     def with_own_gradient(self, name: str, outputs: Sequence[Any], operands: Sequence[Any], pull: Any) -> Any:
-        """Tensors with a backward pass written by hand."""
+        """Return tensors with a user-defined backward pass."""
 
     def update_unless(self, skip: Any, update: Callable[[], Any]) -> None:
-        """Call `update`; each Parameter that it gives a new value keeps its old one where the symbolic `skip` holds."""
+        """Call `update`; where the symbolic bool `skip` is true, Parameters that it changes keep their old values."""
 
 
 class _Current(threading.local):
-    """The trace of Python that runs now, per thread; None outside of `graph.trace`."""
+    """The current trace, per thread; None outside of `graph.trace`."""
 
     trace: Trace | None = None
 
@@ -116,13 +119,13 @@ _current = _Current()
 
 
 def current() -> Trace | None:
-    """The trace of Python that runs now: Tensors may be symbolic, and what is computed with them is recorded there."""
+    """Return the current trace, which records what is computed with symbolic Tensors; None if there is none."""
     return _current.trace
 
 
 @contextlib.contextmanager
-def tracing(trace: Trace | None) -> Iterator[None]:
-    """Within the context, `trace` is the current one (None: there is none)."""
+def use_trace(trace: Trace | None) -> Iterator[None]:
+    """Within the context, make `trace` the current one; None for no trace."""
     before = _current.trace
     _current.trace = trace
     try:

@@ -1,4 +1,4 @@
-"""The exceptions people see, and the exit code that the command line gives for each.
+"""The exceptions that users see, and the exit code of the command line for each.
 
 CellbridgeError
 |-- UsageError              2   the command line, the model file or an argument is wrong
@@ -18,14 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .visible import visible_name, visible_text
-
-MAX_LINE_LENGTH = 4000  # characters
-
-
-def _shortened(line: str) -> str:
-    """A line of a message; of a long one the beginning, and how long it is."""
-    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}... ({len(line)} characters)"
+from .visible import shorten_lines, visible_name, visible_text
 
 
 class CellbridgeError(Exception):
@@ -34,16 +27,16 @@ class CellbridgeError(Exception):
     exit_code = 2
 
     def __str__(self) -> str:
-        """The message, fit to be shown: it names what stands in files, which may be long."""
-        return visible_text("\n".join(map(_shortened, super().__str__().split("\n"))))
+        """Return the message, safe to display: names from files in it may be long or hold control characters."""
+        return visible_text(shorten_lines(super().__str__()))
 
 
 class UsageError(CellbridgeError):
-    """What the user gave (command line, model file, argument) is wrong."""
+    """The command line, a model file or an argument is wrong."""
 
 
 class UnknownOption(UsageError, TypeError):
-    """A function is called with a keyword that it hasn't; the message has the one that is close to it."""
+    """A function is called with a keyword that it doesn't have; the message suggests a similar one."""
 
 
 class ConversionError(CellbridgeError):
@@ -65,11 +58,11 @@ class UnsupportedOperators(ConversionError):
 
 
 def require_supported(unsupported: Iterable[tuple[str, str, str]], refused: str, instead: str = "") -> None:
-    """Raise `UnsupportedOperators`, which lists each use once, if there are any.
+    """Raise `UnsupportedOperators`, which lists each use once, if any operator is unsupported.
 
     Args:
         unsupported: as `UnsupportedOperators.operators`; a source line may be empty.
-        refused: what can't be done for it, with `{}` for the number of uses.
+        refused: what can't be done because of them, with `{}` for the number of uses.
         instead: what to do.
     """
     unique = list(dict.fromkeys(unsupported))
@@ -96,21 +89,21 @@ class TracingError(CellbridgeError):
 
 
 class UnknownValue(TracingError, ValueError, TypeError):
-    """SymbolicTensor Python needs the elements of a tensor, which are known only when the program runs.
+    """Traced Python code needs the elements of a tensor, which are known only when the program runs.
 
-    For a branch, a NumPy call, a Python number.
+    It needs them for a branch, a NumPy call or a Python number.
     """
 
 
 class UnknownSize(TracingError, ValueError, TypeError):
-    """SymbolicTensor Python needs a symbolic size to be a number, which is known only when the program runs."""
+    """Traced Python code needs a symbolic size as a number, which is known only when the program runs."""
 
 
 class UnsupportedPython(TracingError, RuntimeError):
-    """SymbolicTensor Python does what a program can't do when it runs.
+    """Traced Python code does something that a program can't do when it runs.
 
-    It changes an object that was there before, draws with NumPy or Python's `random`, catches exceptions, yields, or
-    calls hooks.
+    It changes an object from outside the trace, draws random numbers with NumPy or Python's `random`, catches
+    exceptions, yields, or calls hooks.
     """
 
 
@@ -121,8 +114,8 @@ class ParityError(CellbridgeError, AssertionError):
 
 
 class ConversionWarning(UserWarning):
-    """A model was converted, but the program isn't the same in something that the text names."""
+    """A model was converted, but the program differs from it in the way that the message describes."""
 
     def __str__(self) -> str:
-        """The text, fit to be shown."""
+        """Return the message, safe to display."""
         return visible_text(super().__str__())

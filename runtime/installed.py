@@ -11,10 +11,10 @@ from pathlib import Path
 def _folders() -> tuple[str, ...]:
     import numpy  # only here, so that importing this module is cheap
 
-    # where NumPy lies, other packages lie: that needn't be called site-packages
+    # other packages are installed where NumPy is; that folder needn't be called site-packages
     return tuple(f"{folder}/" for folder in (Path(linecache.__file__).parent, Path(numpy.__file__).parents[1]))
 
 
 def is_installed(file: str) -> bool:
-    """Whether a file is the standard library's, or of a package that was installed."""
+    """Whether a file belongs to the standard library or to an installed package."""
     return file.startswith(_folders()) or "site-packages" in file or "dist-packages" in file

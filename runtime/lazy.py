@@ -12,19 +12,19 @@ _loaders: dict[str, Callable[[], Any]] = {}
 
 
 def provide(what: str, load: Callable[[], Any]) -> None:
-    """Let `load` give what a lower floor asks for by this name."""
+    """Register `load` as the function that loads what a lower floor resolves by this name."""
     _loaders[what] = load
 
 
-def provided(what: str) -> Any:
-    """What an upper floor provides by this name; `attachments` has them all."""
+def resolve(what: str) -> Any:
+    """Return what an upper floor provides under this name; `attachments` lists all of them."""
     return _loaders[what]()
 
 
-def lazily(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module `__getattr__` (PEP 562) that imports a name from its home when it is first asked for.
+def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:
+    """Return a module `__getattr__` (PEP 562) that imports a name from its submodule on first use.
 
-    `__version__` is that of the installed project: `cellbridge` itself is a namespace package, and has none.
+    `__version__` is the version of the installed project; `cellbridge` itself is a namespace package and has none.
 
     Args:
         package: the package's `__name__`.

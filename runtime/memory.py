@@ -1,4 +1,4 @@
-"""Whether a tensor can fit into memory at all: what can't is refused before anything is allocated."""
+"""Checks that a tensor can fit into memory at all, before anything is allocated."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 
 def memory_size() -> int:
-    """Bytes of memory that this machine has, or that the container or the process (ulimit -v) may use."""
+    """Return the bytes of memory of this machine, or the limit of the container or process (ulimit -v) if lower."""
     return min(_machine(), _limit_of_process())
 
 
@@ -42,11 +42,10 @@ def _machine() -> int:
 
 
 def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    """Raise `ShapeError` if one tensor would take more than half of the memory: an op holds its operand and its result.
+    """Raise `ShapeError` if a size is negative, or if one tensor would take more than half of the memory.
 
-    So it does if a size is negative.
-
-    A tensor that doesn't is no guarantee that a program fits, but none that is absurd comes through.
+    Half, because an op needs room for both its operand and its result. Passing the check is no guarantee that a
+    program fits, but it stops absurd sizes.
     """
     if shape and min(shape) < 0:
         raise ShapeError(f"there is no tensor of {dtype.name}{list(shape)}: a size is negative")
@@ -59,13 +58,13 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def check_table_size(*sizes: int) -> None:
-    """Raise `ShapeError` if a table of weights or positions of this shape, which an op works with, is absurd."""
+    """Raise `ShapeError` if a table of weights or positions of this shape, which an op needs, is absurdly large."""
     if math.prod(sizes) > MAX_TABLE_ELEMENTS:
         shape = " x ".join(map(str, sizes))
-        raise ShapeError(f"it takes a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are computed")
+        raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are computed")
 
 
 def size_in_words(size: int) -> str:
-    """Bytes as people read them: 3.64 TB."""
+    """Format a number of bytes for people: 3.64 TB."""
     power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
     return f"{size / 1024**power:.3g} {_UNITS[power]}"

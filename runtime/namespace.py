@@ -1,4 +1,4 @@
-"""Names in one place, each of which is given once."""
+"""Unique names within one scope."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 
 class Namespace:
-    """Names in one place, each of which is given once.
+    """Unique names within one scope: each is handed out once.
 
     Args:
-        taken: names that are never given.
-        first: the number that a name gets which is taken, counted on from there.
-        joint: what stands between a name and its number.
+        taken: names that are never handed out.
+        first: the first number to append to a name that is already taken.
+        joint: the text between a name and its number.
     """
 
     def __init__(self, taken: Iterable[str] = (), *, first: int = 1, joint: str = "_") -> None:
@@ -24,11 +24,11 @@ class Namespace:
         return name in self._taken
 
     def take(self, name: str) -> None:
-        """Let a name not be given from now on."""
+        """Reserve a name, so that it isn't handed out from now on."""
         self._taken.add(name)
 
     def free(self, wanted: str) -> str:
-        """A name that is `wanted`, or that with a number if it was given before; taken from now on."""
+        """Return and reserve `wanted`, or `wanted` with a number if it is taken."""
         name, number = wanted, self._numbers.get(wanted, self._first)
         while name in self._taken:
             name = f"{wanted}{self._joint}{number}"
@@ -39,5 +39,5 @@ class Namespace:
 
 
 def free_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
-    """`wanted`, or that with a number from 2 on if it is taken."""
+    """Return `wanted`, or `wanted` with a number from 2 on if it is taken."""
     return Namespace(taken, first=2, joint=joint).free(wanted)

@@ -1,4 +1,4 @@
-"""Whether onnxruntime is whole: two packages of it in one environment overwrite each other's files."""
+"""Checks that onnxruntime is intact: two of its distributions in one environment overwrite each other's files."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from importlib import metadata
 from .errors import UsageError
 
 PACKAGES = ("onnxruntime", "onnxruntime-gpu", "onnxruntime-directml", "onnxruntime-openvino")
-"""Distributions that put their files into one folder, `onnxruntime`."""
+"""Distributions that install their files into the same folder, `onnxruntime`."""
 NEEDED = ("InferenceSession", "SessionOptions", "OrtValue", "get_available_providers")
 
 
-def installed() -> list[str]:
-    """Which of `PACKAGES` the environment says it has."""
+def installed_packages() -> list[str]:
+    """Return those of `PACKAGES` that are installed according to their metadata."""
     names = {
         distribution.name.lower().replace("_", "-") for distribution in metadata.distributions() if distribution.name
     }
@@ -21,7 +21,7 @@ def installed() -> list[str]:
 
 
 def require_whole(module: str = "onnxruntime") -> None:
-    """Raise `UsageError`, which says how to mend it, unless ONNX Runtime can be imported whole."""
+    """Raise `UsageError`, which says how to repair the installation, unless ONNX Runtime is intact."""
     try:
         package = importlib.import_module(module)
         missing = [name for name in NEEDED if not hasattr(package, name)]
@@ -29,12 +29,12 @@ def require_whole(module: str = "onnxruntime") -> None:
     except (ImportError, AttributeError, OSError) as error:
         problem = str(error)
     if problem:
-        raise UsageError(f"ONNX Runtime can't be used: {problem}\n{_reason(installed())}")
+        raise UsageError(f"ONNX Runtime can't be used: {problem}\n{_reason(installed_packages())}")
 
 
-def overwritten() -> str:
-    """What to say where a GPU can't be used and a second package may be why; empty where there is one package."""
-    return f"\n{_reason(there)}" if len(there := installed()) > 1 else ""
+def conflict_hint() -> str:
+    """Return a hint for errors about a missing GPU if two packages are in conflict; empty if there is only one."""
+    return f"\n{_reason(there)}" if len(there := installed_packages()) > 1 else ""
 
 
 def _reason(there: list[str]) -> str:

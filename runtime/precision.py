@@ -1,4 +1,4 @@
-"""The dtype in which operators compute: one for all (`Cell.to_float`), or by operator (`amp.auto_mixed_precision`)."""
+"""The dtype in which operators compute: one for all (`Cell.to_float`), or one per operator (`auto_mixed_precision`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .ir.types import is_floating, is_half
 
 @dataclass(frozen=True)
 class Policy:
-    """Dtypes of computation by operator; operators in neither list compute in the widest dtype among their operands.
+    """Compute dtypes by operator; an operator in neither list computes in the widest dtype of its operands.
 
     Attributes:
         low: the half-precision dtype.
@@ -28,7 +28,7 @@ class Policy:
     in_float32: frozenset[str]
 
     def dtype_for(self, op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
-        """The dtype to which an op casts its floating-point operands; None: it doesn't."""
+        """Return the dtype to which an op casts its floating-point operands; None for no cast."""
         if op in self.in_low:
             return self.low
         if op in self.in_float32:
@@ -52,35 +52,35 @@ _precision = _Precision()
 
 
 def compute_dtype() -> np.dtype[Any] | None:
-    """The one dtype to which all operators cast their floating-point operands now; None: there is no such dtype."""
+    """Return the dtype to which all operators currently cast their floating-point operands; None if there is none."""
     asked = _precision.throughout or _precision.dtype
     return None if isinstance(asked, Policy) else asked
 
 
 def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
-    """The dtype to which an op casts its floating-point operands now; None: it doesn't."""
+    """Return the dtype to which an op currently casts its floating-point operands; None for no cast."""
     asked = _precision.throughout or _precision.dtype
     return asked.dtype_for(op, operands) if isinstance(asked, Policy) else asked
 
 
-def asked() -> Any:
-    """What is asked for now, to be compared: a dtype, a policy or None."""
+def current_setting() -> Any:
+    """Return the current setting, for comparison: a dtype, a policy or None."""
     return _precision.dtype
 
 
-def overruling() -> bool:
-    """Whether every operator computes in one dtype, whatever is asked for."""
+def is_forced() -> bool:
+    """Whether `force_dtype` is in effect."""
     return _precision.throughout is not None
 
 
-def casting() -> bool:
-    """Whether operators bring floating-point operands of several dtypes to one."""
+def casts_operands() -> bool:
+    """Whether operators cast floating-point operands of different dtypes to a common one."""
     return _precision.throughout is not None or _precision.dtype is not None
 
 
 @contextlib.contextmanager
-def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
-    """Within the context, operators cast floating-point operands to `dtype`, or as a policy says; None: they don't."""
+def compute_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
+    """Within the context, operators cast floating-point operands to `dtype` or by a policy; None for no casts."""
     before = _precision.dtype
     _precision.dtype = dtype
     try:
@@ -91,15 +91,15 @@ def computing_in(dtype: np.dtype[Any] | Policy | None) -> Iterator[None]:
 
 @contextlib.contextmanager
 def force_dtype(dtype: np.dtype[Any], cast_external: Callable[[Any], Any] | None = None) -> Iterator[None]:
-    """Within the context, every operator computes and makes floating-point numbers in `dtype`, whatever is asked for.
+    """Within the context, every operator computes and creates floating-point numbers in `dtype`.
 
-    Casts to another floating-point dtype, tensors made in one and `Cell.to_float` are overruled: a run in float64 keeps
-    its digits where the network itself goes down to float32.
+    It overrides casts to other floating-point dtypes, dtypes of new tensors and `Cell.to_float`, so that a run in
+    float64 keeps its digits where the network itself would cast to float32.
 
     Args:
         dtype: the dtype.
-        taken_in: makes an array of `dtype` of one in another floating-point dtype, which an operator is given: a number
-            or a table that was made outside of all operators. It is cast if not given.
+        cast_external: converts an operand that was created outside of all operators (a number, a table) from another
+            floating-point dtype to `dtype`; by default, a plain cast.
     """
     before = _precision.throughout, _precision.cast_external
     _precision.throughout, _precision.cast_external = dtype, cast_external
@@ -109,24 +109,24 @@ def force_dtype(dtype: np.dtype[Any], cast_external: Callable[[Any], Any] | None
         _precision.throughout, _precision.cast_external = before
 
 
-def taking_in() -> bool:
-    """Whether `taken` does anything."""
+def casts_external() -> bool:
+    """Whether `cast_external` has any effect."""
     return _precision.cast_external is not None
 
 
-def taken(array: Any) -> Any:
-    """An array that was made outside of all operators, as `cast_external` of `force_dtype` says."""
+def cast_external(array: Any) -> Any:
+    """Convert an array that was created outside of all operators by the `cast_external` of `force_dtype`."""
     cast_external = _precision.cast_external
-    return array if cast_external is None or overridden_dtype(array.dtype) == array.dtype else cast_external(array)
+    return array if cast_external is None or effective_dtype(array.dtype) == array.dtype else cast_external(array)
 
 
-def overridden_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """What a dtype is now: a floating-point one that of `force_dtype`, if there is one."""
+def effective_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype of `force_dtype` for a floating-point dtype while it is in effect; else `dtype` itself."""
     return dtype if _precision.throughout is None or not is_floating(dtype) else _precision.throughout
 
 
 def with_dtype_override(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of an operator, with the dtype of `force_dtype` for floating-point ones."""
+    """Return the attributes of an operator with floating-point dtypes replaced by that of `force_dtype`."""
     wanted = _precision.throughout
     if wanted is None:
         return attributes

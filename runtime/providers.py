@@ -1,4 +1,4 @@
-"""Where ONNX Runtime runs models: its execution providers, by the names that people give them."""
+"""The execution providers of ONNX Runtime, by the names that users give them."""
 
 from __future__ import annotations
 

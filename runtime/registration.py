@@ -1,4 +1,4 @@
-"""Tables whose entries are functions that enter themselves, by a decorator."""
+"""Registration of functions in tables by a decorator."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def register(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
-    """Put an entry into a table under each of these keys; `ValueError` where one is taken."""
+    """Put an entry into a table under each of these keys; `ValueError` if one is taken."""
     for key in keys:
         if key in table:
             raise ValueError(f"{key} is already in the table")
         table[key] = entry
 
 
-def registering(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
-    """A decorator that enters a function under these keys; `ValueError` where one is taken."""
+def register_as(table: dict[Key, Function], keys: Iterable[Key]) -> Callable[[Function], Function]:
+    """Return a decorator that registers a function under these keys; `ValueError` if one is taken."""
 
-    def registered(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         register(table, keys, function)
         return function
 
-    return registered
+    return decorate

@@ -1,4 +1,4 @@
-"""What ops take beside arrays: `TensorLike`, to which an op hands itself over, and what an op is to it."""
+"""`TensorLike`, the operands other than arrays, to which an op delegates; and `Operator`, an op as they see it."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING, Any, Protocol, Union
 import numpy as np
 
 Tensor = Union["TensorLike", np.ndarray[Any, Any]]
-"""What ops take and return: an operand that does more than compute, or an array."""
+"""An operand or result of an op: a `TensorLike` or an array."""
 
 
 class Operator(Protocol):
-    """An op of the registry (`ops.registry.Op`), as far as the values that it is applied to know it."""
+    """The part of an op of the registry (`ops.registry.Op`) that its operands use."""
 
     name: str
 
     def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
-        """`given` completed with defaults."""
+        """Return `given` completed with defaults."""
 
     def infer_types(self, types: list[Any], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Types of the outputs on operands of these types; None for an absent operand."""
+        """Return the types of the outputs for operands of these types; None for an absent operand."""
 
 
 class TensorLike(ABC):
-    """What an op hands itself to when it is called with one: it records, or computes and keeps track."""
+    """An operand that decides how an op is applied to it: it records the op, or computes and tracks it."""
 
     @property
     @abstractmethod
@@ -43,9 +43,9 @@ class TensorLike(ABC):
 
     @abstractmethod
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The output (a tuple of several) of `op` on `inputs`, among which this is the first operand of its kind."""
+        """Return the output (a tuple for several) of `op` on `inputs`, of which this is the first of its kind."""
 
-    if TYPE_CHECKING:  # each kind has operators of its own; the rules of ops use these
+    if TYPE_CHECKING:  # each subclass has its own operators; the rules of ops use these
 
         def __add__(self, other: Any) -> Any: ...
         def __radd__(self, other: Any) -> Any: ...
@@ -60,4 +60,4 @@ class TensorLike(ABC):
 
 
 class Compound:
-    """What is made of several operands: it has operators of its own, which the operators of operands give way to."""
+    """A value made of several operands, such as a complex number. Its operators take precedence over theirs."""

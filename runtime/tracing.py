@@ -1,7 +1,7 @@
-"""Building programs by running Python: `SymbolicTensor` stands for a value of a program under construction.
+"""Building programs by running Python: a `SymbolicTensor` represents a value of a program under construction.
 
 An op that is called with a `SymbolicTensor` operand appends a node to that operand's `Builder`. Capture, gradients and
-passes all build programs this way, so an op's `vjp` rule is the same code whether it computes or records.
+passes all build programs this way, so the same `vjp` rule of an op serves to compute and to record.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from .tensor_like import Operator, TensorLike
 
 
 class SymbolicTensor(TensorLike):
-    """A value of the program that `builder` is building."""
+    """A value of the program that `builder` builds."""
 
-    __array_ufunc__ = None  # NumPy leaves `array * traced` to us
+    __array_ufunc__ = None  # so that NumPy leaves `array * symbolic` to us
 
     def __init__(self, builder: Builder, value: Value) -> None:
         self.builder = builder
@@ -50,17 +50,17 @@ class SymbolicTensor(TensorLike):
         return product(self.value.shape)
 
     def apply(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node for `op` to the program under construction; a Tensor among the operands does it itself."""
+        """Append a node for `op` to the program under construction; a Tensor among the operands takes over instead."""
         if current() is not None:
             for operand in inputs:
                 if isinstance(operand, TensorLike) and not isinstance(operand, SymbolicTensor):
                     return operand.apply(op, inputs, attributes)
         return self.builder.append(op, inputs, attributes)
 
-    if TYPE_CHECKING:  # methods that are ops: `ops.traced_methods` attaches them
+    if TYPE_CHECKING:  # methods that are ops: `ops.symbolic_methods` attaches them
 
         def astype(self, dtype: np.dtype[Any], copy: bool = True) -> SymbolicTensor:
-            """The value in another dtype; the value itself if it has that."""
+            """Return the value in another dtype; the value itself if it already has that dtype."""
 
         def __pow__(self, other: Any) -> Any: ...
 
@@ -83,8 +83,8 @@ class Builder:
         self._scalars: dict[tuple[str, str], Value] = {}
 
     @classmethod
-    def continuing(cls, program: Program) -> Builder:
-        """A builder that starts with the nodes, constants and names of `program`."""
+    def from_program(cls, program: Program) -> Builder:
+        """Return a builder that starts with the nodes, constants and names of `program`."""
         builder = cls()
         builder.nodes = list(program.nodes)
         builder.constants = list(program.constants)
@@ -106,7 +106,7 @@ class Builder:
             self.cell, self.source = before
 
     def name(self, stem: str) -> str:
-        """A value name that isn't taken yet: `stem`, or `stem` with a number."""
+        """Return a value name that isn't taken yet: `stem`, or `stem` with a number."""
         return self._names.free(stem)
 
     def reserve(self, name: str) -> None:
@@ -114,15 +114,15 @@ class Builder:
         self._names.take(name)
 
     def new_symbol(self, stem: str = "count") -> str:
-        """The name of a size that only the run will tell."""
+        """Return the name of a size that is known only when the program runs."""
         return self.name(stem)
 
     def new_value(self, stem: str, type: Type) -> SymbolicTensor:
-        """A value that no node computes: an input, parameter or buffer of the program."""
+        """Return a new value that no node computes: an input, parameter or buffer of the program."""
         return SymbolicTensor(self, Value(self.name(stem), type))
 
     def constant(self, data: Any, dtype: Any = None) -> SymbolicTensor:
-        """A constant; a Python number keeps all its digits whatever `dtype` is. Equal scalars are one constant."""
+        """Return a constant. A Python number keeps all its digits whatever `dtype` is; equal scalars are shared."""
         array = np.asarray(data)
         kind = as_dtype(dtype) if dtype is not None else array.dtype
         key = _scalar_key(kind, array) if array.ndim == 0 else None
@@ -134,12 +134,22 @@ class Builder:
         self.constants.append(Constant(value, array))
         return SymbolicTensor(self, value)
 
-    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node; Python numbers and arrays among `inputs` become constants. Returns the traced output(s)."""
+    def append(
+        self,
+        op: Operator,
+        inputs: tuple[Any, ...],
+        attributes: dict[str, Any],
+        types: tuple[Type, ...] | None = None,
+    ) -> Any:
+        """Append a node and return its output(s); Python numbers and arrays among `inputs` become constants.
+
+        The `types` of the outputs are inferred if not given.
+        """
         dtype = next((x.dtype for x in inputs if isinstance(x, SymbolicTensor)), None)
         values = [self._as_value(x, dtype) for x in inputs]
         attributes = {name: _plain(value) for name, value in attributes.items()}
-        types = op.infer_types([None if v is None else v.type for v in values], attributes)
+        if types is None:
+            types = op.infer_types([None if v is None else v.type for v in values], attributes)
         outputs = tuple(Value(self.name(op.name), type) for type in types)
         self.nodes.append(Node(op.name, tuple(values), attributes, outputs, self.cell, self.source))
         traced = tuple(SymbolicTensor(self, value) for value in outputs)
@@ -168,7 +178,7 @@ def _scalar_key(dtype: np.dtype[Any], array: np.ndarray[Any, Any]) -> tuple[str,
 
 
 def _plain(attribute: Any) -> Any:
-    """An attribute as the IR keeps it: tuples for lists, Python numbers for NumPy ones."""
+    """Normalize an attribute for the IR: tuples for lists, Python numbers for NumPy ones."""
     if isinstance(attribute, (list, tuple)):
         return tuple(_plain(item) for item in attribute)
     if isinstance(attribute, np.generic):

@@ -1,7 +1,7 @@
-"""Texts that hold names of a file or a model, made fit to be shown: names are data, and don't act on who reads them.
+"""Making text safe to display that contains names from a file or a model.
 
-A name may hold escape sequences of a terminal, marks that turn the direction of a line, newlines that begin a forged
-one, or halves of characters that no encoding has. Each is shown by its number, as Python would write it.
+A name may contain terminal escape sequences, marks that change the writing direction, newlines that forge a line, or
+lone surrogates that can't be encoded. Each such character is shown as an escape, as in a Python string literal.
 """
 
 from __future__ import annotations
@@ -9,14 +9,16 @@ from __future__ import annotations
 import re
 
 MAX_LENGTH = 500
-"""Characters without a space that people are shown in full: a path may be that long, and is to be copied."""
-KEPT = 100
-"""Characters that are left at either end of a longer name."""
+"""Longest name (characters without a space) that is shown in full: a path may be that long, and users copy it."""
+MAX_LINE_LENGTH = 4000
+"""Longest line of an error's message (characters) that is shown in full."""
+END_LENGTH = 100
+"""Characters that are shown of either end of a longer name."""
 _LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
 
 
 def visible_name(name: object) -> str:
-    r"""A name in one line: what isn't printable is written as `\n`, `\x1b`, `\u202e`."""
+    r"""Return a name on one line, with unprintable characters escaped as `\n`, `\x1b`, `\u202e`."""
     text = str(name)
     if text.isprintable():
         return text
@@ -24,22 +26,28 @@ def visible_name(name: object) -> str:
 
 
 def visible_text(text: str) -> str:
-    """A text of several lines: as `visible_name`, but newlines stay."""
+    """Escape a text of several lines like `visible_name`, but keep newlines."""
     return "\n".join(map(visible_name, text.split("\n")))
 
 
 def encodable_name(name: str) -> str:
-    r"""A name as it stands in a file: only what texts there can't hold is a number.
+    r"""Return a name as it can be written to a file, with only the characters escaped that a file can't hold.
 
-    That is NUL, at which C ends a text, and the half of a pair of surrogates, which UTF-8 lacks: `\x00`, `\ud800`.
+    These are NUL, which ends a C string, and lone surrogates, which UTF-8 can't encode: `\x00`, `\ud800`.
     """
     return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
 
 
-def shortened_names(text: str) -> str:
-    """A text for people, in which the middle of names of more than `MAX_LENGTH` characters is left out, visibly."""
+def shorten_lines(text: str, limit: int = MAX_LINE_LENGTH) -> str:
+    """Return a text in which each line of more than `limit` characters is cut there, with its length added."""
+    lines = text.split("\n")
+    return "\n".join(s if len(s) <= limit else f"{s[:limit]}... ({len(s)} characters)" for s in lines)
 
-    def shortened(name: re.Match[str]) -> str:
-        return f"{name[0][:KEPT]}…({len(name[0]) - 2 * KEPT} more characters)…{name[0][-KEPT:]}"
 
-    return _LONG_NAME.sub(shortened, text)
+def shorten_names(text: str) -> str:
+    """Return a text in which names of more than `MAX_LENGTH` characters are visibly abbreviated in the middle."""
+
+    def shorten(name: re.Match[str]) -> str:
+        return f"{name[0][:END_LENGTH]}…({len(name[0]) - 2 * END_LENGTH} more characters)…{name[0][-END_LENGTH:]}"
+
+    return _LONG_NAME.sub(shorten, text)

@@ -1,4 +1,4 @@
-"""Autocast behaviour that `torch.export` (2.13) loses: `torch.no_grad()` in a region, and casts within an operator."""
+"""Autocast behaviour that `torch.export` loses: `torch.no_grad()` in a region, and casts within an operator."""
 
 from __future__ import annotations
 

@@ -13,8 +13,8 @@ from ...runtime.ir.types import BOOL, INT64, Type
 from ...runtime.ops import data_dependent, shaping, slicing
 from ...runtime.ops.higher_order import control_flow, loops
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
-from ...runtime.programs.subprograms import finished, inlined, traced
-from ...runtime.registration import registering
+from ...runtime.programs.subprograms import build_subprogram, inline, trace_subprogram
+from ...runtime.registration import register_as
 from ...runtime.tracing import Builder, SymbolicTensor
 from ..unsupported import Unsupported
 from .dims import as_dim
@@ -62,7 +62,7 @@ class Translator(Protocol):
 
 def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
     """Register a translation for higher-order operators of these names; a registered name raises."""
-    return registering(HIGHER_ORDER, names)
+    return register_as(HIGHER_ORDER, names)
 
 
 @higher_order("with_effects")
@@ -112,12 +112,12 @@ def while_loop(
     types = [x.value.type for x in inputs]
 
     def iteration(number: SymbolicTensor, *operands: SymbolicTensor) -> list[SymbolicTensor]:
-        state = inlined(number.builder, body, operands)
-        (again,) = inlined(number.builder, condition, [*state, *operands[len(carried) :]])
+        state = inline(number.builder, body, operands)
+        (again,) = inline(number.builder, condition, [*state, *operands[len(carried) :]])
         return [again, *state]
 
-    step = traced(iteration, [Type(INT64, ()), *types], "body")
-    (going,) = inlined(context.builder, condition, inputs)
+    step = trace_subprogram(iteration, [Type(INT64, ()), *types], "body")
+    (going,) = inline(context.builder, condition, inputs)
     limit = context.builder.constant(NO_LIMIT, INT64)
     symbols = _new_symbols(context)
     return as_tuple(loops.loop(limit, going, *inputs, body=step, carried=len(carried), symbols=symbols))
@@ -154,11 +154,11 @@ def associative_scan(
     (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *inputs[count:]], "combine"))
 
     def step(*operands: SymbolicTensor) -> list[SymbolicTensor]:
-        combined = inlined(operands[0].builder, combine, operands)
+        combined = inline(operands[0].builder, combine, operands)
         return [*combined, *combined]
 
     rest = [_rows(x, 1, x.shape[0]) for x in inputs[:count]]
-    body = traced(step, types, "body")
+    body = trace_subprogram(step, types, "body")
     result = as_tuple(loops.scan(*first, *rest, *inputs[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
     return tuple(slicing.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
@@ -228,7 +228,7 @@ def subprogram(
     if any(x is MISSING for x in outputs):
         return None
     flat = [x if isinstance(x, SymbolicTensor) else scalar(Context(inner.builder, (), ()), x, INT64) for x in outputs]
-    return finished(inner.builder, inputs, flat, name)
+    return build_subprogram(inner.builder, inputs, flat, name)
 
 
 def _operands(context: Context, operands: Sequence[Any]) -> list[SymbolicTensor]:

@@ -1,4 +1,4 @@
-"""Operators that read values or sizes to choose an algorithm, which `torch.export` (2.13) refuses or makes constant."""
+"""Operators that read values or sizes to choose an algorithm, which `torch.export` refuses or makes constant."""
 
 from __future__ import annotations
 

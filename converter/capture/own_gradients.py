@@ -10,7 +10,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import CellCall, Value
 from ...runtime.ops.higher_order.own_gradient import own_gradient
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
-from ...runtime.programs.subprograms import inlined, traced
+from ...runtime.programs.subprograms import inline, trace_subprogram
 from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.tree import positional, sequence
 
@@ -67,8 +67,8 @@ class OwnGradients:
             values: dict[Value, SymbolicTensor] = {}
             for x, stand_in in zip(formal, given, strict=True):
                 values.setdefault(x.value, stand_in)
-            return inlined(given[0].builder, program, [values[value] for value in free])
+            return inline(given[0].builder, program, [values[value] for value in free])
 
-        backward_program = traced(backward, [x.value.type for x in formal], "backward")
+        backward_program = trace_subprogram(backward, [x.value.type for x in formal], "backward")
         passed = own_gradient(*outputs, *operands, *further, outputs=len(outputs), backward=backward_program)
         return as_tuple(passed)

@@ -86,4 +86,4 @@ def tensor_type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type
 
 def as_numbers(traced: SymbolicTensor, tensor: torch.Tensor) -> SymbolicTensor | Complex:
     """A tensor's value as translations take it: a pair of reals for complex numbers."""
-    return Complex.of_pair(traced) if tensor.is_complex() else traced
+    return Complex.from_pair(traced) if tensor.is_complex() else traced

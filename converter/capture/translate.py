@@ -234,7 +234,7 @@ class Translator:
         with self.builder.at(call, self.builder.source):
             slot = self.marker.slots[call, position, is_output]
             if isinstance(x, Complex):
-                return Complex.of_pair(boundary_ops.boundary(x.pair(), call=call, kind=kind, slot=slot))
+                return Complex.from_pair(boundary_ops.boundary(x.pair(), call=call, kind=kind, slot=slot))
             return boundary_ops.boundary(x, call=call, kind=kind, slot=slot)
 
     def _resolve(self, argument: Any, environment: Mapping[fx.Node, Any]) -> Any:

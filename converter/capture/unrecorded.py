@@ -5,6 +5,7 @@ The tensor keeps its history: its gradient passes as if it hadn't been changed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,7 @@ class ClampVariance(TorchFunctionMode):
     """While a module is exported, clamp the variance before it is passed to `gaussian_nll_loss`.
 
     The function itself clamps it in place in `torch.no_grad()`, which the exported graph doesn't show.
+    The bound of the clamp there is below any variance, so that the clamp has the gradient of the identity.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -34,7 +36,7 @@ class ClampVariance(TorchFunctionMode):
         predicted, target, variance = args
         history = torch.nan_to_num(variance - variance.detach())  # zeros
         clamped = variance.detach().clamp(min=keywords["eps"]) + history
-        return func(predicted, target, clamped, **keywords)
+        return func(predicted, target, clamped, **keywords | {"eps": -math.inf})
 
 
 class RecordData(TorchFunctionMode):

@@ -19,7 +19,7 @@ from ...runtime.ir.dims import Dim, SymbolicDim, maximum, minimum, product
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BOOL, CellCall, Node
 from ...runtime.programs.interpreter import execute
-from ...runtime.registration import registering
+from ...runtime.registration import register_as
 from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.tree import TENSOR, Structure
 from ..unsupported import Unsupported
@@ -112,7 +112,7 @@ SIZES: dict[str, Callable[..., KnownTensor]] = {}
 
 def sizes(*operators: str) -> Callable[[Callable[..., KnownTensor]], Callable[..., KnownTensor]]:
     """Register a rule for operators on symbolic sizes; a registered name raises."""
-    return registering(SIZES, operators)
+    return register_as(SIZES, operators)
 
 
 def _lacks_operand(rule: Callable[..., KnownTensor], operands: Sequence[KnownTensor | None]) -> bool:

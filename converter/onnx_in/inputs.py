@@ -126,7 +126,7 @@ def shapes_by_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) -> 
     return decided
 
 
-def rename_shapes(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
+def shapes_with_names(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
     """`shapes` with the inputs, and the items of sequences, renamed by `names`."""
     patterns = {name: _item(name) for name in names}
     found: dict[str, Sequence[int] | None] = {}

@@ -78,7 +78,7 @@ def training_step_to_onnx(
         used.add(name)
         inputs.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
-    choice = opsets.chosen(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
+    choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, [*inputs, *state_inputs.items()], results)
     lowering.optimize()
     for (name, _), (unique, _) in zip(results, lowering.results, strict=True):
@@ -105,7 +105,7 @@ def _in_float32(program: Program, loss: Value) -> tuple[Program, Value]:
     """The program and its loss, cast to float32 if it is in half precision: NumPy has no bfloat16."""
     if not is_half(loss.dtype):
         return program, loss
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     cast = elementwise.cast(SymbolicTensor(builder, loss), dtype=FLOAT32).value
     return program.replace(nodes=tuple(builder.nodes)), cast
 

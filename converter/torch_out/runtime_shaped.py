@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ...runtime.ir.types import Type
 from ...runtime.onnx_functions.registry import get_onnx_function
 from ...runtime.ops.higher_order.runtime_shaped import contents
-from ...runtime.programs.subprograms import traced
+from ...runtime.programs.subprograms import trace_subprogram
 from ..dtypes import numpy_dtype, torch_dtype
 from . import tables  # noqa: F401  (fills the table)
 from .assembly import Assembly
@@ -59,7 +59,7 @@ def _convert(
         result = get_onnx_function(operator).function(*operands, **dict(options))
         return result if isinstance(result, tuple) else (result,)
 
-    program = traced(apply, [type for type in types if type is not None], operator)
+    program = trace_subprogram(apply, [type for type in types if type is not None], operator)
     return Assembly(TorchNetwork(program)).module().to(device)
 
 

@@ -1,10 +1,10 @@
-"""Training in half precision: loss scales, and networks that compute in float16 where that is safe."""
+"""Mixed-precision training: loss scales, and networks that compute in half precision where that is safe."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .managers import DynamicLossScaleManager, FixedLossScaleManager, LossScaleManager
@@ -34,4 +34,4 @@ _NAMES = {
     "training": "build_train_network",
 }
 
-__getattr__ = lazily(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+__getattr__ = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})

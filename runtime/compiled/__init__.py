@@ -1,4 +1,4 @@
-"""The compiled executor: programs and gradients as ONNX models that ONNX Runtime runs."""
+"""The compiled executor: programs and gradient programs as ONNX models that ONNX Runtime runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The program of the child process of `isolated.IsolatedSession`: one model in ONNX Runtime, asked through pipes.
+"""The child process of `isolated.IsolatedSession`: runs one model in ONNX Runtime, on requests through pipes.
 
-It loads NumPy and ONNX Runtime and nothing else, so that it starts in a fraction of a second.
+It loads only NumPy and ONNX Runtime, so that it starts in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ STRING = 8  # onnx.TensorProto.STRING
 
 
 def main() -> None:
-    """Answer requests until the pipe is closed: the first one is a model to load, each other one inputs to run on."""
+    """Answer requests until the pipe is closed: first a model to load, then inputs for each run."""
     requests = sys.stdin.buffer
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # what ONNX Runtime prints is no answer
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # so that ONNX Runtime's output isn't read as an answer
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_OF_PARENT, signal.SIGKILL)
     try:
-        session = _answered(answers, partial(_loaded, *frames.receive(requests), answers))
+        session = _run_or_report(answers, partial(_load, *frames.receive(requests), answers))
         while session is not None:
             request, data = frames.receive(requests)
-            _answered(answers, partial(_run, session, request, data, answers))
+            _run_or_report(answers, partial(_run, session, request, data, answers))
     except (EOFError, KeyboardInterrupt):
         return
 
 
-def _answered(answers: BinaryIO, work: Any) -> Any:
-    """What `work` returns; an exception is sent instead, by the name of its class."""
+def _run_or_report(answers: BinaryIO, work: Any) -> Any:
+    """Return the result of `work`; an exception is sent to the parent, with the name of its class."""
     try:
         return work()
     except (EOFError, BrokenPipeError):
         raise
-    except Exception as error:  # noqa: BLE001 (told to the parent, whatever it is)
+    except Exception as error:  # noqa: BLE001 (reported to the parent, whatever it is)
         frames.send(answers, {"error": type(error).__name__, "text": str(error)})
         return None
 
 
-def _loaded(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.InferenceSession:
+def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.InferenceSession:
     if sys.platform != "win32" and request["memory"] is not None:
         import resource
 
@@ -85,10 +85,10 @@ def _run(session: ort.InferenceSession, request: Any, data: list[bytearray], ans
     if {*kinds.values()} <= {"tensor"} and all(_is_numbers(types[name]) for name in (*given, *wanted)):
         values = {name: arrays[0] for name, arrays in given.items()}
         found: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
-    else:  # texts, and sequences and what is in them, come as NumPy arrays only
-        feed = {name: _structured(kinds[name], arrays) for name, arrays in given.items()}
+    else:  # strings and sequences are returned only as NumPy arrays
+        feed = {name: _to_input(kinds[name], arrays) for name, arrays in given.items()}
         found = [_items(result) for result in session.run(wanted, feed)]
-    sent = [{at: _sent(value) for at, value in items.items()} for items in found]
+    sent = [{at: _serialize(value) for at, value in items.items()} for items in found]
     described = [[{"at": at, **one} for at, (one, _) in items.items()] for items in sent]
     frames.send(answers, {"outputs": described}, [part for items in sent for _, part in items.values()])
 
@@ -104,8 +104,8 @@ def _value(described: Any, part: bytearray) -> Any:
     return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, described["element_type"])
 
 
-def _structured(kind: str, values: list[Any]) -> Any:
-    """An input as NumPy arrays: a tensor, a list of them, or None for an optional that holds nothing."""
+def _to_input(kind: str, values: list[Any]) -> Any:
+    """Return an input as NumPy arrays: a tensor, a list of tensors, or None for an empty optional."""
     if kind == "absent":
         return None
     arrays = [value if isinstance(value, np.ndarray) else value.numpy() for value in values]
@@ -113,12 +113,12 @@ def _structured(kind: str, values: list[Any]) -> Any:
 
 
 def _items(result: Any) -> dict[str, Any]:
-    """A result's tensors by place: one, the items of a sequence, the columns of a table of maps; none of None."""
+    """Return the tensors of a result by place: a tensor, items of a sequence, columns of a list of maps, or none."""
     if isinstance(result, dict):
         return _items([result])
     if isinstance(result, list) and result and isinstance(result[0], dict):
         if any(row.keys() != result[0].keys() for row in result):
-            raise ValueError("the maps of a sequence have not the same keys")
+            raise ValueError("the maps of a sequence have different keys")
         columns = {f"[{key!r}]": np.array([row[key] for row in result]) for key in result[0]}
         return {**columns, ".keys": np.array([*result[0]])}
     if isinstance(result, list):
@@ -126,8 +126,8 @@ def _items(result: Any) -> dict[str, Any]:
     return {} if result is None else {"": np.asarray(result)}
 
 
-def _sent(value: Any) -> tuple[dict[str, Any], bytes]:
-    """A tensor as its description and its bytes."""
+def _serialize(value: Any) -> tuple[dict[str, Any], bytes]:
+    """Return the description and the bytes of a tensor."""
     if isinstance(value, np.ndarray):
         if value.dtype.kind in "OUS":
             texts = json.dumps(value.reshape(-1).tolist()).encode()

@@ -1,4 +1,4 @@
-"""`compile`: a program as a function that runs in ONNX Runtime, with its gradient."""
+"""`compile`: turns a program into a function that runs in ONNX Runtime, with its gradient."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 from ..errors import UsageError
 from ..ir.program import Gradients, Program, require_program
 from ..ir.types import Node, is_floating
-from ..programs.call import checked_cotangents, flat_inputs, gradient_program, result_of
+from ..programs.call import check_cotangents, flat_inputs, gradient_program, result_of
 from ..programs.interpreter import bind
 from .executable import Executable
-from .session import chosen_provider
+from .session import choose_provider
 
 Array = np.ndarray[Any, Any]
 
@@ -22,30 +22,30 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
     """Compile a program: one ONNX model of standard operators, run by ONNX Runtime.
 
     Args:
-        program: what to compile. Its parameters are fixed in what is compiled.
-        provider: "cpu", "cuda", or None for the best that is here; `Compiled.provider` says which.
+        program: what to compile. The result has the current values of its parameters.
+        provider: "cpu", "cuda", or None for the best available one, which `Compiled.provider` names.
 
     Returns:
-        A function that takes and returns what `program` does.
+        A function with the arguments and the result of `program`.
 
     Raises:
-        UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
+        UnsupportedOperators: ops have no ONNX form; lists all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
-        UsageError: the program gives no tensor, ONNX Runtime can't run the model, or the provider isn't available here.
+        UsageError: the program returns no tensor, ONNX Runtime can't run the model, or the provider isn't available.
     """
     require_program(program, "; a Cell or function is compiled by `jit`")
     if not program.outputs:
-        raise UsageError(f"{program.calls[0].class_name} gives no tensor: there is nothing to compile")
-    return Compiled(program, chosen_provider(provider))
+        raise UsageError(f"{program.calls[0].class_name} returns no tensor: there is nothing to compile")
+    return Compiled(program, choose_provider(provider))
 
 
 class Compiled:
-    """A compiled program; made by `compile`.
+    """A compiled program, created by `compile`.
 
-    Symbolic dimensions stay symbolic: other sizes run without compiling anew.
+    Symbolic dimensions stay symbolic, so other sizes run without another compilation.
 
     Attributes:
-        program: what was compiled.
+        program: the program.
         provider: where it runs: "cpu" or "cuda".
     """
 
@@ -56,7 +56,7 @@ class Compiled:
         self._backward: dict[bool, _Backward] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run forward: arguments, result and errors are those of `Program.__call__`."""
+        """Run forward, with the arguments, result and errors of `Program.__call__`."""
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
         results = self._forward.run(dict(zip(self.program.inputs, inputs, strict=True)))
@@ -65,13 +65,13 @@ class Compiled:
     def value_and_grad(
         self, *args: Any, cotangents: Iterable[Any] | None = None, **kwargs: Any
     ) -> tuple[Any, Gradients]:
-        """Run forward and backward: arguments, result and errors are those of `Program.value_and_grad`.
+        """Run forward and backward, with the arguments, result and errors of `Program.value_and_grad`.
 
         The gradient is compiled in the first call.
         """
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
-        seeds = None if cotangents is None else checked_cotangents(self.program, cotangents)
+        seeds = None if cotangents is None else check_cotangents(self.program, cotangents)
         given = seeds is not None
         if given not in self._backward:
             self._backward[given] = _Backward(self.program, self.provider, given)
@@ -85,7 +85,7 @@ class Compiled:
 
 
 class _Backward:
-    """The gradient program of a program, compiled; `given`: with cotangents as inputs, else they are ones."""
+    """The compiled gradient program of a program; with `given`, cotangents are inputs, otherwise they are ones."""
 
     def __init__(self, program: Program, provider: str, given: bool) -> None:
         self.program = program
@@ -94,10 +94,12 @@ class _Backward:
         self.wanted = list(dict.fromkeys([*program.outputs, *(value for value in of_all if value is not None)]))
         whole = self.gradients.program
         self.inputs = whole.inputs
-        self.executable = Executable(whole if given else _seeded_with_ones(program, whole), self.wanted, (), provider)
+        self.executable = Executable(
+            whole if given else _with_unit_cotangents(program, whole), self.wanted, (), provider
+        )
 
     def run(self, inputs: Sequence[Array], seeds: Sequence[Array]) -> tuple[Any, Gradients]:
-        """Result and gradients."""
+        """Return the result and the gradients."""
         results = self.executable.run(dict(zip(self.inputs, [*inputs, *seeds], strict=False)))
         computed = dict(zip(self.wanted, results, strict=True))
         of_inputs = tuple(
@@ -113,8 +115,8 @@ class _Backward:
         return result, Gradients(of_inputs, of_parameters)
 
 
-def _seeded_with_ones(program: Program, whole: Program) -> Program:
-    """The gradient program with ones for its cotangents, made once the forward part has run."""
+def _with_unit_cotangents(program: Program, whole: Program) -> Program:
+    """Return the gradient program with ones for its cotangents, created after the forward part."""
     seeds = whole.inputs[len(program.inputs) :]
     ones = tuple(Node("full", (), {"shape": seed.shape, "value": 1.0, "dtype": seed.dtype}, (seed,)) for seed in seeds)
     forward, backward = whole.nodes[: len(program.nodes)], whole.nodes[len(program.nodes) :]

@@ -1,4 +1,4 @@
-"""Messages between a process and its child: JSON that describes arrays, and then their bytes."""
+"""Messages between a process and its child: JSON that describes arrays, followed by their bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def send(stream: BinaryIO, message: Any, data: Sequence[Any] = ()) -> None:
 
 
 def receive(stream: BinaryIO) -> tuple[Any, list[bytearray]]:
-    """Read a message and its buffers; `EOFError` where the stream ends before."""
+    """Read a message and its buffers; `EOFError` if the stream ends early."""
     (length,) = LENGTH.unpack(_exactly(stream, LENGTH.size))
     if length > MAX_TEXT_LENGTH:
         raise EOFError(f"a message of {length} bytes")
@@ -33,7 +33,7 @@ def receive(stream: BinaryIO) -> tuple[Any, list[bytearray]]:
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytearray:
-    """So many bytes of a stream."""
+    """Read exactly `size` bytes from a stream."""
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:

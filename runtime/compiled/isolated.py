@@ -1,4 +1,4 @@
-"""Running an ONNX model of unknown origin: in a process of its own, whose end is an error message."""
+"""Running an untrusted ONNX model in its own process, so that a crash becomes an error message."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from .session import (
     ORT_ERRORS,
     Array,
     SessionError,
-    chosen_provider,
-    explained,
+    choose_provider,
+    explain,
     has_doubles,
-    options_of,
     path_in_utf8,
     require_active,
+    session_options,
 )
 
 MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
@@ -44,23 +44,23 @@ MAX_PRINT_BYTES = 300  # bytes of what ONNX Runtime printed last
 
 
 class SessionEnded(SessionError):
-    """The process in which ONNX Runtime had the model has ended, by a signal or since it took too long."""
+    """The process that ran the model has crashed or was stopped by the time limit."""
 
 
 class IsolatedSession:
-    """A model in ONNX Runtime, in a child process; the counterpart of `Session` for files that nobody vouches for.
+    """A model in ONNX Runtime in a child process: the counterpart of `Session` for untrusted files.
 
-    A file may crash ONNX Runtime, or make it take all memory: then the child ends, and `run` raises an error. The child
-    starts to load the model at once, while this process goes on.
+    A file may crash ONNX Runtime, or make it use all memory: then the child ends, and `run` raises an error. The child
+    starts to load the model immediately, in parallel to this process.
 
     Args:
         model: the model, or the path of its file.
         provider: "cpu" or "cuda".
-        seconds: how long loading may take, and each run.
-        optimized: whether ONNX Runtime may change the graph before it runs it.
+        seconds: time limit for loading, and for each run.
+        optimized: whether ONNX Runtime may optimize the graph.
 
     Raises:
-        UsageError: there is no such provider.
+        UsageError: the provider is unknown.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class IsolatedSession:
     ) -> None:
         path = None if isinstance(model, onnx.ModelProto) else path_in_utf8(model)
         self.model = model
-        self.provider = chosen_provider(provider)
+        self.provider = choose_provider(provider)
         self.seconds = seconds
         self._types: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
@@ -84,14 +84,14 @@ class IsolatedSession:
             [sys.executable, "-P", "-m", f"{__package__}.child"],  # -P: no module of the current folder
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
         )  # fmt: skip
-        self._close = weakref.finalize(self, _ended, self._process, self._printed)
+        self._close = weakref.finalize(self, _terminate, self._process, self._printed)
         request = {
             "path": None if path is None else os.path.abspath(path),
-            "options": options_of(),
+            "options": session_options(),
             "optimized": optimized,
             "providers": PROVIDERS[self.provider],
             "disabled": IN_FLOAT32 if has_doubles(model) else [],
-            "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves addresses for all memory
+            "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves address space for all memory
         }
         self._send(request, [model.SerializeToString()] if isinstance(model, onnx.ModelProto) else [])
 
@@ -99,19 +99,19 @@ class IsolatedSession:
         """Run the model once.
 
         Args:
-            inputs: by name, one array per input of the model, with its dtype and shape; a list of arrays for a
-                sequence, and None for an optional that holds nothing.
+            inputs: one array per input of the model, by name, with its dtype and shape; a list of arrays for a
+                sequence, and None for an empty optional.
             outputs: names of the outputs to compute; all of them if not given.
 
         Returns:
-            By name, the arrays of the output by their place in it: `""` of a tensor, `[0]` of an item of a sequence (of
-            more than one), `['key']` of what the maps of a sequence have there and `.keys` of their keys. Texts are
-            NumPy strings.
+            For each output, by name, its arrays by their place in it: `""` for a tensor, `[0]` for an item of a
+            sequence (of more than one), `['key']` for the values of the maps of a sequence and `.keys` for their keys.
+            Strings are NumPy strings.
 
         Raises:
             SessionError: ONNX Runtime fails to load or run the model.
-            SessionEnded: its process ended while it did.
-            UsageError: the inputs aren't the model's, or there is an array of elements that NumPy hasn't.
+            SessionEnded: the process ended before it answered.
+            UsageError: the inputs aren't those of the model, or an array has a dtype that NumPy lacks.
         """
         self._load()
         if set(self._types) != set(inputs):
@@ -129,7 +129,7 @@ class IsolatedSession:
 
     @property
     def refused(self) -> bool:
-        """Whether ONNX Runtime was found not to take the model."""
+        """Whether ONNX Runtime has refused to load the model."""
         return self._refused is not None
 
     def close(self) -> None:
@@ -165,9 +165,9 @@ class IsolatedSession:
             fits = given == inner
         if not fits:
             raise UsageError(f"input {name!r} of the model is a {needed}, given {given}")
-        if any(map(_packed, types)):
+        if any(map(_is_packed, types)):
             raise UsageError(
-                f"input {name!r} of the model is a {given}: ONNX Runtime is given no elements of less than 8 bits"
+                f"input {name!r} of the model is a {given}: inputs with elements of less than 8 bits aren't supported"
             )
         described = [
             {"stored": STORED.get(array.dtype.itemsize, ""), "shape": list(array.shape), "element_type": element_type}
@@ -177,11 +177,11 @@ class IsolatedSession:
 
     def _send(self, message: Any, data: Sequence[Any]) -> None:
         assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended: `_answer` says why
+        with contextlib.suppress(BrokenPipeError):  # the child has ended: `_answer` reports why
             frames.send(self._process.stdin, message, data)  # type: ignore[arg-type]
 
     def _answer(self, does: str) -> tuple[Any, list[bytearray]]:
-        """The answer of the child, which does something with the file ("loaded", "run")."""
+        """Return the child's answer to a request to load or run the file ("loaded", "run")."""
         assert self._process.stdout is not None
         watch = threading.Timer(self.seconds, self._process.kill)
         watch.start()
@@ -196,13 +196,13 @@ class IsolatedSession:
             return answer, data
         kind = getattr(ort_errors, answer["error"], None)
         if kind in ORT_ERRORS:
-            raise explained(kind(answer["text"]), self.model, self.provider)
+            raise explain(kind(answer["text"]), self.model, self.provider)
         if answer["error"] == "MemoryError":
             raise SessionError(f"ONNX Runtime had too little memory while it {DOING[does]} {self._name()}")
         raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")
 
     def _end(self, does: str, late: bool) -> SessionEnded:
-        """The error for a process that ended without an answer."""
+        """Return the error for a process that ended without an answer."""
         code = self._process.wait()
         if late:
             return SessionEnded(
@@ -219,32 +219,31 @@ class IsolatedSession:
             f"ONNX Runtime ended with {how} while it {DOING[does]} {self._name()}"
             + (f": {said}" if said else "")
             + ("\n  perhaps it took too much memory" if code == -signal.SIGKILL else "")
-            + "\n  what to do: the file asks for what ONNX Runtime neither does nor refuses; parity inspect shows its "
-            "operators"
+            + "\n  what to do: something in the file makes ONNX Runtime crash; parity inspect shows its operators"
         )
 
     def _name(self) -> str:
         return "the model" if isinstance(self.model, onnx.ModelProto) else f"this file: {fspath(self.model)}"
 
 
-def _ended(process: subprocess.Popen[bytes], printed: Any) -> None:
-    """End a child and close what led to it."""
+def _terminate(process: subprocess.Popen[bytes], printed: Any) -> None:
+    """End a child and close its pipes."""
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout, printed):
         if stream is not None:
-            with contextlib.suppress(BrokenPipeError):  # what was still to be written to it
+            with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
                 stream.close()
 
 
-def _packed(element_type: int) -> bool:
+def _is_packed(element_type: int) -> bool:
     """Whether several elements share a byte."""
     name = onnx.TensorProto.DataType.Name(element_type)
     return name in ("INT4", "UINT4", "INT2", "UINT2", "FLOAT4E2M1")
 
 
 def _arrays(value: Given) -> list[Array]:
-    """What an input is made of."""
+    """Return the arrays that make up an input."""
     values = [] if value is None else value if isinstance(value, (list, tuple)) else [value]
     return [np.asarray(one, order="C") for one in values]
 
@@ -257,7 +256,7 @@ def _bytes_of(array: Array) -> Any:
 
 def _array(name: str, described: Any, data: bytearray) -> Array:
     element_type = described["element_type"]
-    if _packed(element_type):
+    if _is_packed(element_type):
         kind = onnx.TensorProto.DataType.Name(element_type).lower()
         raise UsageError(f"output {name!r} of the model is a tensor({kind}), which can't be compared")
     if element_type == onnx.TensorProto.STRING:

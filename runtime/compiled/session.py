@@ -19,16 +19,16 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
-from ..onnxruntime_package import overwritten
+from ..onnxruntime_package import conflict_hint
 from ..providers import PROVIDERS
 from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
-# what ONNX Runtime's optimizer does to float64 at the cost of its digits: a factor before or after a product of
-# matrices becomes its attribute, in float32
+# optimizations of ONNX Runtime that cost float64 its digits: a factor before or after a matrix product becomes an
+# attribute of it, in float32
 IN_FLOAT32 = ["MatMulScaleFusion"]
-FATAL_ONLY = 4  # ONNX Runtime's log level; its errors are raised as exceptions too
+FATAL_ONLY = 4  # log level of ONNX Runtime; it also raises its errors as exceptions
 ORT_ERRORS = (
     ort_errors.EPFail,
     ort_errors.Fail,
@@ -46,11 +46,11 @@ class SessionError(UsageError):
 
 
 class IndexOutOfRange(SessionError, IndexError, ValueError):
-    """An index or label is none of those that a tensor has."""
+    """An index or label is out of range."""
 
 
 class DivisionByZero(SessionError, ZeroDivisionError):
-    """Integers are divided by 0."""
+    """An integer is divided by 0."""
 
 
 _OF_DATA = {
@@ -66,37 +66,37 @@ _OF_DATA = {
         "choose another divisor there, `ops.where(divisor == 0, 1, divisor)`",
     ),
 }
-"""What ONNX Runtime says of values that an operator doesn't take: the error, its words, and what to do."""
+"""Messages of ONNX Runtime about invalid values in the data: the error to raise, its text, and what to do."""
 
 
 _TOO_NEW = re.compile(
     r"(?s)(?P<what>Opset) (?P<given>\d+) is under development.* till opset (?P<most>\d+)"
     r"|model (?P<ir>IR version): (?P<given_ir>\d+), max supported IR version: (?P<most_ir>\d+)"
 )
-"""What ONNX Runtime says of a model that is newer than itself."""
+"""Message of ONNX Runtime about a model that is too new for it."""
 
 
 class Session:
     """A model loaded in ONNX Runtime.
 
     Args:
-        model: the model, or the path of its file (needed where tensors are in a file beside it).
+        model: the model, or the path of its file (needed if it has an external data file).
         provider: "cpu" or "cuda".
 
     Attributes:
-        inputs: names of what the model takes.
-        outputs: names of what it gives.
-        provider: where it runs.
-        ort: ONNX Runtime's session.
+        inputs: names of the model's inputs.
+        outputs: names of its outputs.
+        provider: the provider that runs it.
+        ort: the session of ONNX Runtime.
 
     Raises:
-        SessionError: ONNX Runtime doesn't take the model.
-        UsageError: the provider isn't available here.
+        SessionError: ONNX Runtime doesn't accept the model.
+        UsageError: the provider isn't available.
     """
 
     def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
-        self.provider = chosen_provider(provider)
+        self.provider = choose_provider(provider)
         self.ort = self._started()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
@@ -104,7 +104,7 @@ class Session:
 
     def _started(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
-        for name, value in options_of().items():
+        for name, value in session_options().items():
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
         disabled = IN_FLOAT32 if has_doubles(self._model) else []
@@ -113,7 +113,7 @@ class Session:
                 _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
             )
         except ORT_ERRORS as error:
-            raise self.explained(error) from error
+            raise self.explain(error) from error
         require_active(self.provider, session.get_providers())
         return session
 
@@ -121,7 +121,7 @@ class Session:
         """Run the model once.
 
         Args:
-            inputs: one array per input of the model, by name, with its dtype (bfloat16 and float16 too) and shape.
+            inputs: one array per input of the model, by name, with its dtype (including bfloat16) and shape.
             outputs: names of the outputs to compute; all of them if not given.
 
         Returns:
@@ -129,7 +129,7 @@ class Session:
 
         Raises:
             SessionError: ONNX Runtime fails to run the model.
-            UsageError: the inputs aren't the model's.
+            UsageError: the inputs aren't those of the model.
         """
         if set(self.inputs) != set(inputs):
             raise UsageError(f"the model takes the inputs {sorted(self.inputs)}, given {sorted(inputs)}")
@@ -138,23 +138,23 @@ class Session:
         try:
             results = self.ort.run_with_ort_values(names, values)
         except ORT_ERRORS as error:
-            raise self.explained(error) from error
+            raise self.explain(error) from error
         return {name: array_of(result) for name, result in zip(names, results, strict=True)}
 
     def value(self, name: str, array: Array) -> ort.OrtValue:
-        """An array as the input `name` takes it; `UsageError` if it has another dtype."""
+        """Return an array as a value for the input `name`; `UsageError` if it has another dtype."""
         value = ort_value(array)
         if value.data_type() != self._types[name]:
             raise UsageError(f"input {name!r} of the model is a {self._types[name]}, given {value.data_type()}")
         return value
 
-    def explained(self, error: Exception) -> SessionError:
-        """What ONNX Runtime says, with the Cell and the source line of the node that it names."""
-        return explained(error, self._model, self.provider)
+    def explain(self, error: Exception) -> SessionError:
+        """Return ONNX Runtime's error with the Cell and the source line of the node that it names."""
+        return explain(error, self._model, self.provider)
 
 
-def explained(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
-    """What ONNX Runtime says of a model, with the Cell and the source line of the node that it names."""
+def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], provider: str) -> SessionError:
+    """Return ONNX Runtime's error about a model with the Cell and the source line of the node that it names."""
     if newer := _TOO_NEW.search(str(error)):
         kind, given, most = (x for x in newer.groups() if x is not None)
         return SessionError(
@@ -182,7 +182,7 @@ def explained(error: Exception, model: onnx.ModelProto | str | PathLike[str], pr
 
 
 def _place(said: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
-    """The operator that ONNX Runtime names, with its Cell and line."""
+    """Return the operator that ONNX Runtime names, with its Cell and line."""
     named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
     if named is None:
         return ""
@@ -194,28 +194,28 @@ def _place(said: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
     return ""
 
 
-def options_of() -> dict[str, Any]:
-    """The options of a session that aren't ONNX Runtime's defaults."""
+def session_options() -> dict[str, Any]:
+    """Return the options of a session that differ from ONNX Runtime's defaults."""
     return {
         "log_severity_level": FATAL_ONLY,
         "intra_op_num_threads": threads(),
-        "enable_mem_pattern": False,  # one more block as large as all that a run needs, for 2 % of its time
+        "enable_mem_pattern": False,  # it allocates another block as large as a run needs, to save 2 % of its time
     }
 
 
 def require_active(provider: str, active: Sequence[str]) -> None:
-    """Raise `UsageError` if a session was made without the provider that was asked for."""
+    """Raise `UsageError` if a session was created without the requested provider."""
     if not any(name.lower().startswith(provider) for name in active):
         raise UsageError(
             f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
             f"needed): available is "
-            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{overwritten()}"
+            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{conflict_hint()}"
         )
 
 
 @functools.cache
 def has_driver() -> bool:
-    """Whether the driver of a GPU that CUDA can use is here. Without one, CUDA's libraries aren't even asked for."""
+    """Whether the driver of a CUDA GPU is installed. Without it, CUDA's libraries aren't even loaded."""
     try:
         ctypes.CDLL("nvcuda.dll" if os.name == "nt" else "libcuda.so.1")
     except OSError:
@@ -235,12 +235,12 @@ def run_model(
 
 
 def threads() -> int:
-    """How many threads a session computes with: one for each processor that this process may use."""
+    """Return the number of threads of a session: one for each processor that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def chosen_provider(provider: str | None) -> str:
-    """A provider that was asked for, or the best that is here; `UsageError` for a name that is none."""
+def choose_provider(provider: str | None) -> str:
+    """Return the requested provider, or the best available one for None; `UsageError` for an unknown name."""
     if provider is not None and provider not in PROVIDERS:
         raise UsageError(f"unknown provider {provider!r}: there are {', '.join(PROVIDERS)}")
     if provider == "cuda" and not has_driver():
@@ -250,7 +250,7 @@ def chosen_provider(provider: str | None) -> str:
 
 @functools.cache
 def best_provider() -> str:
-    """ "cuda" where ONNX Runtime can use a GPU, else "cpu"."""
+    """Return "cuda" if ONNX Runtime can use a GPU, else "cpu"."""
     if not has_driver() or "CUDAExecutionProvider" not in ort.get_available_providers():
         return "cpu"
     x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
@@ -264,7 +264,7 @@ def best_provider() -> str:
 
 
 def ort_value(array: Array) -> ort.OrtValue:
-    """An array as a tensor of ONNX Runtime in the CPU's memory, which it shares."""
+    """Return an array as a tensor of ONNX Runtime that shares its memory on the CPU."""
     array = np.asarray(array, order="C")
     if array.dtype == BFLOAT16:
         return ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array, onnx.TensorProto.BFLOAT16)
@@ -272,24 +272,24 @@ def ort_value(array: Array) -> ort.OrtValue:
 
 
 def array_of(value: ort.OrtValue) -> Array:
-    """A tensor of ONNX Runtime as an array."""
+    """Return a tensor of ONNX Runtime as an array."""
     if value.element_type() != onnx.TensorProto.BFLOAT16:
         return np.asarray(value.numpy())
-    # OrtValue.numpy() knows no bfloat16; results are in the CPU's memory whatever the provider
+    # OrtValue.numpy() doesn't support bfloat16; results are in the CPU's memory whatever the provider
     data = ctypes.string_at(value.data_ptr(), value.tensor_size_in_bytes())
     return np.frombuffer(data, BFLOAT16).reshape(value.shape())
 
 
 def _proto(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto:
-    """The model; of a file, without the tensors that are beside it."""
+    """Return the model, without loading its external data."""
     return model if isinstance(model, onnx.ModelProto) else onnx.load(fspath(model), load_external_data=False)
 
 
 def has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
-    """Whether a tensor that the model names is float64."""
+    """Whether a tensor of the model is float64."""
     try:
         proto = _proto(model)
-    except (DecodeError, OSError):  # what is wrong with the file, ONNX Runtime says
+    except (DecodeError, OSError):  # ONNX Runtime will report what is wrong with the file
         return False
     values = (*proto.graph.input, *proto.graph.output, *proto.graph.value_info)
     dtypes = {value.type.tensor_type.elem_type for value in values} | {x.data_type for x in proto.graph.initializer}
@@ -297,7 +297,7 @@ def has_doubles(model: onnx.ModelProto | str | PathLike[str]) -> bool:
 
 
 def path_in_utf8(path: str | PathLike[str]) -> str:
-    """The path; `UsageError` unless ONNX Runtime can take it."""
+    """Return the path; `UsageError` if ONNX Runtime can't open it."""
     given = fspath(path)
     if encodable_name(given) != given:
         raise UsageError(f"can't read {given}: its name isn't UTF-8, which ONNX Runtime needs; rename it")

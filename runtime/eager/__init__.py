@@ -1,1 +1,1 @@
-"""Gradients of Python functions and Cells, computed as they run: a tape, the backward pass over it, `grad`."""
+"""Eager gradients of Python functions and Cells: a tape, the backward pass over it, and `grad`."""

@@ -1,6 +1,6 @@
-"""How a gradient is computed: a function runs with its arguments and Parameters tracked, then the tape is walked back.
+"""The computation of gradients: run a function with tracked arguments and Parameters, then walk the tape backward.
 
-`runtime.gradients` is what people call.
+The public functions are in `gradients`.
 """
 
 from __future__ import annotations
@@ -12,37 +12,37 @@ from typing import Any
 
 import numpy as np
 
-from ..common.hooks import with_gradient_hooks
+from ..common.hooks import apply_gradient_hooks
 from ..common.nested import leaves, tensors_in
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, full_like, wrapped, zeros_like
+from ..common.tensor import Tensor, from_array, full_like, zeros_like
 from ..current_trace import current as current_trace
 from ..ops import elementwise
-from ..precision import computing_in
+from ..precision import compute_in
 from . import tape
 
 Function = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Differentiated:
-    """Outputs of a function, and the gradients of the arguments and weights asked for, in the order asked.
+class GradientResult:
+    """Outputs of a function, and the gradients of the requested arguments and weights, in the requested order.
 
-    `reached` says of each weight whether a gradient arrived there; where none did, it is zeros.
+    `has_gradient` is True for each weight that a gradient reached; the gradients of the others are zeros.
     """
 
     outputs: Any
     inputs: tuple[Any, ...]
     weights: tuple[Tensor, ...]
-    reached: tuple[bool, ...]
+    has_gradient: tuple[bool, ...]
 
 
 @dataclass
 class Forward:
-    """A forward run that was recorded.
+    """A recorded forward run.
 
     Attributes:
-        recording: its tape; the run begins at entry `start`.
+        recording: the tape; the run begins at entry `start`.
         numbers: tape numbers of the tracked arguments, by position.
         parameters: tape number of each tracked Parameter, and itself, by identity.
         outputs: what the function returned.
@@ -55,9 +55,9 @@ class Forward:
     outputs: Any = None
 
     def number_of(self, parameter: Tensor) -> int | None:
-        """The tape number of a Parameter; None if it wasn't tracked."""
-        found = self.parameters.get(id(parameter))
-        return found[0] if found else None
+        """Return the tape number of a Parameter; None if it wasn't tracked."""
+        entry = self.parameters.get(id(parameter))
+        return entry[0] if entry else None
 
 
 def run_with_gradients(
@@ -69,17 +69,17 @@ def run_with_gradients(
     *,
     has_aux: bool = False,
     output_gradient: Any = None,
-) -> Differentiated:
-    """Run `fn` and its backward pass; see `gradients.grad`. `output_gradient` takes the place of ones.
+) -> GradientResult:
+    """Run `fn` and its backward pass; see `gradients.grad`. `output_gradient` replaces the default of ones.
 
-    Nothing is left recorded afterwards, whether `fn` raised or not.
+    The tape is cleared afterwards, even if `fn` raises.
     """
     _check_positions(args, positions)
     trace = current_trace()
     if trace is not None and trace.region is not None:
-        trace.region.begins_gradient()
+        trace.region.on_gradient()
     outer = tape.current()
-    take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have kept one
+    take_forward = getattr(fn, "take_forward", None) if outer is None else None  # a Cell may have a recorded run
     forward = take_forward(args, kwargs, weights) if take_forward else None
     recording = outer or (forward.recording if forward else tape.Tape())
     try:
@@ -88,24 +88,24 @@ def run_with_gradients(
         if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
             raise ValueError("with has_aux=True the function must return more than one output; it returned one")
         of_what = forward.outputs[0] if has_aux else forward.outputs
-        with tape.recording(outer), computing_in(None):
+        with tape.record_on(outer), compute_in(None):
             cotangents = _seeds(of_what, output_gradient, forward)
             recording.backward(forward.start, cotangents)
-            complete: dict[int, Tensor] = {}  # by tape number, as the hooks of the tensor leave them
+            complete: dict[int, Tensor] = {}  # by tape number, after the hooks of the tensor
 
             def gradient(tensor: Tensor, number: int | None) -> Tensor:
                 if number is None or number not in cotangents:
                     return zeros_like(tensor)
                 if number not in complete:
-                    complete[number] = with_gradient_hooks(tensor, cotangents[number])
+                    complete[number] = apply_gradient_hooks(tensor, cotangents[number])
                 return complete[number]
 
             of_inputs = tuple(
                 gradient(args[i], forward.numbers.get(i)) if isinstance(args[i], Tensor) else () for i in positions
             )
             of_weights = tuple(gradient(p, forward.number_of(p)) for p in weights)
-            reached = tuple(forward.number_of(p) in cotangents for p in weights)
-        return Differentiated(forward.outputs, of_inputs, of_weights, reached)
+            has_gradient = tuple(forward.number_of(p) in cotangents for p in weights)
+        return GradientResult(forward.outputs, of_inputs, of_weights, has_gradient)
     finally:
         if outer is None:
             recording.clear()
@@ -119,21 +119,21 @@ def record(
     positions: Sequence[int],
     weights: Sequence[Parameter],
 ) -> Forward:
-    """Run `fn` on the tape with the arguments at `positions` and the trainable ones of `weights` tracked.
+    """Run `fn` on the tape, tracking the arguments at `positions` and the trainable `weights`.
 
-    A Parameter among the arguments is tracked as a weight is: wherever `fn` meets it, it is the one argument.
+    A Parameter among the arguments is tracked like a weight: wherever `fn` uses it, it is the same variable.
     """
     given = list(args)
     forward = Forward(recording, 0)
     parameters = [*weights, *(args[i] for i in positions if isinstance(args[i], Parameter))]
-    with _tracked(recording, parameters, forward), tape.recording(recording):
+    with _track(recording, parameters, forward), tape.record_on(recording):
         for i in positions:
             if isinstance(args[i], Parameter):
                 if args[i].requires_grad:
                     forward.numbers[i] = forward.parameters[id(args[i])][0]
             elif isinstance(args[i], Tensor):
                 number = forward.numbers[i] = _leaf(recording, args[i])
-                given[i] = wrapped(args[i]._data, recording, number)
+                given[i] = from_array(args[i]._data, recording, number)
                 given[i]._is_leaf = True
                 hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
                 given[i].__dict__["_gradient_hooks"] = hooks
@@ -143,8 +143,8 @@ def record(
 
 
 @contextlib.contextmanager
-def _tracked(recording: tape.Tape, parameters: Sequence[Parameter], forward: Forward) -> Iterator[None]:
-    """Within the context, the trainable ones of `parameters` are leaves on the tape."""
+def _track(recording: tape.Tape, parameters: Sequence[Parameter], forward: Forward) -> Iterator[None]:
+    """Within the context, the trainable `parameters` are leaves on the tape."""
     before: list[tuple[Parameter, tape.Tape | None, int]] = []
     try:
         for parameter in parameters:
@@ -155,12 +155,12 @@ def _tracked(recording: tape.Tape, parameters: Sequence[Parameter], forward: For
                 forward.parameters[id(parameter)] = (number, parameter)
         yield
     finally:
-        for parameter, recorded_on, number in before:
-            parameter._tape, parameter._number = recorded_on, number
+        for parameter, outer, number in before:
+            parameter._tape, parameter._number = outer, number
 
 
 def _leaf(recording: tape.Tape, tensor: Tensor) -> int:
-    """A new number for `tensor`, linked to the one it is tracked under already (by an enclosing request)."""
+    """Return a new number for `tensor`, linked to the number by which an enclosing gradient tracks it, if any."""
     number = recording.number()
     outer = tensor.number_on(recording)
     if outer is not None:
@@ -183,11 +183,11 @@ def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
 
 
 _CONSTANTS = (bool, int, float, np.ndarray, np.generic)
-"""What a function may return without a Tensor: its gradients are zeros."""
+"""What a function may return instead of Tensors: its gradients are zeros."""
 
 
 def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
-    """Output gradients by tape number."""
+    """Return the output gradients by tape number."""
     tensors = list(tensors_in(outputs))
     if not tensors and not any(isinstance(leaf, _CONSTANTS) for leaf in leaves(outputs)):
         returned = "None; is a `return` missing?" if outputs is None else f"{outputs!r} ({type(outputs).__name__})"
@@ -213,7 +213,7 @@ def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, An
 
 
 def _seed(output: Tensor, gradient: Any) -> Tensor:
-    """The gradient given for an output, in its dtype; `ValueError` if it has another shape."""
+    """Return the given gradient of an output in its dtype; `ValueError` if the shapes differ."""
     g = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
     if output.shape != g.shape:
         raise ValueError(f"the output gradient must have the shape of the output, {output.shape}, but got {g.shape}")

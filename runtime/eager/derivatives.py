@@ -1,6 +1,6 @@
-"""Gradients among the operators, `ops.grad(fn)`, and products with and rows and columns of a Jacobian matrix.
+"""Gradient operators such as `ops.grad(fn)`: products with a Jacobian matrix, and the matrix itself.
 
-For `fn` with outputs y and inputs x, the Jacobian J has the derivatives dy[i]/dx[j].
+For `fn` with outputs y and inputs x, the Jacobian J consists of the derivatives dy[i]/dx[j].
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ operator_object(GradOperation)
 
 @public_op()
 def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) -> tuple[Any, ...]:
-    """The outputs of `fn(*inputs)`, and the function from output gradients v to vJ.
+    """Return the outputs of `fn(*inputs)`, and the function that maps output gradients v to vJ.
 
     Args:
         fn: a function or Cell that returns a tensor or a tuple of them.
-        inputs: its arguments, tensors.
-        weights: Parameters whose gradients are computed too: one, or a list or tuple.
+        inputs: its arguments, which are tensors.
+        weights: Parameters whose gradients to compute as well: one, or a list or tuple.
         has_aux: only the first output is differentiated.
 
     Returns:
-        `(outputs, vjp_fn)`. `vjp_fn(*v)` takes a tensor for each output and runs `fn` again; it returns the
-        tuple of the gradients of the inputs, with `weights` the pair of that and of theirs. With `has_aux`,
-        `(first output, vjp_fn, the others)`.
+        `(outputs, vjp_fn)`. `vjp_fn(*v)` takes a tensor for each output and runs `fn` again. It returns a tuple with
+        the gradients of the inputs; with `weights`, the pair of that tuple and the tuple of their gradients. With
+        `has_aux`, the result is `(first output, vjp_fn, other outputs)`.
 
     Raises:
-        TypeError: an input is no tensor.
-        ValueError: with `has_aux`, there is one output only.
+        TypeError: an input isn't a tensor.
+        ValueError: with `has_aux`, there is only one output.
     """
     _require_tensors(inputs, of="vjp")
     pull = GradOperation(get_all=True, get_by_list=weights is not None, sens_param=True)
@@ -60,22 +60,22 @@ def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) 
 
 @public_op()
 def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """The outputs of `fn` and their derivatives in the direction `v`: Jv.
+    """Return the outputs of `fn` and their derivatives in the direction `v`: Jv.
 
     Args:
         fn: a function or Cell that returns a tensor or a tuple of them.
         inputs: its argument, or a tuple or list of them.
-        v: as `inputs`, of the same shapes.
+        v: tensors of the shapes of `inputs`.
         has_aux: only the first output is differentiated.
 
     Returns:
-        `(outputs, derivatives)`; with `has_aux`, `(first output, its derivative, the others)`.
+        `(outputs, derivatives)`; with `has_aux`, `(first output, its derivative, other outputs)`.
 
     Raises:
-        TypeError: an input or direction is no tensor.
-        ValueError: `v` has another shape; or, with `has_aux`, there is one output only.
+        TypeError: an input or direction isn't a tensor.
+        ValueError: `v` has another shape; or, with `has_aux`, there is only one output.
     """
-    given, directions = _several(inputs), _several(v)
+    given, directions = _as_tuple(inputs), _as_tuple(v)
     _require_tensors((*given, *directions), of="jvp")
     if [x.shape for x in given] != [x.shape for x in directions]:
         raise ValueError(
@@ -86,17 +86,19 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
     results = list(tensors_in(outputs))
     vjp_of_fn = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
 
-    def pulled(*u: Any) -> Any:  # linear in u, with the derivative v J^T
+    def pull_back(*u: Any) -> Any:  # linear in u, with the derivative v J^T
         return vjp_of_fn(*given, u if isinstance(outputs, (tuple, list)) else u[0])
 
     zeros = tuple(Tensor(np.zeros(y.shape, y.dtype)) for y in results)
-    found = run_with_gradients(pulled, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions).inputs
-    return outputs, found if isinstance(outputs, (tuple, list)) else found[0], *aux
+    derivatives = run_with_gradients(
+        pull_back, zeros, {}, tuple(range(len(zeros))), (), output_gradient=directions
+    ).inputs
+    return outputs, derivatives if isinstance(outputs, (tuple, list)) else derivatives[0], *aux
 
 
 @public_op()
 def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
-    """The function that computes the Jacobian of `fn`, a row (one element of an output) at a time.
+    """Return the function that computes the Jacobian of `fn` one row (element of an output) at a time.
 
     Args:
         fn: a function or Cell that returns a tensor or a tuple of them.
@@ -104,44 +106,47 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
         has_aux: only the first output is differentiated.
 
     Returns:
-        A function with the arguments of `fn`. For an output of shape Y and an argument of shape X it gives (*Y, *X): a
-        tuple by argument if `grad_position` is a tuple, in a tuple by output if there are several. With `has_aux`, the
-        pair of that and the other outputs.
+        A function with the arguments of `fn`. For an output of shape Y and an argument of shape X it returns a tensor
+        of shape (*Y, *X): in a tuple over arguments if `grad_position` is a tuple, and in a tuple over outputs if there
+        are several. With `has_aux`, it returns the pair of that and the other outputs.
     """
     positions = integers(grad_position, "grad_position", of="jacrev")
 
     def jacobian(*args: Any) -> Any:
         function = _without_aux(fn) if has_aux else fn
         outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
-        results = _several(outputs)
-        found = []
+        results = _as_tuple(outputs)
+        by_output = []
         for i, y in enumerate(results):
             rows = [
                 run_with_gradients(function, args, {}, positions, (), output_gradient=_units(results, i, place)).inputs
                 for place in range(y.size)
             ]
-            found.append(
+            by_output.append(
                 tuple(
                     reshape(stack([row[k] for row in rows]), (*y.shape, *args[position].shape))
                     for k, position in enumerate(positions)
                 )
             )
-        return _arranged(found, outputs, grad_position, aux)
+        return _arrange(by_output, outputs, grad_position, aux)
 
     return jacobian
 
 
 @public_op()
 def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Function:
-    """The function that computes the Jacobian of `fn`, a column (element of an argument) at a time; see `jacrev`."""
+    """Return the function that computes the Jacobian of `fn` one column (element of an argument) at a time.
+
+    Arguments and result are those of `jacrev`.
+    """
     positions = integers(grad_position, "grad_position", of="jacfwd")
 
     def jacobian(*args: Any) -> Any:
         outputs, *aux = _split_aux(fn(*args)) if has_aux else (fn(*args),)
-        results = _several(outputs)
-        chosen = tuple(args[position] for position in positions)
+        results = _as_tuple(outputs)
+        arguments = tuple(args[position] for position in positions)
 
-        def of_chosen(*xs: Any) -> Any:
+        def partial(*xs: Any) -> Any:
             complete = list(args)
             for position, x in zip(positions, xs, strict=True):
                 complete[position] = x
@@ -149,29 +154,29 @@ def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
             return y[0] if has_aux else y
 
         columns: list[list[Any]] = [
-            [_several(jvp(of_chosen, chosen, _units(chosen, k, place))[1]) for place in range(x.size)]
-            for k, x in enumerate(chosen)
+            [_as_tuple(jvp(partial, arguments, _units(arguments, k, place))[1]) for place in range(x.size)]
+            for k, x in enumerate(arguments)
         ]
-        found = [
+        by_output = [
             tuple(
                 reshape(stack([column[i] for column in columns[k]], -1), (*y.shape, *x.shape))
-                for k, x in enumerate(chosen)
+                for k, x in enumerate(arguments)
             )
             for i, y in enumerate(results)
         ]
-        return _arranged(found, outputs, grad_position, aux)
+        return _arrange(by_output, outputs, grad_position, aux)
 
     return jacobian
 
 
-def _arranged(found: list[tuple[Any, ...]], outputs: Any, grad_position: Any, aux: Sequence[Any]) -> Any:
-    by_output = [of_inputs if isinstance(grad_position, tuple) else of_inputs[0] for of_inputs in found]
-    jacobian = tuple(by_output) if isinstance(outputs, (tuple, list)) else by_output[0]
+def _arrange(by_output: list[tuple[Any, ...]], outputs: Any, grad_position: Any, aux: Sequence[Any]) -> Any:
+    rows = [of_inputs if isinstance(grad_position, tuple) else of_inputs[0] for of_inputs in by_output]
+    jacobian = tuple(rows) if isinstance(outputs, (tuple, list)) else rows[0]
     return (jacobian, *aux) if aux else jacobian
 
 
 def _units(tensors: Sequence[Any], which: int, place: int) -> tuple[Any, ...]:
-    """Zeros like the tensors, with a one at flat index `place` of that number `which`."""
+    """Return zeros like the tensors, with a one at flat index `place` of tensor number `which`."""
     arrays = [np.zeros(x.shape, x.dtype) for x in tensors]
     arrays[which].reshape(-1)[place] = 1
     return tuple(map(Tensor, arrays))
@@ -190,7 +195,7 @@ def _split_aux(outputs: Any) -> tuple[Any, Any]:
     return outputs[0], outputs[1] if len(outputs) == 2 else outputs[1:]
 
 
-def _several(given: Any) -> tuple[Any, ...]:
+def _as_tuple(given: Any) -> tuple[Any, ...]:
     return tuple(given) if isinstance(given, (tuple, list)) else (given,)
 
 

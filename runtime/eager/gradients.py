@@ -1,8 +1,7 @@
-"""`grad`, `value_and_grad` and `GradOperation`: gradients of Python functions and Cells, computed as they run.
+"""`grad`, `value_and_grad` and `GradOperation`: eager gradients of Python functions and Cells.
 
-All outputs are differentiated with output gradients of ones, so that the gradient is that of the sum of everything
-the function returns. An argument or weight on which the outputs don't depend has a gradient of zeros, and so has a
-weight with `requires_grad=False`.
+All output gradients are ones, so the gradient is that of the sum of everything the function returns. An argument or
+weight that the outputs don't depend on has a gradient of zeros, and so has a weight with `requires_grad=False`.
 """
 
 from __future__ import annotations
@@ -21,27 +20,28 @@ from .backward import Function, run_with_gradients
 def grad(
     fn: Function, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
 ) -> Function:
-    """The function that computes the gradients of `fn`.
+    """Return the function that computes the gradients of `fn`.
 
     Args:
         fn: a function or Cell that returns tensors (tuples, lists and dicts of them too).
         grad_position: index of the argument to differentiate, a tuple of indices, or None for none.
         weights: Parameters to differentiate: a list, tuple or `ParameterTuple`, or one Parameter; None for none.
-        has_aux: only the first output is differentiated; the others are returned as they are.
-        return_ids: each gradient comes as a pair with the index of its argument or the name of its Parameter.
+        has_aux: only the first output is differentiated; the others are returned unchanged.
+        return_ids: each gradient is returned in a pair with the index of its argument or the name of its Parameter.
 
     Returns:
-        A function of the arguments of `fn`. For `grad_position` an int or a tuple of one, it returns that gradient; for
-        a longer tuple, a tuple of gradients; for weights, a tuple (for one Parameter its bare gradient); for both, the
-        pair of the two. With `has_aux`, the pair of that and the tuple of the other outputs.
+        A function of the arguments of `fn`. If `grad_position` is an int or a tuple of one, it returns that gradient;
+        for a longer tuple, a tuple of gradients; for weights, a tuple (for one Parameter just its gradient); for both,
+        the pair of the two. With `has_aux`, it returns the pair of that and the tuple of the other outputs.
 
     Raises:
-        ValueError: both `grad_position` and `weights` are None, or a position is negative or given twice; from the
-            returned function, `has_aux` with a single output.
+        ValueError: both `grad_position` and `weights` are None, or a position is negative or repeated; the returned
+            function raises it for `has_aux` with a single output.
         TypeError: `fn` can't be called, a position isn't an int, or a weight isn't a Parameter.
-        RuntimeError: `grad_position` is an empty tuple; from the returned function, a position exceeds the arguments.
+        RuntimeError: `grad_position` is an empty tuple; the returned function raises it if a position exceeds the
+            arguments.
     """
-    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
+    request = _Request.parse(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
@@ -54,12 +54,12 @@ def grad(
 def value_and_grad(
     fn: Function, grad_position: Any = 0, weights: Any = None, has_aux: bool = False, return_ids: bool = False
 ) -> Function:
-    """The function that computes what `fn` returns, and its gradients, running `fn` once.
+    """Return the function that computes the outputs of `fn` and its gradients in one run of `fn`.
 
-    Arguments and errors are those of `grad`. The returned function gives the pair `(outputs, gradients)`; with
-    `has_aux`, the outputs are all there, and only the first was differentiated.
+    Arguments and errors are those of `grad`. The returned function returns the pair `(outputs, gradients)`; with
+    `has_aux`, `outputs` has all of them, and only the first is differentiated.
     """
-    request = _Request.checked(fn, grad_position, weights, has_aux, return_ids)
+    request = _Request.parse(fn, grad_position, weights, has_aux, return_ids)
 
     @functools.wraps(fn, updated=())
     def value_and_gradient(*args: Any, **kwargs: Any) -> Any:
@@ -69,12 +69,12 @@ def value_and_grad(
 
 
 class GradOperation:
-    """A maker of gradient functions, by flags; `grad` is the plainer way.
+    """A factory of gradient functions, configured by flags; `grad` is simpler.
 
     Args:
-        get_all: gradients of all tensor arguments, as a tuple; otherwise that of the first one, bare.
-        get_by_list: gradients of weights, as a tuple; with `get_all`, the pair of both tuples.
-        sens_param: the last argument of the call (or `sens=`) is the output gradient, of the structure and shapes of
+        get_all: return the gradients of all tensor arguments as a tuple; otherwise just the gradient of the first one.
+        get_by_list: return the gradients of weights as a tuple; with `get_all`, the pair of both tuples.
+        sens_param: the last argument of the call (or `sens=`) is the output gradient, with the structure and shapes of
             the output.
 
     Raises:
@@ -90,7 +90,7 @@ class GradOperation:
         self.sens_param = sens_param
 
     def __call__(self, fn: Function, weights: Any = None) -> Function:
-        """The gradient function of `fn`; `weights` defaults to all trainable parameters of a Cell."""
+        """Return the gradient function of `fn`; `weights` defaults to all trainable parameters of a Cell."""
         if self.get_by_list and weights is None:
             if not hasattr(fn, "trainable_params"):
                 raise ValueError("GradOperation(get_by_list=True) of a function needs `weights`: none were given")
@@ -124,7 +124,7 @@ class GradOperation:
 
 
 def get_grad(gradients: Any, identifier: Any) -> Tensor:
-    """The gradient that `return_ids=True` gave for an argument's index, or for a Parameter or its name.
+    """Return the gradient for an argument's index, a Parameter or its name from a result with `return_ids=True`.
 
     Raises:
         RuntimeError: there is none.
@@ -143,21 +143,21 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
 
 
 def _in_any_mode(fn: Function, variant: Hashable, gradient: Function) -> Function:
-    """A gradient function of `fn` that is compiled in graph mode, once for each `variant`."""
+    """Return a gradient function of `fn` that is compiled in graph mode, once for each `variant`."""
 
     @functools.wraps(gradient)
-    def called(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         compiler = context.compiler()
         if compiler is None:
             return gradient(*args, **kwargs)
         return compiler.in_graph_mode(fn, variant, gradient, args, kwargs)
 
-    return called
+    return wrapper
 
 
 @dataclass(frozen=True)
 class _Request:
-    """What `grad` was asked for, checked."""
+    """The validated arguments of `grad`."""
 
     positions: tuple[int, ...]
     weights: tuple[Parameter, ...]
@@ -169,7 +169,7 @@ class _Request:
     return_ids: bool
 
     @classmethod
-    def checked(cls, fn: Any, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
+    def parse(cls, fn: Any, grad_position: Any, weights: Any, has_aux: bool, return_ids: bool) -> _Request:
         if not callable(fn):
             raise TypeError(f"`fn` must be a function or Cell, but got {type(fn).__name__}: {fn!r}")
         if grad_position is None and weights is None:
@@ -201,17 +201,17 @@ class _Request:
         )
 
     def run(self, fn: Function, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any]:
-        found = run_with_gradients(fn, args, kwargs, self.positions, self.weights, has_aux=self.has_aux)
-        inputs: Sequence[Any] = found.inputs
-        weights: Sequence[Any] = found.weights
+        result = run_with_gradients(fn, args, kwargs, self.positions, self.weights, has_aux=self.has_aux)
+        inputs: Sequence[Any] = result.inputs
+        weights: Sequence[Any] = result.weights
         if self.return_ids:
             inputs = tuple(zip(self.positions, inputs, strict=True))
             weights = tuple((p.name, g) for p, g in zip(self.weights, weights, strict=True))
         of_inputs = inputs[0] if self.bare_input else tuple(inputs)
         of_weights = weights[0] if self.bare_weight else tuple(weights)
         if not self.with_weights:
-            return found.outputs, of_inputs
-        return found.outputs, of_weights if self.only_weights else (of_inputs, of_weights)
+            return result.outputs, of_inputs
+        return result.outputs, of_weights if self.only_weights else (of_inputs, of_weights)
 
 
 def _as_weights(weights: Any) -> tuple[Parameter, ...]:

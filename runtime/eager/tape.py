@@ -1,11 +1,10 @@
-"""The tape of eager differentiation: what was computed from which tracked value, in order.
+"""The tape of eager differentiation: the ops on tracked values, in order.
 
-A value is tracked when it has a number on the tape that records now: gradients are asked with respect to some leaves,
-and an op with a tracked operand gives its outputs numbers. Nothing is tracked unless a gradient was asked for, so that
-plain calls cost nothing and leave nothing behind. The backward pass walks the tape from its end.
+A value is tracked if it has a number on the current tape. The leaves with respect to which gradients are requested have
+one, and so have the outputs of an op with a tracked operand. Without such a request nothing is tracked, so plain calls
+cost nothing. The backward pass walks the tape from its end.
 
-A gradient asked for inside a differentiated function (a second derivative) uses the same tape: its backward pass is
-recorded too.
+A gradient inside a differentiated function (a second derivative) uses the same tape: its backward pass is recorded too.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ class Entry:
     Attributes:
         operands: numbers of the operands; None for one that isn't tracked.
         outputs: numbers of the outputs; None for one that no gradient can reach.
-        pull: from the cotangents of the outputs (None where none arrived) to those of the operands.
-        always: whether `pull` runs even if no cotangent arrives (hooks that must fire).
-        place: while tracing, where in the program the step was recorded: what `pull` records belongs there too.
+        pull: maps the cotangents of the outputs (None for none) to those of the operands.
+        always: whether `pull` runs even if there is no cotangent (hooks that must fire).
+        place: while tracing, the place in the program where the step was recorded; `pull` records at the same place.
     """
 
     __slots__ = ("always", "operands", "outputs", "place", "pull")
@@ -48,11 +47,11 @@ class Entry:
 
 
 class Tape:
-    """A list of entries; numbers are given out in order.
+    """A list of entries, and numbers for values in ascending order.
 
     Attributes:
         entries: the steps in order.
-        hooks: by the number of a value, what its cotangent becomes once it is complete.
+        hooks: by the number of a value, the function to apply to its complete cotangent.
     """
 
     def __init__(self) -> None:
@@ -61,7 +60,7 @@ class Tape:
         self._count = 0
 
     def number(self) -> int:
-        """A number for a newly tracked value."""
+        """Return a number for a newly tracked value."""
         self._count += 1
         return self._count
 
@@ -70,7 +69,7 @@ class Tape:
         self.entries.append(entry)
 
     def clear(self) -> None:
-        """Forget all steps, and so let go of what they hold."""
+        """Forget all steps and release the values that they refer to."""
         self.entries.clear()
         self.hooks.clear()
 
@@ -82,7 +81,7 @@ class Tape:
             cotangents: by number of the outputs; changed in place.
 
         Returns:
-            `cotangents`, in which those of values that no entry since `start` computed are left: the leaves.
+            `cotangents`, reduced to those of the leaves, the values that no entry since `start` computed.
         """
         trace = current_trace()
         for entry in reversed(self.entries[start:]):
@@ -106,26 +105,26 @@ def _pull(entry: Entry, output_cotangents: list[Any], cotangents: dict[int, Any]
             cotangents[number] = cotangents[number] + g if number in cotangents else g
 
 
-class _Recording(threading.local):
-    """The tape that records now, per thread; None outside of differentiation."""
+class _Current(threading.local):
+    """The current tape, per thread; None outside of differentiation."""
 
     tape: Tape | None = None
 
 
-_recording = _Recording()
+_current = _Current()
 
 
 def current() -> Tape | None:
-    """The tape that records now."""
-    return _recording.tape
+    """Return the current tape; None outside of differentiation."""
+    return _current.tape
 
 
 @contextlib.contextmanager
-def recording(tape: Tape | None) -> Iterator[None]:
-    """Within the context, `tape` records (None: nothing does)."""
-    before = _recording.tape
-    _recording.tape = tape
+def record_on(tape: Tape | None) -> Iterator[None]:
+    """Within the context, record on `tape`; None to record nothing."""
+    before = _current.tape
+    _current.tape = tape
     try:
         yield
     finally:
-        _recording.tape = before
+        _current.tape = before

@@ -1,10 +1,10 @@
-"""Graph mode: Python that computes with Tensors becomes a program."""
+"""Graph mode: tracing turns Python code on Tensors into a program."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .cache import CacheInfo
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CacheInfo", "Jitted", "TracedProgram", "jit", "trace"]
 
-__getattr__ = lazily(
+__getattr__ = lazy_getattr(
     __name__,
     {"CacheInfo": "cache", "Jitted": "compiling", "TracedProgram": "traced", "jit": "compiling", "trace": "traced"},
 )

@@ -1,4 +1,4 @@
-"""What each Cell call of a program does: its own nodes, and the calls that it makes among them."""
+"""The control flow of each Cell call of a program: its own nodes, and the calls that it makes between them."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .types import CellCall, Node
 
 @dataclass(frozen=True, eq=False)
 class Flow:
-    """One Cell call, step by step.
+    """The steps of one Cell call.
 
     Attributes:
         number: index of the call in `Program.calls`.
         call: the call: path, class name, index.
-        entries: the boundaries where its inputs come in. The root has none: its inputs are the program's.
-        body: its own nodes in order; a number stands where it makes the call of that number.
-        exits: the boundaries where its outputs go out; the root has none.
+        entries: the boundaries of its inputs. The root has none: its inputs are the program's.
+        body: its own nodes in order; a number in place of a node is the call of that number.
+        exits: the boundaries of its outputs; the root has none.
     """
 
     number: int
@@ -30,32 +30,32 @@ class Flow:
 
 
 def flows(program: Program, nodes: Iterable[Node]) -> list[Flow]:
-    """The flow of each call of `program`, by number, made of `nodes`: those of the program, or some of them.
+    """Return the flow of each call of `program`, in order of their numbers, for all or some of its nodes.
 
     Raises:
-        ProgramError: the nodes of a call don't stand together.
+        ProgramError: the nodes of a call aren't contiguous.
     """
-    found = [Flow(number, call) for number, call in enumerate(program.calls)]
+    result = [Flow(number, call) for number, call in enumerate(program.calls)]
     running = [0]
-    left: set[int] = set()
+    finished: set[int] = set()
     for node in nodes:
         lineage = _lineage(program, node.cell)
         while running != lineage[: len(running)]:
-            left.add(running.pop())
+            finished.add(running.pop())
         for number in lineage[len(running) :]:
-            if number in left:
+            if number in finished:
                 raise ProgramError(
-                    f"the nodes of Cell call {program.calls[number]} don't stand together: op {node.op} comes after "
+                    f"the nodes of Cell call {program.calls[number]} aren't contiguous: op {node.op} comes after "
                     "nodes of another Cell"
                 )
-            found[running[-1]].body.append(number)
+            result[running[-1]].body.append(number)
             running.append(number)
-        _place(node, found[running[-1]])
-    return found
+        _place(node, result[running[-1]])
+    return result
 
 
 def _lineage(program: Program, number: int | None) -> list[int]:
-    """The calls that lead to a call, from the root to itself."""
+    """Return the chain of calls from the root to a call, including both."""
     lineage: list[int] = []
     while number is not None:
         lineage.append(number)

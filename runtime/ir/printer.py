@@ -12,9 +12,9 @@ from .types import Node, Value
 
 
 def text(program: Program) -> str:
-    """The program, one line per node, under a heading for each Cell it enters.
+    """Return the program as text, one line per node, with a heading for each Cell.
 
-    Scalars stand where they are used; boundaries show which of a Cell's tensors a value is.
+    Scalars are printed where they are used; boundaries show which input or output of a Cell a value is.
     """
     scalars = {c.value: repr(c.data.item()) for c in program.constants if c.data.ndim == 0}
     lines = [f"program {visible_name(program.calls[0].class_name)}({', '.join(map(str, program.inputs))}):"]
@@ -57,7 +57,7 @@ def _node_text(node: Node, scalars: dict[Value, str], names: dict[Value, str]) -
 
 
 def attribute_text(value: Any) -> str:
-    """An attribute as it is printed: dtypes by name, tuples in parentheses."""
+    """Format an attribute: dtypes by name, tuples in parentheses."""
     if isinstance(value, Program):
         return visible_name(value.calls[0].class_name)
     if isinstance(value, np.dtype):

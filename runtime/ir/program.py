@@ -1,4 +1,4 @@
-"""`Program`: a graph of ops in static single assignment, and the tree of Cells it belongs to."""
+"""`Program`: a graph of ops in static single assignment form, and its tree of Cell calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import UsageError
-from ..lazy import provided
+from ..lazy import resolve
 from ..tree import Structure, positional, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
@@ -38,15 +38,15 @@ class Gradients:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One network, ready to run.
+    """A network as a graph of ops.
 
     Attributes:
         inputs: the tensor inputs, in flat order of the call's arguments.
         outputs: the tensor outputs, in flat order of the result.
         nodes: in an order in which every value is computed before it is used.
-        parameters: by qualified name, as in `named_parameters()`; a shared one stands once.
-        buffers: by qualified name; what a run changes has an `update`.
-        constants: tensors fixed in the program.
+        parameters: by qualified name, as in `named_parameters()`; a shared one appears once.
+        buffers: by qualified name; those that a run changes have an `update`.
+        constants: tensors whose values are part of the program.
         calls: the Cell calls in order of entry; `calls[0]` is the root.
         arguments: structure of `(args, kwargs)`, whose leaves are the inputs.
         result: structure of the returned object, whose leaves are the outputs.
@@ -64,7 +64,7 @@ class Program:
     result: Structure
     train: bool = False
 
-    if TYPE_CHECKING:  # `attachments` provides these, since what they need stands on the floors above
+    if TYPE_CHECKING:  # `attachments` provides these, since they need the floors above
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run forward in the interpreter."""
@@ -81,7 +81,7 @@ class Program:
             """Write to a file that `runtime.load` reads."""
 
     def cells(self) -> list[ProgramCell]:
-        """The Cells, one per call, parents before children; each can be cut out and run alone."""
+        """Return the Cells, one per call, parents before children; each can be extracted and run alone."""
         return [ProgramCell(self, number) for number in range(len(self.calls))]
 
     def __repr__(self) -> str:
@@ -96,7 +96,7 @@ class Program:
 
     @cached_property
     def symbol_readings(self) -> dict[Node, list[Reading]]:
-        """The nodes that find sizes when they run (the count of `nonzero`, say), and the symbols that they tell."""
+        """The nodes that determine sizes at run time (the count of `nonzero`, say), and the symbols of these sizes."""
         known = input_symbols(self.inputs)
         found: dict[Node, list[Reading]] = {}
         for node in self.nodes:
@@ -117,22 +117,22 @@ class Program:
 
     @property
     def updates(self) -> dict[str, Value]:
-        """The values that buffers get, by buffer name."""
+        """The new values of buffers, by buffer name."""
         return {name: buffer.update for name, buffer in self.buffers.items() if buffer.update is not None}
 
     def without_data(self) -> Program:
-        """The same program, for who keeps the parameters and buffers elsewhere: here they are zeros without memory."""
+        """Return the same program without data: parameters and buffers are zeros that take no memory."""
 
-        def emptied(stored: Mapping[str, Any]) -> dict[str, Any]:
+        def zeros_for(stored: Mapping[str, Any]) -> dict[str, Any]:
             return {
                 name: replace(item, data=np.broadcast_to(np.zeros((), item.data.dtype), item.data.shape))
                 for name, item in stored.items()
             }
 
-        return self.replace(parameters=emptied(self.parameters), buffers=emptied(self.buffers))
+        return self.replace(parameters=zeros_for(self.parameters), buffers=zeros_for(self.buffers))
 
     def replace(self, **changes: Any) -> Program:
-        """A copy with some fields changed."""
+        """Return a copy with some fields changed."""
         return replace(self, **changes)
 
 
@@ -180,19 +180,19 @@ class ProgramCell:
     @cached_property
     def parameters(self) -> dict[str, Value]:
         """The parameters that the nodes use, by qualified name."""
-        used = self._used
+        used = self._operands
         return {name: p.value for name, p in self.owner.parameters.items() if p.value in used}
 
     @property
-    def _used(self) -> set[Value]:
+    def _operands(self) -> set[Value]:
         return {value for node in self.nodes for value in node.inputs if value is not None}
 
     @cached_property
     def program(self) -> Program:
-        """The Cell cut out as a program of its own.
+        """The Cell extracted as a program of its own.
 
-        Inputs are the values that come in: those marked at its boundary first, then what it takes from elsewhere.
-        Outputs are the values marked as going out, or, where none is marked, all that are used outside.
+        Its inputs are the values marked at its input boundaries, then any other values from outside that it uses. Its
+        outputs are the values marked at its output boundaries or, if there are none, all values used outside.
         """
         produced = {value for node in self.nodes for value in node.outputs}
         stored = set(self.owner.constant_data)
@@ -200,8 +200,8 @@ class ProgramCell:
         inputs = [value for value in inputs if value not in stored]
         for node in self.nodes:
             inputs += [v for v in node.inputs if v is not None and v not in produced | stored and v not in inputs]
-        outputs = [node.outputs[0] for node in self._boundary("output")] or self._escaping(produced)
-        used = self._used | set(outputs)
+        outputs = [node.outputs[0] for node in self._boundary("output")] or self._values_used_outside(produced)
+        used = self._operands | set(outputs)
         return Program(
             inputs=tuple(inputs),
             outputs=tuple(outputs),
@@ -226,21 +226,21 @@ class ProgramCell:
             if node.op == "boundary" and node.attributes["call"] == self.number and node.attributes["kind"] == kind
         ]
 
-    def _escaping(self, produced: set[Value]) -> list[Value]:
+    def _values_used_outside(self, produced: set[Value]) -> list[Value]:
         inside = set(self.nodes)
         outside = {v for node in self.owner.nodes if node not in inside for v in node.inputs}
         outside |= set(self.owner.outputs)
         return [value for node in self.nodes for value in node.outputs if value in outside & produced]
 
 
-for _name, _method in provided("methods of Program").items():
+for _name, _method in resolve("methods of Program").items():
     setattr(Program, _name, _method)
 
 
 def require_program(given: Any, instead: str = "") -> None:
-    """Raise `UsageError`, which says what gives a program (and what to do `instead`), unless it is one."""
+    """Raise `UsageError`, which says how to get a program (and what to do `instead`), unless `given` is one."""
     if not isinstance(given, Program):
         raise UsageError(
-            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` gives one, and so "
+            f"needed a program, given {type(given).__name__}: `converter.from_torch(module, args)` returns one, and so "
             f"does `trace(cell, args).program`{instead}"
         )

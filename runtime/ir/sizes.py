@@ -1,4 +1,4 @@
-"""Where the sizes come from that symbols stand for: shapes of inputs, and nodes that find a size when they run."""
+"""Where the sizes of symbols come from: the shapes of inputs, and nodes that determine a size at run time."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class Reading:
 
     Attributes:
         symbol: its name.
-        output: which output of the node tells it.
-        axis: the axis of that output; None where it is an element of it.
+        output: index of the node's output that holds the size.
+        axis: the axis of that output with this size; None if the size is an element of the output.
         element: which element, in flat order.
-        dim: the dimension that the axis has, of which the symbol is solved.
+        dim: the dimension of the axis, which is solved for the symbol.
     """
 
     symbol: str
@@ -33,7 +33,7 @@ class Reading:
     dim: SymbolicDim | None = None
 
     def size(self, outputs: Sequence[np.ndarray[Any, Any]]) -> int:
-        """The size, of what the node has computed."""
+        """Return the size, from the outputs that the node computed."""
         array = outputs[self.output]
         if self.axis is None:
             return int(array.reshape(-1)[self.element])
@@ -44,7 +44,7 @@ class Reading:
 
 
 def readings(node: Node, known: Iterable[str]) -> list[Reading]:
-    """The symbols that are known once `node` has run, and weren't before."""
+    """Return the symbols that become known when `node` has run."""
     if node.op == READ_SIZES:
         return [Reading(name, 0, element=i) for i, name in enumerate(node.attributes["symbols"])]
     found: dict[str, Reading] = {}
@@ -56,7 +56,7 @@ def readings(node: Node, known: Iterable[str]) -> list[Reading]:
 
 
 def input_symbols(inputs: Iterable[Value]) -> set[str]:
-    """Symbols that can be read off the shapes of a program's inputs."""
+    """Return the symbols that the shapes of a program's inputs determine."""
     return {
         solved[0]
         for value in inputs
@@ -66,5 +66,5 @@ def input_symbols(inputs: Iterable[Value]) -> set[str]:
 
 
 def symbols_used(node: Node) -> set[str]:
-    """The symbols whose sizes a node must be told before it runs."""
+    """Return the symbols whose sizes must be known before a node runs."""
     return symbols_in(*node.attributes.values())

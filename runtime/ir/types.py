@@ -1,6 +1,6 @@
-"""The types of the Cell IR: `Type`, `Value`, `Node`, `CellCall` and what they are made of.
+"""The types of the Cell IR: `Type`, `Value`, `Node`, `CellCall` and their parts.
 
-All are immutable. A program that differs is another program: passes build new ones.
+All are immutable: passes build new programs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def as_dtype(dtype: DTypeLike) -> np.dtype[Any]:
 
 
 def in_native_order(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """The array with the bytes of its elements in the order of the machine: of a file they may stand in the other."""
+    """Return the array in the byte order of the machine; an array from a file may have the other one."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
@@ -51,7 +51,7 @@ def is_half(dtype: np.dtype[Any]) -> bool:
 
 
 def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype to compute in where several steps are rounded once: float32 for half precision, else `dtype`."""
+    """Return the dtype in which to compute several steps before rounding: float32 for half precision, else `dtype`."""
     return FLOAT32 if is_half(dtype) else dtype
 
 
@@ -112,7 +112,7 @@ class Value:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a node came from: a line of the user's (or a library's) file, and the operator it was there."""
+    """The origin of a node: a line in a file of the user or a library, and the operator in it."""
 
     file: str
     line: int
@@ -125,7 +125,7 @@ class Source:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Node:
-    """One application of an op. `cell` is the index of the Cell call it belongs to in `Program.calls`."""
+    """One application of an op. `cell` is the index of its Cell call in `Program.calls`."""
 
     op: str
     inputs: tuple[Value | None, ...]
@@ -151,7 +151,7 @@ class CellCall:
 
     @property
     def label(self) -> str:
-        """Path and index, as they are: the name of the call in files."""
+        """Path and index, unescaped: the name of the call in files."""
         name = self.path or "(root)"
         return f"{name}@{self.index}" if self.index else name
 
@@ -174,7 +174,7 @@ class ProgramParameter:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Buffer:
-    """A tensor of state that isn't trained; `update` is the value it gets when the program has run."""
+    """A state tensor that isn't trained; `update` is its value after a run of the program."""
 
     value: Value
     data: np.ndarray[Any, Any]
@@ -183,7 +183,7 @@ class Buffer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Constant:
-    """A tensor fixed in the program. `data` may be wider than the value's dtype: a Python number keeps its digits."""
+    """A constant tensor. `data` may be wider than the value's dtype, so that a Python number keeps its digits."""
 
     value: Value
     data: np.ndarray[Any, Any] = field(repr=False)

@@ -1,1 +1,1 @@
-"""From a program to one ONNX model of standard operators, by the `onnx` rules of its ops."""
+"""Lowering of a program to an ONNX model of standard operators, by the `onnx` rules of its ops."""

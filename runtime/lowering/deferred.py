@@ -1,4 +1,4 @@
-"""`Deferred`: a tensor of the model that is computed when it is written, and not kept."""
+"""`DeferredTensor`: a tensor of the model that is computed when it is written, and not kept in memory."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Deferred:
-    """What `compute` returns each time it is asked for: an array of type `type`, whose shape is known."""
+class DeferredTensor:
+    """A tensor that `compute` returns anew in each call: an array of type `type`, whose shape is known."""
 
     type: Type
     compute: Callable[[], Array]
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the array takes."""
+        """Size of the array in bytes."""
         size = product(self.type.shape)
         assert isinstance(size, int)
         return size * self.type.dtype.itemsize
 
 
-def array_of(tensor: Array | Deferred) -> Array:
-    """The tensor's data."""
-    return tensor.compute() if isinstance(tensor, Deferred) else tensor
+def array_of(tensor: Array | DeferredTensor) -> Array:
+    """Return the tensor's data."""
+    return tensor.compute() if isinstance(tensor, DeferredTensor) else tensor
 
 
-def type_of(tensor: Array | Deferred) -> Type:
-    """The tensor's dtype and shape."""
-    return tensor.type if isinstance(tensor, Deferred) else Type(tensor.dtype, tensor.shape)
+def type_of(tensor: Array | DeferredTensor) -> Type:
+    """Return the tensor's dtype and shape."""
+    return tensor.type if isinstance(tensor, DeferredTensor) else Type(tensor.dtype, tensor.shape)

@@ -1,4 +1,4 @@
-"""`Graph`: the ONNX nodes, constants and types that the ops' `onnx` rules write."""
+"""`Graph`: the ONNX nodes, constants and types that the `onnx` rules of ops emit."""
 
 from __future__ import annotations
 
@@ -16,38 +16,39 @@ from ..ir.types import Type, as_dtype
 from ..namespace import Namespace
 from ..visible import encodable_name
 from . import opset17
-from .deferred import Deferred
-from .emitted import Emitted
+from .deferred import DeferredTensor
+from .onnx_node import OnnxNode
 from .opsets import NewerOpset, require_operator
 from .sizes import Sizes
 
 Array = np.ndarray[Any, Any]
 
-CELL = "cellbridge.cell"  # node metadata: the call of the Cell that it belongs to, `layer1.0`, or `head@1` for a second
-SOURCE = "cellbridge.source"  # node metadata: file, line and text that it comes from
-CONSTANT = "constant"  # what tensors are called that belong to no parameter
-SHARED_SIZE = 64  # constants of up to so many elements are shared where they are equal
+CELL = "cellbridge.cell"  # node metadata: the Cell call that it belongs to, `layer1.0`, or `head@1` for a second call
+SOURCE = "cellbridge.source"  # node metadata: file, line and text of its origin
+CONSTANT = "constant"  # the name of tensors that belong to no parameter
+SHARED_SIZE = 64  # equal constants of at most this many elements are shared
 
 
 class Graph:
-    """What is emitted so far; `nodes.ProgramGraph` is the one that op rules are given.
+    """The nodes and tensors emitted so far; op rules get its subclass `nodes.ProgramGraph`.
 
     Attributes:
         opset: version of the standard operator set.
-        ceiling: up to which version it may rise so that an operator is kept whole; None where it may not.
+        ceiling: the newest version that may be chosen to keep an operator whole; None if `opset` is fixed.
         nodes: in order of computation.
         initializers: data by tensor name.
-        sources: by tensor name, of parameters and buffers and of what is computed of them alone: their names.
-        transposed: by tensor name, of parameters with their axes in another order: the name, and that order.
-        types: by tensor name, of inputs, initializers and results of ops.
+        sources: by tensor name, the names of the parameters and buffers that a tensor is computed from, if from nothing
+            else; a parameter or buffer is its own source.
+        transposed: by tensor name, the parameter that a tensor is a transpose of, and the order of the axes.
+        types: types of inputs, initializers and results of ops, by tensor name.
         sizes: the symbolic dimensions.
     """
 
     def __init__(self, opset: int, ceiling: int | None = None) -> None:
         self.opset = opset
         self.ceiling = ceiling
-        self.nodes: list[Emitted] = []
-        self.initializers: dict[str, Array | Deferred] = {}
+        self.nodes: list[OnnxNode] = []
+        self.initializers: dict[str, Array | DeferredTensor] = {}
         self.sources: dict[str, tuple[str, ...]] = {}
         self.transposed: dict[str, tuple[str, tuple[int, ...]]] = {}
         self.types: dict[str, Type] = {}
@@ -55,12 +56,12 @@ class Graph:
         self._prefix = ""
         self._metadata: dict[str, str] = {}
         self._names = Namespace()
-        self._shared: dict[tuple[str, tuple[int, ...], bytes], str] = {}
-        self._replaced: dict[str, str] = {}
+        self._shared_constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._replacements: dict[str, str] = {}
 
     @contextlib.contextmanager
     def at(self, cell: str, source: str) -> Iterator[None]:
-        """Within the context, new nodes belong to a Cell's call `cell` (empty: the root) and come from `source`."""
+        """Within the context, new nodes belong to the Cell call `cell` (empty for the root) and come from `source`."""
         before = self._prefix, self._metadata
         self._prefix = "/" + cell.replace(".", "/") if cell else ""
         self._metadata = {key: encodable_name(text) for key, text in ((CELL, cell), (SOURCE, source)) if text}
@@ -70,8 +71,8 @@ class Graph:
             self._prefix, self._metadata = before
 
     @contextlib.contextmanager
-    def at_node(self, node: Emitted) -> Iterator[None]:
-        """Within the context, new nodes belong where `node` does."""
+    def at_node(self, node: OnnxNode) -> Iterator[None]:
+        """Within the context, new nodes belong to the Cell call of `node`, and have its source."""
         before = self._prefix, self._metadata
         self._prefix, self._metadata = node.name.rpartition("/")[0], node.metadata
         try:
@@ -81,23 +82,23 @@ class Graph:
 
     @property
     def cell(self) -> str:
-        """The Cell call that new nodes belong to."""
+        """The label of the Cell call that new nodes belong to."""
         return self._metadata.get(CELL, "")
 
     @property
     def source(self) -> str:
-        """Where new nodes come from."""
+        """The source line of new nodes."""
         return self._metadata.get(SOURCE, "")
 
     def within(self) -> Self:
-        """A graph within this one: it knows this one's tensors and sizes, and shares names and constants with it."""
+        """Return a graph nested in this one, with access to its tensors and sizes and with the same unique names."""
         inner = copy.copy(self)
         inner.nodes = []
         inner.sizes = self.sizes.within(inner)
         return inner
 
     def define(self, name: str, type: Type) -> str:
-        """A tensor that no node computes: an input or initializer; its name, with a number if that is taken."""
+        """Define a tensor that no node computes (an input or initializer); return its name, numbered if taken."""
         tensor = self.unique(name)
         self.types[tensor] = type
         return tensor
@@ -107,11 +108,11 @@ class Graph:
         return self.at("", "")
 
     def unique(self, stem: str) -> str:
-        """A name that isn't taken yet: `stem`, or `stem` with a number."""
+        """Return a name that isn't taken yet: `stem`, or `stem` with a number."""
         return self._names.free(encodable_name(stem))
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
+        """Add a node of the standard domain; return its output name, or a tuple of names if `outputs` is above 1."""
         name = self.unique(f"{self._prefix}/{op_type}")
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
@@ -119,30 +120,30 @@ class Graph:
         given = {key: value for key, value in attributes.items() if value is not None}
         require_operator(op_type, self.opset)
         if self.opset == 17:
-            inputs, given = opset17.written(op_type, inputs, given, self.initializers)
-        self.nodes.append(Emitted(op_type, name, inputs, results, given, self._metadata))
+            inputs, given = opset17.to_opset17(op_type, inputs, given, self.initializers)
+        self.nodes.append(OnnxNode(op_type, name, inputs, results, given, self._metadata))
         return results[0] if outputs == 1 else results
 
     def has(self, op_type: str, version: int) -> bool:
-        """Whether the opset is of that version, the first that has an operator; see `OnnxGraph`."""
+        """Whether the opset has an operator, given the first version with it; see `OnnxGraph`."""
         if self.ceiling is not None and self.opset < version <= self.ceiling:
             raise NewerOpset(version, op_type)
         return self.opset >= version
 
     def note(self, key: str, text: str) -> None:
-        """Add to the metadata of the node that was written last."""
+        """Add metadata to the last node."""
         last = self.nodes[-1]
         self.nodes[-1] = replace(last, metadata=last.metadata | {key: text})
 
     def constant(self, data: Any, dtype: Any = None) -> str:
-        """The name of a constant tensor; small equal ones are one."""
+        """Return the name of a constant tensor; small equal ones are shared."""
         array = np.asarray(data, None if dtype is None else as_dtype(dtype))
         if array.size > SHARED_SIZE:
             return self._new_constant(array)
         key = array.dtype.name, array.shape, array.tobytes()
-        if key not in self._shared:
-            self._shared[key] = self._new_constant(array)
-        return self._shared[key]
+        if key not in self._shared_constants:
+            self._shared_constants[key] = self._new_constant(array)
+        return self._shared_constants[key]
 
     def _new_constant(self, array: Array) -> str:
         name = self.unique(CONSTANT)
@@ -151,23 +152,23 @@ class Graph:
         return name
 
     def dims(self, dims: tuple[Dim, ...]) -> str:
-        """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
+        """Return the name of an int64 vector of these sizes; symbolic ones are computed at run time."""
         return self.sizes.vector(dims)
 
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
-        """Let the elements of an integer tensor be the sizes that these symbols stand for."""
+        """Bind these symbols to the elements of an integer tensor."""
         self.sizes.read(tensor, symbols)
 
     def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a size among these is made of one that only a node of the program finds."""
-        return not symbols_in(dims).isdisjoint(self.sizes.found)
+        """Whether one of these sizes depends on a size that a node determines at run time."""
+        return not symbols_in(dims).isdisjoint(self.sizes.data_dependent)
 
     def type(self, name: str) -> Type:
-        """Dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
+        """Return dtype and shape of an operand of the op being lowered, of a constant, or of a cast of either."""
         return self.types[name]
 
     def cast(self, name: str, dtype: Any) -> str:
-        """The value cast to a dtype; itself if it is known to have that dtype already."""
+        """Return the value cast to a dtype; itself if it is known to have that dtype already."""
         target = as_dtype(dtype)
         known = self.types.get(name)
         if known is not None and known.dtype == target:
@@ -177,23 +178,25 @@ class Graph:
             self.types[result] = known.with_dtype(target)
         return result
 
-    def known(self, name: str) -> Array | None:
-        """The data of a tensor that is in the model; None for one that is computed or given."""
+    def constant_value(self, name: str) -> Array | None:
+        """Return the data of a tensor that is stored in the model; None for one that is computed or an input."""
         data = self.initializers.get(name)
         return data if isinstance(data, np.ndarray) else None
 
     def replace(self, names: Mapping[str, str]) -> None:
-        """Let other tensors, the values, take the place of the keys."""
+        """Replace tensors, the keys, by others, the values."""
         if names:
             self.nodes = [node.with_inputs(names) for node in self.nodes]
-            self._replaced |= names
+            self._replacements |= names
 
     def current(self, name: str) -> str:
-        """The tensor that has taken the place of a tensor; itself if none has."""
-        while name in self._replaced:
-            name = self._replaced[name]
+        """Return the tensor that has replaced a tensor; itself if none has."""
+        while name in self._replacements:
+            name = self._replacements[name]
         return name
 
     def uses(self) -> Counter[str]:
-        """How often nodes take each tensor."""
-        return Counter(name for node in self.nodes for name in (*node.inputs, *(node.taken() - set(node.inputs))))
+        """Count how often nodes use each tensor."""
+        return Counter(
+            name for node in self.nodes for name in (*node.inputs, *(node.used_tensors() - set(node.inputs)))
+        )

@@ -1,7 +1,8 @@
-"""`Lowering`: from a program to one ONNX model, step by step."""
+"""`Lowering`: the lowering of one program to an ONNX model."""
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,47 +12,47 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..visible import encodable_name
 from . import opsets, passes
-from .deferred import Array, Deferred
-from .emitted import live, node_proto
+from .deferred import Array, DeferredTensor
 from .nodes import ProgramGraph, lower
+from .onnx_node import live, node_proto
 from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
 Shape = Callable[[str, Type], Sequence[int | str]]
-"""The shape of a tensor of the model as it is written, by the tensor's name and type."""
+"""Returns the shape to write for a tensor of the model, given its name and type."""
 
 
 def symbolic_shape(name: str, type: Type) -> list[int | str]:
-    """Sizes, and the texts of symbolic dimensions."""
+    """Return the sizes of a shape, with text for symbolic dimensions."""
     return [dim if isinstance(dim, int) else str(dim) for dim in type.shape]
 
 
 class Lowering:
-    """One program on its way: which tensor each value is, and what the tensors are called in the end.
+    """The state of lowering one program: the tensor of each value, and the final names of the tensors.
 
     Args:
-        program: what is lowered.
+        program: the program to lower.
         opset: version of the operator set.
-        inputs: what the model takes: inputs of the program, and those of its parameters and buffers that are to be
-            handed in at each run; the others are in the model.
-        results: what the model gives.
-        ceiling: up to which opset operators are kept whole where that takes a newer one; see `lower_program`.
+        inputs: the inputs of the model: inputs of the program, and those of its parameters and buffers that are passed
+            in each run; the others are stored in the model.
+        results: the outputs of the model.
+        ceiling: the newest opset that may be chosen to keep operators whole; see `lower_program`.
 
     Attributes:
-        graph: what is emitted so far.
-        tensors: the tensor that each value is.
+        graph: the nodes and tensors emitted so far.
+        tensors: the name of the tensor of each value.
     """
 
     def __init__(self, program: Program, opset: int, inputs: Named, results: Named, ceiling: int | None = None) -> None:
         self.program = program
         self.graph = ProgramGraph(opset, ceiling)
         self.tensors: dict[Value, str] = {}
-        handed_in = {value for _, value in inputs}
+        extra_inputs = {value for _, value in inputs}
         stored = {p.value: name for name, p in program.parameters.items()}
         stored |= {b.value: name for name, b in program.buffers.items()}
-        # names that others rely on are given first
+        # parameters and buffers first, so that they get their own names
         for value, name in stored.items():
-            if value not in handed_in:
+            if value not in extra_inputs:
                 self.graph.sources[self._define(value, name)] = (name,)
         for name, value in inputs:
             self.graph.sizes.bind(self._define(value, name), value.shape)
@@ -60,7 +61,7 @@ class Lowering:
         for constant in program.constants:
             self._define(constant.value, constant.value.name)
         for value, data in program.constant_data.items():
-            if value not in handed_in:
+            if value not in extra_inputs:
                 self.graph.initializers[self.tensors[value]] = data
 
     def _define(self, value: Value, name: str) -> str:
@@ -68,33 +69,33 @@ class Lowering:
         return tensor
 
     def lower(self, nodes: Sequence[Node]) -> None:
-        """Emit the nodes by the `onnx` rules of their ops; what has none and depends on no input is computed."""
+        """Emit the nodes by the `onnx` rules of their ops; nodes without one are computed if they use no input."""
         lower(self.graph, self.program, nodes, self.tensors, Precomputed(self.program, self.inputs))
 
     def optimize(self) -> None:
-        """Make the graph smaller and leave its numbers as they are."""
+        """Make the graph smaller without changing its results."""
         passes.optimize(self.graph, [self.tensors[value] for _, value in self.results])
 
-    def initializers(self) -> dict[str, Array | Deferred]:
-        """The tensors that are in the model, by name: those that nodes take."""
-        used = {name for node in self.graph.nodes for name in node.taken()}
+    def initializers(self) -> dict[str, Array | DeferredTensor]:
+        """Return the tensors to store in the model, by name: those that nodes use."""
+        used = {name for node in self.graph.nodes for name in node.used_tensors()}
         return {name: array for name, array in self.graph.initializers.items() if name in used}
 
     def computed_parameters(self) -> dict[str, tuple[str, ...]]:
-        """The initializers that are computed of parameters and buffers, and of which."""
+        """Return by name the initializers computed from parameters and buffers, with the names of these."""
         sources = self.graph.sources
         return {name: sources[name] for name in self.graph.initializers if name in sources and sources[name] != (name,)}
 
     def model(
         self, shape: Shape = symbolic_shape, metadata: Iterable[onnx.StringStringEntryProto] = ()
     ) -> onnx.ModelProto:
-        """The model without its initializers."""
+        """Return the model without its initializers."""
         self.tensors = {value: self.graph.current(tensor) for value, tensor in self.tensors.items()}
         computed = {tensor for node in self.graph.nodes for tensor in node.outputs}
         names: dict[str, str] = {}
         for name, value in self.results:
             tensor = self.tensors[value]
-            if tensor in names or tensor not in computed:  # handed out twice; an input or constant handed through
+            if tensor in names or tensor not in computed:  # returned twice, or an input or constant
                 with self.graph.at_root():
                     tensor = self.graph.op("Identity", tensor)
             names[tensor] = name
@@ -119,20 +120,26 @@ class Lowering:
         return onnx.ModelProto(
             ir_version=opsets.ir_version(self.graph.opset),
             producer_name="cellbridge",
-            producer_version=importlib.metadata.version("cellbridge"),
+            producer_version=_installed_version(),
             opset_import=[onnx.helper.make_opsetid("", self.graph.opset)],
             metadata_props=metadata,
             graph=graph,
         )
 
 
+@functools.cache
+def _installed_version() -> str:
+    """Parsing the package's metadata takes longer than writing a small model."""
+    return importlib.metadata.version("cellbridge")
+
+
 def lower_program(
     program: Program, nodes: Sequence[Node], choice: opsets.Choice, inputs: Named, results: Named
 ) -> tuple[Lowering, opsets.Choice]:
-    """The nodes of a program, emitted in the opset that was asked for, or in the lowest that holds them; and that.
+    """Lower nodes of a program in the requested opset, or in the lowest that can express them; return that as well.
 
     Raises:
-        UnsupportedOperators: ops of inputs that have no ONNX form.
+        UnsupportedOperators: ops that depend on inputs have no ONNX form.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or in that opset.
     """
     while True:
@@ -140,7 +147,7 @@ def lower_program(
         try:
             lowering.lower(nodes)
         except opsets.NewerOpset as newer:
-            choice = choice.risen(newer)
+            choice = choice.after(newer)
         else:
             return lowering, choice
 

@@ -1,4 +1,4 @@
-"""Nodes of a program as nodes of an ONNX graph, by the `onnx` rules of their ops; sub-programs as subgraphs."""
+"""Lowering of the nodes of a program by the `onnx` rules of their ops, and of sub-programs to subgraphs."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from ..ir.program import Program
 from ..ir.types import Node, Type, Value
 from ..ops import get
 from ..programs.plan import plan
-from ..programs.subprograms import traced
-from .emitted import Subgraph
+from ..programs.subprograms import trace_subprogram
 from .graph import Graph
+from .onnx_node import Subgraph
 from .opsets import NewerOpset
 from .precomputed import Precomputed
 from .small_integers import wider
 
 
 class ProgramGraph(Graph):
-    """The `OnnxGraph` that op rules are given: it takes in sub-programs, and what is composed of ops."""
+    """The implementation of `OnnxGraph` that op rules get: it can also lower sub-programs and compositions of ops."""
 
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Subgraph:
-        """A sub-program as the attribute of a node; see `OnnxGraph`."""
+        """Lower a sub-program to a subgraph, the attribute of a node; see `OnnxGraph`."""
         name = program.calls[0].class_name
         inner = self.within()
         own = len(program.inputs) - len(captured)
@@ -36,18 +36,18 @@ class ProgramGraph(Graph):
         for position, type in sorted((unused or {}).items()):
             inputs.insert(position, (inner.define("unused", type), type))
         lower(inner, program, [step.node for step in plan(program, program.outputs)], tensors)
-        return _closed(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
+        return _close(inner, name, inputs, [(tensors[value], value.type) for value in program.outputs])
 
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Callable[..., Any]) -> Subgraph:
-        """A subgraph as `write` writes it; see `OnnxGraph`."""
+        """Return the subgraph that `write` emits; see `OnnxGraph`."""
         inner = self.within()
         given = [(inner.define("input", type), type) for type in inputs]
         results = write(inner, *(tensor for tensor, _ in given))
-        return _closed(inner, name, given, list(zip(results, outputs, strict=True)))
+        return _close(inner, name, given, list(zip(results, outputs, strict=True)))
 
-    def composed(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
-        """What a function of traced tensors composes of ops; see `OnnxGraph`."""
-        program = traced(composition, [self.type(tensor) for tensor in operands], "composition")
+    def compose(self, composition: Callable[..., Any], operands: Sequence[str]) -> tuple[str, ...]:
+        """Lower a function of symbolic tensors that is composed of ops; see `OnnxGraph`."""
+        program = trace_subprogram(composition, [self.type(tensor) for tensor in operands], "composition")
         tensors = dict(zip(program.inputs, operands, strict=True))
         for value, data in program.constant_data.items():
             tensors[value] = self.constant(data)
@@ -66,21 +66,21 @@ def lower(
     """Emit nodes of a program.
 
     Args:
-        graph: what to emit to.
-        program: whose nodes they are.
+        graph: the graph to emit to.
+        program: the program of the nodes.
         nodes: in order of computation.
-        tensors: the tensor of each value so far; those of the nodes' outputs are added.
-        precomputed: the values of the program that are fixed; where ONNX has no operator for them, they are stored.
+        tensors: the tensor of each value so far; the outputs of the nodes are added.
+        precomputed: the values that are the same in every run; those without an ONNX operator are stored.
 
     Raises:
-        UnsupportedOperators: ops without an ONNX form: all of them, with Cell path and source line.
+        UnsupportedOperators: ops have no ONNX form; lists all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
     """
     fixed = {node for node in nodes if precomputed is not None and node.outputs and node.outputs[0] in precomputed}
     stored = {node for node in fixed if not has_operator(node)}
     unsupported = [node for node in _all_nodes(n for n in nodes if n not in stored) if get(node.op).onnx_rule is None]
     if unsupported:
-        raise _unsupported(program, unsupported)
+        raise _unsupported_error(program, unsupported)
     for node in nodes:
         call = program.calls[node.cell]
         with graph.at(call.label if call.path else graph.cell, str(node.source or graph.source)):
@@ -96,7 +96,7 @@ def lower(
 
 
 def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Precomputed) -> None:
-    """Let what a node computes be in the model, named after the first parameter or buffer that it is computed of."""
+    """Store the results of a node in the model, named after the first parameter or buffer they are computed from."""
     for value, array in zip(node.outputs, precomputed.arrays(node), strict=True):
         sources = precomputed.sources(value)
         tensor = graph.define(f"{min(sources)}.{node.op}" if sources else value.name, value.type)
@@ -106,8 +106,8 @@ def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Pre
         tensors[value] = tensor
 
 
-def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
-    """The graph that was written, with outputs of its own: each must be computed in the graph, and once."""
+def _close(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
+    """Return the finished subgraph; ONNX needs each output to be computed in it, and only once."""
     outputs: list[tuple[str, Type]] = []
     for tensor, type in results:
         computed = any(tensor in node.outputs for node in inner.nodes) and tensor not in dict(outputs)
@@ -115,8 +115,8 @@ def _closed(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: li
     return Subgraph(name, tuple(inputs), tuple(outputs), tuple(inner.nodes))
 
 
-def where(program: Program, node: Node) -> str:
-    """The op of a node, its Cell and the source line, for messages."""
+def location(program: Program, node: Node) -> str:
+    """Return the op of a node, its Cell and its source line, for messages."""
     return f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
 
 
@@ -125,13 +125,15 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
     assert rule is not None
     try:
         if _is_empty(node):
-            results = tuple(_nothing(graph, value.type) for value in node.outputs)
+            results = tuple(_empty_tensor(graph, value.type) for value in node.outputs)
         else:
-            results = _widened(graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs])
+            results = _lower_in_wider_integers(
+                graph, node, rule, ["" if v is None else tensors[v] for v in node.inputs]
+            )
     except NewerOpset as error:
-        raise error.at(where(program, node)) from error
+        raise error.at(location(program, node)) from error
     except (ConversionError, ShapeError, TypeError, ValueError) as error:
-        raise ConversionError(f"{where(program, node)} can't be written in ONNX: {error}") from error
+        raise ConversionError(f"{location(program, node)} can't be written in ONNX: {error}") from error
     for value, tensor in zip(node.outputs, results, strict=True):
         tensors[value] = tensor
         graph.types[tensor] = value.type
@@ -139,11 +141,13 @@ def _lower(graph: Graph, program: Program, node: Node, tensors: dict[Value, str]
         if reading.axis is not None:
             value = node.outputs[reading.output]
             graph.sizes.bind(tensors[value], value.shape)
-            graph.sizes.found.add(reading.symbol)
+            graph.sizes.data_dependent.add(reading.symbol)
 
 
-def _widened(graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]) -> tuple[str, ...]:
-    """What the rule of a node writes, on wider integers where small ones have no form."""
+def _lower_in_wider_integers(
+    graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]
+) -> tuple[str, ...]:
+    """Apply the ONNX rule of a node, in wider integers if it has no form for small ones."""
     wide = wider(node)
     for i, value in enumerate(node.inputs):
         if value is not None and value.dtype in wide:
@@ -156,24 +160,24 @@ def _widened(graph: Graph, node: Node, rule: Callable[..., Any], operands: list[
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether a node computes tensors of no elements: for those, some kernels of ONNX Runtime fail."""
+    """Whether all outputs of a node have no elements: some kernels of ONNX Runtime fail for those."""
     shapes = [value.shape for value in node.outputs]
     known = all(isinstance(size, int) for shape in shapes for size in shape)
     return known and all(0 in shape for shape in shapes) and node.op != "boundary"
 
 
-def _nothing(graph: Graph, type: Type) -> str:
+def _empty_tensor(graph: Graph, type: Type) -> str:
     return str(graph.op("Expand", graph.constant(0, type.dtype), graph.dims(type.shape)))
 
 
 def has_operator(node: Node) -> bool:
-    """Whether ONNX has an operator, or a few, for what a node computes: not loops that are composed of others."""
+    """Whether ONNX has one or a few operators for a node, as opposed to a composition with loops."""
     rules = [get(inner.op).onnx_rule for inner in _all_nodes([node])]
-    return all(rule is not None and not hasattr(rule, "is_composed") for rule in rules)
+    return all(rule is not None and not hasattr(rule, "is_composition") for rule in rules)
 
 
 def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
-    """The nodes, and those of the sub-programs in them."""
+    """Return the nodes, and those of sub-programs in them."""
     for node in nodes:
         yield node
         for attribute in node.attributes.values():
@@ -181,8 +185,8 @@ def _all_nodes(nodes: Iterable[Node]) -> Iterable[Node]:
                 yield from _all_nodes(attribute.nodes)
 
 
-def _unsupported(program: Program, nodes: list[Node]) -> UnsupportedOperators:
-    lines = [f"{where(program, node)}: {get(node.op).no_onnx_reason}" for node in nodes]
+def _unsupported_error(program: Program, nodes: list[Node]) -> UnsupportedOperators:
+    lines = [f"{location(program, node)}: {get(node.op).no_onnx_reason}" for node in nodes]
     return UnsupportedOperators(
         f"{len(nodes)} operators have no ONNX form:\n  " + "\n  ".join(lines),
         [(node.op, program.calls[node.cell].path, str(node.source or "")) for node in nodes],

@@ -1,4 +1,4 @@
-"""How operators of opset 18 read in opset 17, for the rules of ops, which are written for 18 and newer."""
+"""Conversion of nodes of opset 18 to opset 17: the rules of ops are written for opset 18 and newer."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 
 import numpy as np
 
-from .deferred import Deferred, array_of
+from .deferred import DeferredTensor, array_of
 from .opsets import NewerOpset
 
 Array = np.ndarray[Any, Any]
-Written = tuple[tuple[str, ...], dict[str, Any]]
+Form = tuple[tuple[str, ...], dict[str, Any]]
 
-# their axes are an attribute until 18; those of ReduceSum are an input from 13 on
+# their axes are an attribute before opset 18; those of ReduceSum are an input from 13 on
 REDUCTIONS = frozenset(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
 SCATTERS = ("ScatterElements", "ScatterND")
 
 
-def written(
-    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | Deferred]
-) -> Written:
-    """Inputs and attributes of a node in opset 17; `NewerOpset` if it has none there."""
+def to_opset17(
+    op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | DeferredTensor]
+) -> Form:
+    """Return inputs and attributes of a node in opset 17; `NewerOpset` if it can't be expressed there."""
     if op_type in REDUCTIONS and len(inputs) == 2:
         return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}
     if op_type == "Split" and "num_outputs" in attributes:  # into equal parts, as without `split` in 17

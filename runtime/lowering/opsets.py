@@ -1,8 +1,8 @@
-"""Which versions of the operator set can be written, and which one is where none is asked for.
+"""The supported versions of the operator set, and the choice among them when the user names none.
 
-That is the lowest that holds the model without loss. Ops are written in `OLDEST` where that loses nothing. An op's rule
-that would have to take an operator apart for which ONNX Runtime has a kernel asks for it by `Graph.has`, and what can't
-be said at all in an opset raises `NewerOpset`: then the model is written again, in the opset that was asked for.
+The default is the lowest that can express the model without loss. Lowering starts with `OLDEST`. An op's rule calls
+`Graph.has` for a newer operator that it would otherwise have to decompose although ONNX Runtime has a kernel for it.
+Whatever an opset can't express raises `NewerOpset`: then the model is lowered again, in the opset that it names.
 """
 
 from __future__ import annotations
@@ -16,20 +16,18 @@ from ..errors import ConversionError, UsageError
 from ..onnxruntime_package import require_whole
 
 OLDEST = 17  # the first with LayerNormalization
-BEST = 23  # what ONNX Runtime runs best: the newest that has operators with kernels of their own (Attention)
-WITH_DRAWS = (
-    21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and their like
-)
-NEWEST = int(onnx.defs.onnx_opset_version())  # that onnx knows
+BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
+WITH_DRAWS = 21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and the like
+NEWEST = int(onnx.defs.onnx_opset_version())  # the newest that onnx knows
 WHY = "cellbridge.opset"  # metadata of a model: why it is of its opset
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
 
 class NewerOpset(ConversionError):
-    """What is written is in a newer opset only.
+    """Only a newer opset can express the model.
 
     Attributes:
-        opset: the first that has it.
+        opset: the first that can.
         what: the operator, or the use of one.
     """
 
@@ -39,7 +37,7 @@ class NewerOpset(ConversionError):
         self.what = what
 
     def at(self, where: str) -> NewerOpset:
-        """The same, of a node of a program."""
+        """Return the same error with the location of a node."""
         return NewerOpset(self.opset, self.what, f"{where} can't be written in ONNX: ")
 
 
@@ -49,32 +47,32 @@ class Choice:
 
     Attributes:
         opset: the version.
-        ceiling: where it is the lowest that holds the model, up to which version it may rise so that an operator is
-            kept whole; None where it was asked for.
-        reason: the operator for which it is no older one, empty for none.
+        ceiling: if the lowest possible opset is to be found, the newest that may be chosen to keep an operator whole;
+            None if the user asked for `opset`.
+        reason: the operator that needs this opset rather than an older one; empty if there is none.
     """
 
     opset: int
     ceiling: int | None = None
     reason: str = ""
 
-    def risen(self, newer: NewerOpset) -> Choice:
-        """The next to try; raises `newer` where there is none."""
+    def after(self, newer: NewerOpset) -> Choice:
+        """Return the next choice to try after `newer` was raised; raise `newer` if there is none."""
         if self.ceiling is None or not self.opset < newer.opset <= newest():
             raise newer
         return Choice(newer.opset, self.ceiling, newer.what)
 
 
 def best(*, draws: bool) -> int:
-    """The opset for ONNX Runtime at hand, of a program that `draws` random numbers or doesn't."""
+    """Return the best opset for the installed ONNX Runtime; `draws`: whether the program draws random numbers."""
     return WITH_DRAWS if draws else BEST
 
 
-def chosen(opset: int | None, *, draws: bool = False) -> Choice:
-    """The opset to write; not given, the lowest that holds the model.
+def choose(opset: int | None, *, draws: bool = False) -> Choice:
+    """Return the choice for the requested opset; if None, the start of the search for the lowest possible one.
 
     Raises:
-        UsageError: the one that was asked for can't be written; the message gives the range.
+        UsageError: the requested opset isn't supported; the message names the range.
     """
     if opset is None:
         return Choice(OLDEST, best(draws=draws))
@@ -84,24 +82,24 @@ def chosen(opset: int | None, *, draws: bool = False) -> Choice:
 
 
 def require_loadable(opset: int) -> None:
-    """Raise `UsageError` if ONNX Runtime, as it is installed, loads no models of that opset."""
+    """Raise `UsageError` if the installed ONNX Runtime can't load models of that opset."""
     if opset > BEST and opset > newest():
         import onnxruntime
 
         raise UsageError(
             f"ONNX Runtime {onnxruntime.__version__} loads models up to opset {newest()}: one of opset {opset} can't "
-            "be checked with it; converter.to_onnx and parity export --no-check write it all the same"
+            "be checked with it; to write it without a check, use converter.to_onnx or parity export --no-check"
         )
 
 
 def metadata(choice: Choice) -> onnx.StringStringEntryProto:
-    """What a model says of how its opset was chosen; `described` reads it."""
+    """Return the metadata that record how the opset of a model was chosen; `describe` reads them."""
     why = "asked for" if choice.ceiling is None else f"the lowest with {choice.reason}" if choice.reason else ""
     return onnx.StringStringEntryProto(key=WHY, value=why or "the lowest that is written")
 
 
-def described(model: onnx.ModelProto) -> str:
-    """The opset of a model that `to_onnx` wrote, and why it is that: "opset 20, the lowest with Gelu"."""
+def describe(model: onnx.ModelProto) -> str:
+    """Describe the opset of a model that `to_onnx` wrote, and its choice: "opset 20, the lowest with Gelu"."""
     (version,) = (entry.version for entry in model.opset_import if not entry.domain)
     why = next(entry.value for entry in model.metadata_props if entry.key == WHY)
     return f"opset {version}, {why}"
@@ -109,17 +107,17 @@ def described(model: onnx.ModelProto) -> str:
 
 @functools.cache
 def newest() -> int:
-    """The newest opset that onnx knows and ONNX Runtime loads, as both are installed."""
+    """Return the newest opset that the installed onnx knows and the installed ONNX Runtime loads."""
     require_whole()
     import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # only what is fatal
+    options.log_severity_level = 4  # fatal errors only
     for opset in range(NEWEST, BEST, -1):
         try:
             onnxruntime.InferenceSession(_smallest(opset), options, providers=["CPUExecutionProvider"])
-        except Fail:  # "... is under development", and it loads no model of it
+        except Fail:  # "... is under development": it can't load models of this opset
             continue
         return opset
     return BEST
@@ -134,7 +132,7 @@ def _smallest(opset: int) -> bytes:
 
 
 def ir_version(opset: int) -> int:
-    """The version of the ONNX IR that a model of an opset has."""
+    """Return the version of the ONNX IR for models of an opset."""
     operators = [onnx.helper.make_opsetid("", opset)]
     return max(METADATA_IR_VERSION, int(onnx.helper.find_min_ir_version_for(operators)))
 

@@ -1,4 +1,4 @@
-"""`Precomputed`: what ONNX has no operator for, computed here where it depends on no input."""
+"""`Precomputed`: values without an ONNX operator that don't depend on an input are computed in advance."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Array = np.ndarray[Any, Any]
 
 
 class Precomputed:
-    """The values of a program that are the same in every run, and their arrays, by the interpreter.
+    """The values of a program that are the same in every run, computed by the interpreter.
 
     Args:
         program: the program.
-        handed_in: its parameters and buffers that each run is given, and which are therefore not fixed.
+        extra_inputs: parameters and buffers that are passed in each run, and which therefore may vary.
     """
 
-    def __init__(self, program: Program, handed_in: Collection[Value] = ()) -> None:
+    def __init__(self, program: Program, extra_inputs: Collection[Value] = ()) -> None:
         self._program = program
-        self._fixed = set(program.constant_data) - set(handed_in)
+        self._fixed = set(program.constant_data) - set(extra_inputs)
         for node in program.nodes:
             if node.op not in RANDOM_OPS and not _is_sized(node) and self._fixed.issuperset(_operands(node)):
                 self._fixed.update(node.outputs)
@@ -37,11 +37,11 @@ class Precomputed:
         return value in self._fixed
 
     def arrays(self, node: Node) -> list[Array]:
-        """What a node computes whose outputs are fixed."""
+        """Compute the outputs of a node whose outputs are the same in every run."""
         return execute(self._program.replace(inputs=()), (), wanted=node.outputs)
 
     def sources(self, value: Value) -> list[str]:
-        """Names of the parameters and buffers that a fixed value is computed of."""
+        """Return the names of the parameters and buffers that such a value is computed from."""
         used = {value, *(operand for step in plan(self._program, [value]) for operand in _operands(step.node))}
         stored = self._program.parameters | self._program.buffers
         return [name for name, item in stored.items() if item.value in used]
@@ -52,5 +52,5 @@ def _operands(node: Node) -> list[Value]:
 
 
 def _is_sized(node: Node) -> bool:
-    """Whether a size that isn't known plays a part."""
+    """Whether a node depends on a symbolic size."""
     return bool(symbols_used(node)) or any(symbols_in(value.shape) for value in node.outputs)

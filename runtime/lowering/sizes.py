@@ -16,19 +16,19 @@ _ONNX_OPS = {"%": "Mod", "max": "Max", "min": "Min"}  # Mod-13 of integers takes
 
 
 class SizedGraph(Protocol):
-    """What sizes are emitted to: `graph.Graph`."""
+    """The part of `graph.Graph` that `Sizes` uses."""
 
     def type(self, name: str) -> Type:
-        """Dtype and shape of a tensor."""
+        """Return dtype and shape of a tensor."""
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node."""
 
     def constant(self, data: Any, dtype: Any = None) -> str:
-        """The name of a constant."""
+        """Return the name of a constant."""
 
     def cast(self, name: str, dtype: Any) -> str:
-        """A tensor cast to a dtype."""
+        """Return a tensor cast to a dtype."""
 
     def at_root(self) -> contextlib.AbstractContextManager[None]:
         """Within the context, new nodes belong to no Cell but the root."""
@@ -38,39 +38,39 @@ class Sizes:
     """Emits each size once, as an int64 vector of one element.
 
     Attributes:
-        found: the symbols that aren't sizes of the model's inputs: their values depend on data.
+        data_dependent: the symbols whose sizes depend on data rather than on the shapes of inputs.
     """
 
     def __init__(self, graph: SizedGraph) -> None:
         self.graph = graph
-        self.emitted: dict[SymbolicDim, str] = {}
+        self.vectors: dict[SymbolicDim, str] = {}
         self.bindings: dict[str, tuple[str, int, int, int]] = {}
         self.elements: dict[str, tuple[str, int | None]] = {}
-        self.found: set[str] = set()
+        self.data_dependent: set[str] = set()
 
     def read(self, tensor: str, symbols: tuple[str, ...]) -> None:
-        """Let symbols be the elements of an integer tensor, of one dimension at most."""
+        """Bind symbols to the elements of an integer tensor of at most one dimension."""
         alone = self.graph.type(tensor).rank == 0
         self.elements |= {name: (tensor, None if alone else i) for i, name in enumerate(symbols)}
-        self.found |= set(symbols)
+        self.data_dependent |= set(symbols)
 
     def within(self, graph: SizedGraph) -> Sizes:
-        """The sizes for a graph within the one of these."""
+        """Return a copy of the sizes for a nested graph."""
         inner = Sizes(graph)
-        inner.emitted = dict(self.emitted)
+        inner.vectors = dict(self.vectors)
         inner.bindings = dict(self.bindings)
         inner.elements = dict(self.elements)
-        inner.found = set(self.found)
+        inner.data_dependent = set(self.data_dependent)
         return inner
 
     def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:
-        """Let symbols be read off an input: from a dimension `n`, or if there is none, from one like `2*n + 1`.
+        """Bind symbols to dimensions of an input: to a dimension `n` or, if there is none, to one like `2*n + 1`.
 
-        `anew`: a symbol may have stood for something else in the graph around.
+        `anew`: forget the bindings of these symbols in the enclosing graph.
         """
         if anew:
             names = symbols_in(shape)
-            self.emitted = {dim: name for dim, name in self.emitted.items() if not names & dim.symbols()}
+            self.vectors = {dim: name for dim, name in self.vectors.items() if not names & dim.symbols()}
             self.bindings = {name: at for name, at in self.bindings.items() if name not in names}
             self.elements = {name: at for name, at in self.elements.items() if name not in names}
         for axis, dim in enumerate(shape):
@@ -81,7 +81,7 @@ class Sizes:
                     self.bindings[name] = tensor, axis, scale, offset
 
     def vector(self, dims: tuple[Dim, ...]) -> str:
-        """The name of an int64 vector with these sizes."""
+        """Return the name of an int64 vector of these sizes."""
         parts: list[str] = []
         for known, run in itertools.groupby(dims, lambda dim: isinstance(dim, int)):
             group = tuple(run)
@@ -93,10 +93,10 @@ class Sizes:
     def _size(self, dim: Dim) -> str:
         if isinstance(dim, int):
             return self._constant(dim)
-        if dim not in self.emitted:
-            with self.graph.at_root():  # every Cell may use it
-                self.emitted[dim] = self._polynomial(dim)
-        return self.emitted[dim]
+        if dim not in self.vectors:
+            with self.graph.at_root():  # every Cell may use the size
+                self.vectors[dim] = self._polynomial(dim)
+        return self.vectors[dim]
 
     def _polynomial(self, dim: SymbolicDim) -> str:
         terms = []
@@ -111,7 +111,7 @@ class Sizes:
         left, right = self._size(_plain(a)), self._size(_plain(b))
         if name != "//":
             return self._op(_ONNX_OPS[name], left, right)
-        # Div-14 of integers truncates; once the remainder is taken off, the quotient is exact, and so the floor
+        # Div-14 of integers truncates; without the remainder the quotient is exact, and so equals the floor
         return self._op("Div", self._op("Sub", left, self._op("Mod", left, right)), right)
 
     def _symbol(self, name: str) -> str:
@@ -146,12 +146,12 @@ class Sizes:
 
 
 def _plain(dim: SymbolicDim) -> Dim:
-    """An operand of `//`, `%`, `max` or `min`, which stands as a polynomial even where it is an integer."""
+    """Return an operand of `//`, `%`, `max` or `min` as a dimension: it is a polynomial even if it is an integer."""
     return dim + 0
 
 
 def _linear(dim: Dim) -> tuple[str, int, int] | None:
-    """(symbol, scale, offset) of a dimension `scale*symbol + offset`; None for any other."""
+    """Return (symbol, scale, offset) of a dimension `scale*symbol + offset`; None for any other."""
     if isinstance(dim, int):
         return None
     terms = dict(dim.terms)

@@ -1,6 +1,6 @@
-"""Small integers, for which ONNX's operator or ONNX Runtime's kernel has no form, compute in wider ones.
+"""Computing in wider integers where ONNX's operator or ONNX Runtime's kernel doesn't support small ones.
 
-What is cut off when they are cast back is what wraps around in the small ones.
+The cast back truncates the result, which amounts to the wrap-around of the small integers.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ _OF_MORE_BYTES: dict[DType, DType] = {
 _ALL: dict[DType, DType] = {np.dtype(np.int8): INT32, np.dtype(np.uint8): INT32, **_OF_MORE_BYTES}
 
 WITHOUT_ANY = frozenset({"cumsum", "matmul", "neg", "triangle"})
-"""Ops without a form for some integers of one byte, too."""
+"""Ops without support for some integers of one byte."""
 
 WITHOUT_MOST = frozenset({
     "argmax", "argmin", "clamp", "cummax", "cummin", "floor_divide", "fmod", "maximum", "minimum", "pad", "reduce_max",
     "reduce_min", "relu", "remainder", "sort", "topk", "where",
 })  # fmt: skip
-"""Ops that compare, move or divide elements, without a form for integers of two bytes or for unsigned ones of four."""
+"""Ops that compare, move or divide elements, without support for integers of two bytes or unsigned ones of four."""
 
 
 def wider(node: Node) -> dict[DType, DType]:
-    """The dtypes in place of which others must be computed in, with those others."""
+    """Return the integer dtypes that a node doesn't support, each with the wider dtype to compute in."""
     if node.op in WITHOUT_ANY:
         return _ALL
     return _OF_MORE_BYTES if node.op in WITHOUT_MOST else {}

@@ -1,4 +1,4 @@
-"""The tensors of a model, within it or in a file beside it, and the files themselves: written whole or not at all."""
+"""Writing a model atomically, with its tensors inside it or in an external data file."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ import onnx
 from ..errors import ConversionError, UsageError
 from ..storage.files import is_device
 from ..visible import encodable_name
-from .deferred import Deferred, array_of
-from .placing import data_file, placed_model, refer
+from .deferred import DeferredTensor, array_of
+from .external_data import data_file, place_model, set_data_file
 
 Array = np.ndarray[Any, Any]
-Tensors = Mapping[str, Array | Deferred]
+Tensors = Mapping[str, Array | DeferredTensor]
 
-MODEL_LIMIT = 2**31 - 2**24  # bytes of tensors in one file: a protobuf message ends at 2 GiB, the nodes need some of it
-INLINE_LIMIT = 1024  # smaller tensors stay in the model: shapes and axes are read from them
-ALIGNMENT = 4096  # of tensors in the file beside it, so that they can be mapped into memory
+MODEL_LIMIT = 2**31 - 2**24  # bytes of tensors in one file: a protobuf message is below 2 GiB, and the nodes need room
+INLINE_LIMIT = 1024  # smaller tensors stay in the model: tools read shapes and axes from them
+ALIGNMENT = 4096  # of tensors in the data file, so that they can be mapped into memory
 
 
 def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
-    """Put all tensors into the model; `ConversionError` if they exceed what a model can hold."""
+    """Put all tensors into the model; `ConversionError` if they are too large for one file."""
     size = size_of(initializers)
     if size > MODEL_LIMIT:
         raise ConversionError(
-            f"the tensors take {size / 2**30:.1f} GiB, an ONNX model holds less than 2 GiB: "
-            "let them be written to a file beside it (give a path, and leave external_data as it is)"
+            f"the tensors take {size / 2**30:.1f} GiB, and an ONNX model holds less than 2 GiB: write them to a file "
+            "beside it (give a path, and leave external_data as it is)"
         )
     for name, tensor in initializers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))
@@ -44,13 +44,13 @@ def write(
     external: bool | Literal["auto"] = "auto",
     beside: Mapping[Path, bytes] | None = None,
 ) -> None:
-    """Add the tensors and write the model to `path`, with large tensors in a file beside it, one at a time.
+    """Add the tensors, one at a time, and write the model to `path`, on request with large ones in a data file.
 
     Args:
-        model: the model without tensors; they are added.
+        model: the model without tensors, which are added to it.
         initializers: the tensors by name.
         path: the file to write.
-        external: whether to write `<path>.data` (see `placing`); `"auto"`: if one file can't hold the tensors.
+        external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors.
         beside: other files to write along with it, and what they hold.
 
     Raises:
@@ -61,11 +61,11 @@ def write(
         external = size_of(initializers) > MODEL_LIMIT
     large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
     if is_device(target) and (large or beside):
-        raise UsageError(f"can't write {target}: it is no regular file, and other files belong beside the model")
+        raise UsageError(f"can't write {target}: it isn't a regular file, and other files belong beside the model")
     if large and encodable_name(target.name) != target.name:
         raise UsageError(f"can't write {target}: the name isn't UTF-8, and the model must name the file beside it")
     try:
-        with placed_model(target) as inside:
+        with place_model(target) as inside:
             for other, content in (beside or {}).items():
                 inside.with_name(other.name).write_bytes(content)
             add_initializers(model, {name: tensor for name, tensor in initializers.items() if name not in large})
@@ -78,16 +78,16 @@ def write(
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
     if large and (placed := data_file(Path(os.path.realpath(target)))) is not None:
-        refer(model, placed.name)
+        set_data_file(model, placed.name)
 
 
 def size_of(initializers: Tensors) -> int:
-    """Bytes of all tensors."""
+    """Return the size of all tensors in bytes."""
     return sum(tensor.nbytes for tensor in initializers.values())
 
 
 def _written(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
-    """Write the array to `file`; the tensor that refers to it."""
+    """Write the array to `file`, and return the tensor that refers to it."""
     file.write(b"\0" * (-file.tell() % ALIGNMENT))
     tensor = onnx.TensorProto(
         name=name,

@@ -1,4 +1,4 @@
-"""ONNX operators whose result has a shape that values of their operands decide, written with ops."""
+"""ONNX operators whose output shapes depend on the values of their operands, composed of ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators on operands of which only the run tells how they broadcast, or that they fit."""
+"""Functions for ONNX operators on operands whose broadcasting is known only at run time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..ops.registry import Op, Tensor
 from .registry import onnx_function
 
 
-def _enter(name: str, op: Op) -> None:
+def _register(name: str, op: Op) -> None:
     @onnx_function(name)
     def apply(A: Tensor, B: Tensor) -> Any:
         return op(A, B)
@@ -38,12 +38,12 @@ for _name, _op in {
     "Sub": elementwise.sub,
     "Xor": comparison.logical_xor,
 }.items():
-    _enter(_name, _op)
+    _register(_name, _op)
 
 
 @onnx_function("Div")
 def div(A: Tensor, B: Tensor) -> Any:
-    """Div-14: of integers, the quotient rounded towards zero."""
+    """Div-14; the quotient of integers is rounded towards zero."""
     if is_floating(A.dtype):
         return elementwise.div(A, B)
     return rounding.floor_divide(elementwise.sub(A, rounding.fmod(A, B)), B)
@@ -51,13 +51,13 @@ def div(A: Tensor, B: Tensor) -> Any:
 
 @onnx_function("Mod")
 def mod(A: Tensor, B: Tensor, *, fmod: int = 0) -> Any:
-    """Mod-13: with the sign of the divisor, or with `fmod` of the dividend."""
+    """Mod-13; the result has the sign of the divisor or, with `fmod`, of the dividend."""
     return rounding.fmod(A, B) if fmod else rounding.remainder(A, B)
 
 
 @onnx_function("Pow")
 def pow(X: Tensor, Y: Tensor) -> Any:
-    """Pow-15: of the dtype of X."""
+    """Pow-15; the result has the dtype of X."""
     if X.dtype == Y.dtype:
         return elementwise.pow(X, Y)
     if is_floating(X.dtype) or not is_floating(Y.dtype):

@@ -1,6 +1,6 @@
-"""Recipes for ONNX operators that make a tensor of sizes or bounds that are operands. They compute at once.
+"""Functions for ONNX operators that create a tensor from sizes or bounds among their operands.
 
-An importer that knows the operands makes `full` and `arange` of them itself.
+They compute immediately. An importer that knows the operands emits `full` and `arange` itself.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> A
     size = creation.full_like(places, count, ())
     places = elementwise.where(comparison.less(places, 0), places + size, places)
     shape = tuple(count if i == at else 1 for i in builtin_range(len(lead)))
-    classes = _counting(places, count, shape)
+    classes = _indices(places, count, shape)
     off, on = (
         shaping.reshape(slicing.slice(values, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)), shape=())
         for i in (0, 1)
@@ -51,13 +51,13 @@ def one_hot(indices: Tensor, depth: Any, values: Tensor, *, axis: int = -1) -> A
 
 
 def builtin_range(stop: int) -> Any:
-    """Python's `range`, whose name the recipe above has."""
+    """Return Python's `range`, which the function above shadows."""
     import builtins
 
     return builtins.range(stop)
 
 
-def _counting(like: Tensor, count: Any, shape: tuple[Any, ...]) -> Any:
+def _indices(like: Tensor, count: Any, shape: tuple[Any, ...]) -> Any:
     attributes = {"start": 0, "stop": count, "step": 1, "dtype": like.dtype}
     make = (
         functools.partial(like.builder.create, creation.arange) if isinstance(like, SymbolicTensor) else creation.arange

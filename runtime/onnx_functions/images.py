@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators on images: regions, boxes, columns, affine grids."""
+"""Functions for ONNX operators on images: regions, boxes, columns, affine grids."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def roi_align(
 def _samples(
     start: float, end: float, size: int, bins: int, ratio: int, scale: float, offset: float, aligned: bool
 ) -> tuple[Array, int]:
-    """The weights (bins * samples, size) of bilinear samples along an axis, and how many there are per bin."""
+    """Return the weights (bins * samples, size) of bilinear samples along an axis, and their number per bin."""
     first, last = start * scale - offset, end * scale - offset
     length = last - first if aligned else max(last - first, 1.0)
     count = ratio if ratio > 0 else max(math.ceil(length / bins), 1)
@@ -65,7 +65,7 @@ def _samples(
 
 
 def _largest(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, int, int]) -> Any:
-    """The largest of the four weighted corners of all samples of each bin, which is what ONNX defines as maximum."""
+    """Return ONNX's maximum of each bin: the largest of the four weighted corners of all its samples."""
     best = None
     for corner_row in _corners(rows):
         for corner_column in _corners(columns):
@@ -80,7 +80,7 @@ def _largest(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, 
 
 
 def _corners(weights: Array) -> tuple[Array, Array]:
-    """The two taps of each sample apart."""
+    """Split the two taps of each sample."""
     first = np.zeros_like(weights)
     index = np.arange(len(weights)), (weights > 0).argmax(axis=1)
     first[index] = weights[index]
@@ -95,7 +95,7 @@ def non_max_suppression(
     boxes: Any, scores: Any, max_output_boxes_per_class: Any = None, iou_threshold: Any = None,
     score_threshold: Any = None, *, center_point_box: int = 0,
 ) -> Any:  # fmt: skip
-    """NonMaxSuppression-11: (selected, 3) of batch, class and box; the best first, none that overlaps a better one."""
+    """NonMaxSuppression-11: batch, class and box (selected, 3) of boxes that overlap no better one, the best first."""
     most, overlap = scalar(max_output_boxes_per_class, 0), scalar(iou_threshold, 0.0)
     least = scalar(score_threshold)
     selected = []
@@ -114,7 +114,7 @@ def non_max_suppression(
 
 
 def _edges(boxes: Array, centred: int) -> tuple[Array, Array]:
-    """Areas (n,) and edges (n, 4) in order y1, x1, y2, x2 of boxes given by corners, or by centre and size."""
+    """Return areas (n,) and edges (n, 4), as y1, x1, y2, x2, of boxes given by corners or by centre and size."""
     if centred:
         x, y, w, h = boxes.T
         edges = np.stack([y - h / 2, x - w / 2, y + h / 2, x + w / 2], axis=1)
@@ -125,7 +125,7 @@ def _edges(boxes: Array, centred: int) -> tuple[Array, Array]:
 
 
 def _overlaps(box: Array, area: Any, others: Array, areas: Array) -> Array:
-    """Intersection over union of a box with others."""
+    """Return the intersection over union of a box with others."""
     sides = np.maximum(np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2]), 0)
     shared = sides.prod(axis=1)
     union = area + areas - shared
@@ -137,7 +137,7 @@ def _overlaps(box: Array, area: Any, others: Array, areas: Array) -> Array:
 def col2im(
     input: Tensor, image_shape: Any, block_shape: Any, *, dilations: Any = None, pads: Any = None, strides: Any = None
 ) -> Any:
-    """Col2Im-18: blocks (batch, channels * block, positions) added up where they were taken from."""
+    """Col2Im-18: adds blocks (batch, channels * block, positions) at the positions that they come from."""
     rank = len(block_shape)
     ones = (1,) * rank
     dilations, strides = dilations or ones, strides or ones
@@ -165,7 +165,7 @@ def col2im(
 
 @onnx_function("AffineGrid", "size", symbolic=False)
 def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
-    """AffineGrid-20: where an affine map (batch, 2, 3) or (batch, 3, 4) takes the points of an image."""
+    """AffineGrid-20: the images of the points of a grid under an affine map (batch, 2, 3) or (batch, 3, 4)."""
     spatial = size[2:]
     check_table_size(*spatial)
     axes = []
@@ -185,7 +185,7 @@ def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
 def max_unpool(
     X: Tensor, I: Tensor, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None
 ) -> Any:
-    """MaxUnpool-22: positions count in the shape that the pooling had; a given shape only adds zeros at the ends."""
+    """MaxUnpool-22: positions refer to the shape before the pooling; a given shape only adds zeros at the ends."""
     rank = len(kernel_shape)
     strides, pads = strides or (1,) * rank, pads or (0,) * (2 * rank)
     sizes = [(X.shape[2 + i] - 1) * strides[i] - pads[i] - pads[i + rank] + kernel_shape[i] for i in range(rank)]

@@ -1,4 +1,4 @@
-"""Recipes for ONNX reductions, whose axes are an operand since version 13 (ReduceSum) and 18 (the others)."""
+"""Functions for ONNX reductions, whose axes are an operand since version 13 (ReduceSum) and 18 (the others)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .registry import onnx_function
 
 
 def _reduce(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
-    """Enter the recipe of a reduction; `body` gets the tensor, its axes and `keepdims`."""
+    """Register the function of a reduction; `body` gets the tensor, its axes and `keepdims`."""
 
     @onnx_function(name, "axes")
     def reduce(data: Tensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Any:
@@ -51,26 +51,26 @@ def _extremum(op: Any, *, largest: bool) -> Callable[..., Any]:
             both = reduction.reduce_any if largest else reduction.reduce_all
             return both(x, axes=axes, keepdims=keepdims)
         if any(isinstance(x.shape[axis], int) and x.shape[axis] == 0 for axis in axes):
-            return creation.full_like(x, _limit(x.dtype, largest), _reduced(x.shape, axes, keepdims))
+            return creation.full_like(x, _limit(x.dtype, largest), _reduced_shape(x.shape, axes, keepdims))
         return op(x, axes=axes, keepdims=keepdims)
 
     return body
 
 
 def _limit(dtype: np.dtype[Any], largest: bool) -> int | float:
-    """What the extremum of nothing is."""
+    """Return the extremum of an empty tensor."""
     if is_floating(dtype):
         return float("-inf") if largest else float("inf")
     info = np.iinfo(dtype)
     return int(info.min if largest else info.max)
 
 
-def _reduced(shape: tuple[Any, ...], axes: Any, keepdims: bool) -> tuple[Any, ...]:
+def _reduced_shape(shape: tuple[Any, ...], axes: Any, keepdims: bool) -> tuple[Any, ...]:
     return tuple(1 if i in axes else size for i, size in enumerate(shape) if keepdims or i not in axes)
 
 
-def _computed(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
-    """`compute` in floating point, rounded back for integers."""
+def _in_floating_point(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
+    """Apply `compute` in floating point, and round the result for integers."""
     if is_floating(x.dtype):
         return compute(x)
     wide = np.dtype(np.float64) if x.dtype.itemsize > INT32.itemsize else FLOAT32
@@ -78,19 +78,19 @@ def _computed(x: Tensor, compute: Callable[[Tensor], Any]) -> Any:
 
 
 def _l2(x: Tensor, axes: Any, keepdims: bool) -> Any:
-    return _computed(x, lambda a: elementwise.sqrt(_sum(a * a, axes, keepdims)))
+    return _in_floating_point(x, lambda a: elementwise.sqrt(_sum(a * a, axes, keepdims)))
 
 
 def _log_sum(x: Tensor, axes: Any, keepdims: bool) -> Any:
-    return _computed(x, lambda a: elementwise.log(_sum(a, axes, keepdims)))
+    return _in_floating_point(x, lambda a: elementwise.log(_sum(a, axes, keepdims)))
 
 
 def _log_sum_exp(x: Tensor, axes: Any, keepdims: bool) -> Any:
     if any(isinstance(size, int) and size == 0 for size in x.shape):
-        return _computed(x, lambda a: elementwise.log(_sum(elementwise.exp(a), axes, keepdims)))
+        return _in_floating_point(x, lambda a: elementwise.log(_sum(elementwise.exp(a), axes, keepdims)))
     if not axes:
         return x
-    return _computed(x, lambda a: reduction.logsumexp(a, axes=axes, keepdims=keepdims))
+    return _in_floating_point(x, lambda a: reduction.logsumexp(a, axes=axes, keepdims=keepdims))
 
 
 reduce_sum = _reduce("ReduceSum", _sum)

@@ -1,4 +1,4 @@
-"""OnnxFunction for ONNX Resize: interpolation as a product with one matrix per axis."""
+"""The function for ONNX Resize: interpolation as a product with one matrix per axis."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..memory import check_table_size
 from ..ops import elementwise, indexing, linear, shaping
 from ..ops.registry import Array, Tensor, require
 from .registry import onnx_function
-from .shaping import normalized
+from .shaping import positive_axes
 
 
 @onnx_function("Resize", "roi", "scales", "sizes")
@@ -33,9 +33,9 @@ def resize(
     mode: str = "nearest",
     nearest_mode: str = "round_prefer_floor",
 ) -> Any:
-    """Resize-19: every result is a weighted sum of source positions, one axis after the other."""
-    at = tuple(range(x.ndim)) if axes is None else normalized(axes, x.ndim)
-    kept = [i for i, axis in enumerate(at) if _stays(x.shape[axis], i, scales or None, sizes or None)]
+    """Resize-19: every result is a weighted sum of source elements, one axis after the other."""
+    at = tuple(range(x.ndim)) if axes is None else positive_axes(axes, x.ndim)
+    kept = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
     if not roi and kept:
         scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
         at = tuple(axis for i, axis in enumerate(at) if i not in kept)
@@ -55,12 +55,12 @@ def resize(
             continue
         weights = _weights(places, old[i], factors[i], mode, nearest_mode, cubic_coeff_a, antialias, exclude_outside)
         weights[outside] = 0.0
-        x = _weighted(x, axis, weights, outside, extrapolation_value)
+        x = _apply_weights(x, axis, weights, outside, extrapolation_value)
     return x
 
 
-def _stays(size: Any, i: int, scales: Any, sizes: Any) -> bool:
-    """Whether a symbolic size stays as it is, so that it needn't be known."""
+def _is_unchanged(size: Any, i: int, scales: Any, sizes: Any) -> bool:
+    """Whether a symbolic size doesn't change, so that it needn't be known."""
     if isinstance(size, int):
         return False
     return bool(scales[i] == 1.0) if scales is not None else sizes is not None and bool(sizes[i] == size)
@@ -80,7 +80,7 @@ def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> t
 
 
 def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, float] | None) -> Array:
-    """Where each result lies in the source, by `coordinate_transformation_mode`."""
+    """Return the position of each result in the source, by `coordinate_transformation_mode`."""
     check_table_size(new)
     i = np.arange(new, dtype=np.float64)
     match mode:
@@ -92,7 +92,7 @@ def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, f
         case "pytorch_half_pixel":
             return (i + 0.5) / scale - 0.5 if new > 1 else np.zeros(new)
         case "align_corners":
-            length = scale * old  # which needn't be whole
+            length = scale * old  # not necessarily an integer
             return i * (old - 1) / (length - 1) if length != 1 else np.zeros(new)
         case "asymmetric":
             return i / scale
@@ -124,7 +124,7 @@ def _nearest(places: Array, old: int, mode: str) -> Array:
 def _weights(
     places: Array, old: int, scale: float, mode: str, nearest_mode: str, a: float, antialias: int, exclude: int
 ) -> Array:
-    """The weights `(results, old)` of the source elements; positions beyond the ends count as those at the ends."""
+    """Return the weights `(results, old)` of the source elements; positions beyond the ends count as the ends."""
     check_table_size(len(places), old)
     weights = np.zeros((len(places), old))
     rows = np.arange(len(places))
@@ -150,14 +150,14 @@ def _weights(
 
 
 def _cubic(d: Array, a: float) -> Array:
-    """The convolution kernel of Keys (1981) at distances `d`."""
+    """Return the convolution kernel of Keys (1981) at distances `d`."""
     near = (a + 2) * d**3 - (a + 3) * d**2 + 1
     far = a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a
     return np.where(d <= 1, near, np.where(d < 2, far, 0.0))
 
 
-def _weighted(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
-    """The products with `weights` along an axis; `value` where a result lies outside."""
+def _apply_weights(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
+    """Multiply by `weights` along an axis; results outside of the source are `value`."""
     dtype = x.dtype
     wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)
     order = (*(i for i in range(x.ndim) if i != axis), axis)

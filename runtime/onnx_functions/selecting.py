@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators that pick elements: TopK and Compress."""
+"""Functions for ONNX operators that select elements: TopK and Compress."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .shaping import scalar
 
 @onnx_function("TopK", "k")
 def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Any:
-    """TopK-11: values and their indices; a sort where it takes all elements, as equal ones keep their order there."""
+    """TopK-11: values and their indices; a stable sort if all elements are selected."""
     count, axis = scalar(k), normalize_axis(axis, x.ndim)
     if sorted and x.ndim and count == x.shape[axis]:
         return sorting.sort(x, axis=axis, descending=bool(largest))
@@ -25,7 +25,7 @@ def topk(x: Tensor, k: Any, *, axis: int = -1, largest: int = 1, sorted: int = 1
 
 @onnx_function("Compress", "condition")
 def compress(input: Tensor, condition: Any, *, axis: int | None = None) -> Any:
-    """Compress-11: the slices (without `axis`: the elements) where the condition holds."""
+    """Compress-11: the slices (without `axis`: the elements) for which the condition is true."""
     if axis is None:
         input, axis = shaping.reshape(input, shape=(product(input.shape),)), 0
     chosen = [i for i, holds in enumerate(condition) if holds]

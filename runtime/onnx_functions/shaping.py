@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators that move elements: Reshape, Slice, Expand, Pad and their relatives."""
+"""Functions for ONNX operators that move elements: Reshape, Slice, Expand, Pad and the like."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from ..ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from ..ops.registry import Tensor, require
 from .registry import onnx_function
 
-MAX_PIECES = 2**16  # of a split
+MAX_PIECES = 2**16  # in a split
 
 Dims = tuple[Dim, ...]
-END = 2**31 - 1  # what exporters write for "to the end", at least
+END = 2**31 - 1  # exporters write this number or a larger one for "to the end"
 
 
 @onnx_function("Reshape", "shape")
 def reshape(data: Tensor, shape: Dims, *, allowzero: int = 0) -> Any:
-    """Reshape-25: 0 keeps a size (unless `allowzero`), -1 takes what is left."""
+    """Reshape-25: 0 keeps a size (unless `allowzero`), -1 is inferred."""
     target = list(shape)
     for axis, size in enumerate(target):
         if isinstance(size, int) and size == 0 and not allowzero:
@@ -39,17 +39,17 @@ def reshape(data: Tensor, shape: Dims, *, allowzero: int = 0) -> Any:
 
 @onnx_function("Slice", "starts", "ends", "axes", "steps")
 def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any = None) -> Any:
-    """Slice-13: negative bounds count from the end, those beyond it are moved there; a negative step goes backwards."""
+    """Slice-13: negative bounds count from the end, those beyond an end are clipped; a negative step goes backwards."""
     axes = tuple(range(len(starts))) if axes is None else axes
     steps = (1,) * len(starts) if steps is None else steps
     require(len(starts) == len(ends) == len(axes) == len(steps), "needed one start, end and step for each axis")
     cuts: list[tuple[Dim, Dim, int, int]] = []
-    for start, end, axis, step in zip(starts, ends, normalized(axes, data.ndim), steps, strict=True):
+    for start, end, axis, step in zip(starts, ends, positive_axes(axes, data.ndim), steps, strict=True):
         size = data.shape[axis]
         require(isinstance(step, int) and step != 0, f"needed steps other than 0, given {steps}")
         if step < 0:
             data = ops.flip(data, axes=(axis,))
-            start, end = _mirrored(size, start, -1), _mirrored(size, end, -1)
+            start, end = _mirror_bound(size, start, -1), _mirror_bound(size, end, -1)
         first, last = _bounds(size, start, end)
         if not (first == 0 and last == size and abs(step) == 1):
             cuts.append((first, last, abs(step), axis))
@@ -59,8 +59,8 @@ def slice(data: Tensor, starts: Dims, ends: Dims, axes: Any = None, steps: Any =
     return slicing.slice(data, starts=first_, stops=last_, steps=steps_, axes=axes_)
 
 
-def _mirrored(size: Dim, bound: Dim, offset: int) -> Dim:
-    """A bound of a backward slice, counted in the flipped dimension."""
+def _mirror_bound(size: Dim, bound: Dim, offset: int) -> Dim:
+    """Return a bound of a backward slice, counted in the flipped dimension."""
     if isinstance(bound, int) and isinstance(size, int):
         position = bound + size if bound < 0 else bound
         return size + offset - min(max(position, -1), size - 1)
@@ -81,7 +81,7 @@ def _bounds(size: Dim, start: Dim, end: Dim) -> tuple[Dim, Dim]:
 
 
 def _position(size: Dim, index: Dim) -> Dim:
-    """`index` counted from the front, within the dimension; symbolic ones are taken to lie within it."""
+    """Return `index` counted from the front, clipped to the dimension; symbolic ones are assumed to lie within it."""
     if isinstance(index, SymbolicDim):
         falls = all(coefficient < 0 for monomial, coefficient in index.terms if monomial)
         return size + index if falls else index
@@ -92,8 +92,8 @@ def _position(size: Dim, index: Dim) -> Dim:
     return min(index, size) if isinstance(size, int) else index
 
 
-def normalized(axes: Any, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, in the order given; `ShapeError` if one is out of range or stands twice."""
+def positive_axes(axes: Any, rank: int) -> tuple[int, ...]:
+    """Return axes counted from the front, in the given order; `ShapeError` if one is out of range or repeated."""
     found = tuple(normalize_axis(axis, rank) for axis in axes)
     require(len(set(found)) == len(found), f"axes {tuple(axes)} name one dimension twice")
     return found
@@ -101,7 +101,7 @@ def normalized(axes: Any, rank: int) -> tuple[int, ...]:
 
 @onnx_function("Expand", "shape")
 def expand(input: Tensor, shape: Dims) -> Any:
-    """Expand-13: broadcasting in both directions."""
+    """Expand-13: bidirectional broadcasting."""
     target = broadcast_shapes(tuple(input.shape), shape)
     return input if target == tuple(input.shape) else ops.expand(input, shape=target)
 
@@ -115,7 +115,7 @@ def tile(input: Tensor, repeats: Dims) -> Any:
 
 @onnx_function("Squeeze", "axes")
 def squeeze(data: Tensor, axes: Any = None) -> Any:
-    """Squeeze-13: all axes of size 1 without `axes`."""
+    """Squeeze-13; without `axes`, all axes of size 1 are removed."""
     if axes is None:
         drop = tuple(axis for axis, size in enumerate(data.shape) if size == 1)
     else:
@@ -130,9 +130,9 @@ def squeeze(data: Tensor, axes: Any = None) -> Any:
 
 @onnx_function("Unsqueeze", "axes")
 def unsqueeze(data: Tensor, axes: Any) -> Any:
-    """Unsqueeze-13: the axes are those of the result."""
+    """Unsqueeze-13; the axes are those of the result."""
     axes = (axes,) if isinstance(axes, int) else axes
-    added = normalized(axes, data.ndim + len(axes))
+    added = positive_axes(axes, data.ndim + len(axes))
     sizes = iter(data.shape)
     shape = tuple(1 if axis in added else next(sizes) for axis in range(data.ndim + len(axes)))
     return ops.reshape(data, shape=shape)
@@ -143,9 +143,9 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate",
 
 @onnx_function("Pad", "pads", "constant_value", "axes")
 def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
-    """Pad-19: `pads` hold what is added before each of the axes, then what is added after; negative ones crop."""
+    """Pad-19: `pads` are the numbers of elements to add before each axis, then those after; negative ones crop."""
     require(mode in _PAD_MODES, f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
-    axes = tuple(range(data.ndim)) if axes is None else normalized(axes, data.ndim)
+    axes = tuple(range(data.ndim)) if axes is None else positive_axes(axes, data.ndim)
     require(len(pads) == 2 * len(axes), f"needed {2 * len(axes)} pads, given {len(pads)}")
     before: list[Dim] = [0] * data.ndim
     after: list[Dim] = [0] * data.ndim
@@ -158,12 +158,12 @@ def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, 
         return data
     value = 0.0 if constant_value is None else constant_value
     if mode == "reflect":
-        return _reflected(data, before, after)
+        return _reflect(data, before, after)
     return slicing.pad(data, before=tuple(before), after=tuple(after), mode=_PAD_MODES[mode], value=value)
 
 
-def _reflected(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
-    """Mirrored at the edge elements, as often as needed: the op itself adds at most what there is."""
+def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
+    """Mirror at the edge elements, repeatedly if needed, since the op adds at most as many elements as there are."""
     while True:
         most = [size - 1 for size in data.shape]
         now_b, now_a = ([_at_most(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
@@ -182,8 +182,8 @@ def _at_most(padding: Dim, limit: Dim) -> Dim:
 
 @onnx_function("CenterCropPad", "shape")
 def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any:
-    """CenterCropPad-18: cropped or padded with zeros about the centre."""
-    axes = tuple(range(input_data.ndim)) if axes is None else normalized(axes, input_data.ndim)
+    """CenterCropPad-18: crops, or pads with zeros, around the centre."""
+    axes = tuple(range(input_data.ndim)) if axes is None else positive_axes(axes, input_data.ndim)
     before: list[Dim] = [0] * input_data.ndim
     after: list[Dim] = [0] * input_data.ndim
     for axis, wanted in zip(axes, shape, strict=True):
@@ -199,7 +199,7 @@ def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any
 
 @onnx_function("Split", "split")
 def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
-    """Split-18: into pieces of given sizes, or into `num_outputs` of one size, the last of which may be smaller."""
+    """Split-18: pieces of given sizes, or `num_outputs` of equal size, the last of which may be smaller."""
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
     if split is None:
@@ -219,12 +219,12 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
 @onnx_function("Trilu", "k")
 def trilu(input: Tensor, k: Any = None, *, upper: int = 1) -> Any:
     """Trilu-14."""
-    limit = 2**30  # further than any diagonal lies
+    limit = 2**30  # beyond any diagonal
     return ops.triangle(input, k=max(-limit, min(limit, scalar(k, 0))), upper=bool(upper))
 
 
 def scalar(contents: Any, default: Any = None) -> Any:
-    """The one number of contents without dimensions or with one element."""
+    """Return the number in contents without dimensions or with one element."""
     while isinstance(contents, tuple):
         require(len(contents) == 1, f"needed one number, given {len(contents)}")
         contents = contents[0]
@@ -233,13 +233,13 @@ def scalar(contents: Any, default: Any = None) -> Any:
 
 @onnx_function("CumSum", "axis")
 def cumsum(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    """CumSum-14: from the other end if `reverse`, without the element itself if `exclusive`."""
+    """CumSum-14; from the other end with `reverse`, without the element itself with `exclusive`."""
     return _cumulative(x, axis, exclusive, reverse, scanning.cumsum, 0)
 
 
 @onnx_function("CumProd", "axis")
 def cumprod(x: Tensor, axis: Any, *, exclusive: int = 0, reverse: int = 0) -> Any:
-    """CumProd-26: as CumSum, of products."""
+    """CumProd-26; the options are those of CumSum."""
     return _cumulative(x, axis, exclusive, reverse, scanning.cumprod, 1)
 
 

@@ -1,4 +1,4 @@
-"""Recipes for ONNX operators of signal processing: DFT, STFT, windows, the Mel filter bank."""
+"""Functions for ONNX operators of signal processing: DFT, STFT, windows, the Mel filter bank."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .shaping import scalar
 
 @onnx_function("DFT", "dft_length", "axis", symbolic=False)
 def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Any:
-    """DFT-20: over an axis of real numbers (..., 1) or pairs (..., 2); a product with a matrix of roots of unity."""
+    """DFT-20 over an axis of real numbers (..., 1) or pairs (..., 2), as a product with a matrix of roots of unity."""
     at = normalize_axis(scalar(axis, -2), input.ndim)
     require(at < input.ndim - 1 and input.shape[-1] in (1, 2), f"axis {at} of {tuple(input.shape)} holds no signal")
     count = input.shape[at]
@@ -26,14 +26,14 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     length = scalar(dft_length, default)
     require(isinstance(length, int) and length > 0, f"needed a known length of the transform, given {length}")
     taken = length // 2 + 1 if inverse and onesided else length
-    x = _resized(input, at, taken)
+    x = _fit_length(input, at, taken)
     given = length // 2 + 1 if onesided and not inverse else length
     check_table_size(given, taken)
     angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(taken)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
         scale = np.full(taken, 1.0 / length)
-        if onesided:  # what is left out are the conjugates of all but the first and, of an even length, the last
+        if onesided:  # omits the conjugates of all but the first and, for an even length, the last
             scale[1 : taken if length % 2 else taken - 1] *= 2
         cos, sin = cos * scale, -sin * scale
     # (re + i im)(cos - i sin): rows of pairs from rows of pairs
@@ -44,11 +44,11 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
         matrix = np.stack([cos, sin], axis=-1)[:, None]
     else:
         matrix = np.stack([np.stack([cos, sin], axis=-1), np.stack([-sin, cos], axis=-1)], axis=1)
-    return _applied(x, at, matrix)
+    return _apply_matrix(x, at, matrix)
 
 
-def _resized(x: Tensor, axis: int, size: int) -> Any:
-    """Cut or padded with zeros to a size along an axis."""
+def _fit_length(x: Tensor, axis: int, size: int) -> Any:
+    """Crop, or pad with zeros, to a size along an axis."""
     if x.shape[axis] == size:
         return x
     none = (0,) * x.ndim
@@ -56,8 +56,8 @@ def _resized(x: Tensor, axis: int, size: int) -> Any:
     return slicing.pad(x, before=none, after=after)
 
 
-def _applied(x: Tensor, axis: int, matrix: Array) -> Any:
-    """`matrix`, (results, parts out, elements, parts in), applied to an axis and the last one."""
+def _apply_matrix(x: Tensor, axis: int, matrix: Array) -> Any:
+    """Apply `matrix`, (results, parts out, elements, parts in), to an axis and the last one."""
     results, parts_out, elements, parts_in = matrix.shape
     rest = tuple(i for i in range(x.ndim - 1) if i != axis)
     order = (*rest, axis, x.ndim - 1)
@@ -89,8 +89,8 @@ def stft(
     return dft(frames, None, 2, onesided=onesided)
 
 
-def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
-    """A sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
+def _register_window(name: str, coefficients: tuple[float, ...]) -> None:
+    """Register a window that is the sum of cosines a0 - a1 cos(2 pi n / N) + a2 cos(4 pi n / N) - ..."""
 
     @onnx_function(name, "size", symbolic=False)
     def window(size: Any, *, dtype: np.dtype[Any], periodic: int = 1) -> Any:
@@ -103,9 +103,9 @@ def _enter_window(name: str, coefficients: tuple[float, ...]) -> None:
     window.__doc__ = f"{name}-17."
 
 
-_enter_window("HannWindow", (0.5, 0.5))
-_enter_window("HammingWindow", (25 / 46, 21 / 46))
-_enter_window("BlackmanWindow", (0.42, 0.5, 0.08))
+_register_window("HannWindow", (0.5, 0.5))
+_register_window("HammingWindow", (25 / 46, 21 / 46))
+_register_window("BlackmanWindow", (0.42, 0.5, 0.08))
 
 
 @onnx_function(

@@ -1,4 +1,4 @@
-"""OnnxFunction for ONNX TfIdfVectorizer: counts of runs of words."""
+"""The function for ONNX TfIdfVectorizer: counts of n-grams."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def tf_idf_vectorizer(
     ngram_counts: tuple[int, ...], ngram_indexes: tuple[int, ...], pool_int64s: tuple[int, ...],
     weights: tuple[float, ...] | None = None,
 ) -> Any:  # fmt: skip
-    """TfIdfVectorizer-9: how often each n-gram of a pool comes ("TF"), or whether it does ("IDF"), weighted."""
+    """TfIdfVectorizer-9: how often each n-gram of a pool occurs ("TF"), or whether it does ("IDF"), weighted."""
     places: dict[tuple[int, ...], int] = {}
     for n, start in enumerate(ngram_counts, start=1):
         stop = ngram_counts[n] if n < len(ngram_counts) else len(pool_int64s)
@@ -26,7 +26,7 @@ def tf_idf_vectorizer(
     scale = np.ones(len(places)) if weights is None else np.asarray(weights)
     for row, words in zip(counts, rows, strict=True):
         for n in range(min_gram_length, min(max_gram_length, len(ngram_counts), len(words)) + 1):
-            widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # steps between words, so that an n-gram fits
+            widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # the largest step between words with which one fits
             for skip in range(1, min((max_skip_count if n > 1 else 0) + 1, widest) + 1):
                 for first in range(len(words) - (n - 1) * skip):
                     place = places.get(tuple(words[first : first + n * skip : skip][:n]))

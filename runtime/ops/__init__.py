@@ -12,7 +12,7 @@ import difflib
 import sys
 from typing import Any
 
-from ..lazy import provided
+from ..lazy import resolve
 from . import (
     activation,
     adaptive_pooling,
@@ -59,7 +59,7 @@ from . import (
     slicing,
     sorting,
     special,
-    traced_methods,
+    symbolic_methods,
     trigonometry,
 )
 from .higher_order import control_flow, loops, onnx_function, own_gradient, runtime_shaped
@@ -124,8 +124,8 @@ __all__ = [
     "sorting",
     "special",
     "spectral",
+    "symbolic_methods",
     "symmetric",
-    "traced_methods",
     "triangular",
     "trigonometry",
 ]
@@ -141,7 +141,7 @@ def __getattr__(name: str) -> Any:
         return sys.modules[__name__]
     close: list[str] = []
     if not name.startswith("__"):
-        names = provided("operators of Cells")
+        names = resolve("operators of Cells")
         if name in names:
             return names[name]
         close = difflib.get_close_matches(name, names, n=1)
@@ -150,4 +150,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *provided("operators of Cells")]
+    return [*globals(), *resolve("operators of Cells")]

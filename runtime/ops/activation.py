@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import FLOAT64
 from . import comparison, elementwise, float64_forms, reduction
 from .common import in_float32, normalize_axis
-from .declaring import by_float64, floating, unary, written, zero
+from .declarations import floating, from_writer, or_float64, unary, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -22,7 +22,7 @@ def _log_sigmoid_kernel(x: Array) -> Array:
     floating,
     _log_sigmoid_kernel,
     vjp=in_float32(lambda g, y, x: g * elementwise.sigmoid(-x)),
-    onnx=written(lambda w, x: w("Neg", float64_forms.softplus(w, w("Neg", x)))),
+    onnx=from_writer(lambda w, x: w("Neg", float64_forms.softplus(w, w("Neg", x)))),
 )
 def log_sigmoid(x: Tensor) -> Tensor:
     """log(sigmoid(x)). ATen log_sigmoid."""
@@ -70,7 +70,7 @@ def _hardswish_float64(w: Writer, x: str) -> str:
     floating,
     lambda x: x * _relu6(x + 3) / 6,
     vjp=_hardswish_vjp,
-    onnx=by_float64("HardSwish", _hardswish_float64),
+    onnx=or_float64("HardSwish", _hardswish_float64),
 )
 def hardswish(x: Tensor) -> Tensor:
     """x * hardsigmoid(x) (Howard et al. 2019). ATen hardswish, ONNX HardSwish-22."""

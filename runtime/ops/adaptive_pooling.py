@@ -13,7 +13,7 @@ from ..ir.types import FLOAT64, INT64, is_floating
 from . import max_pooling
 from .reduction_onnx import MANY, reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .resize import dense, interpolated_transpose, onnx_product_along
+from .resize import interpolate_transpose, interpolation_matrix, onnx_product_along
 from .windows import Sizes
 
 
@@ -66,12 +66,14 @@ def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
         if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no kernel of it on the CPU
             return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
-    sizes, bins = _fixed("adaptive_avg_pool", kind.shape[2:], output_size)
+    sizes, bins = _require_fixed_sizes("adaptive_avg_pool", kind.shape[2:], output_size)
     if kind.dtype != FLOAT64 and all(size % n == 0 for size, n in zip(sizes, bins, strict=True)):
         kernel = tuple(size // n for size, n in zip(sizes, bins, strict=True))
         return str(graph.op("AveragePool", x, kernel_shape=kernel, strides=kernel))
     for axis, (size, n) in enumerate(zip(sizes, bins, strict=True), start=2):
-        x = onnx_product_along(graph, x, axis, kind.rank, dense(*_averaging(size, n), size=size), kind.dtype)
+        x = onnx_product_along(
+            graph, x, axis, kind.rank, interpolation_matrix(*_averaging_taps(size, n), size=size), kind.dtype
+        )
     return x
 
 
@@ -97,8 +99,8 @@ def _(g: Type, *, size: tuple[Dim, ...]) -> Type:
 @adaptive_avg_pool_gradient.kernel
 def _(g: Array, *, size: Sizes) -> Array:
     for axis, n in enumerate(size, start=2):
-        indices, weights = _averaging(n, g.shape[axis])
-        g = interpolated_transpose(g, axis, indices, weights.astype(g.dtype), size=n)
+        indices, weights = _averaging_taps(n, g.shape[axis])
+        g = interpolate_transpose(g, axis, indices, weights.astype(g.dtype), size=n)
     return g
 
 
@@ -113,9 +115,11 @@ def _(graph: OnnxGraph, g: str, *, size: tuple[Dim, ...]) -> str:
     if all(bins == 1 for bins in kind.shape[2:]):
         elements = graph.cast(graph.dims((product(size),)), kind.dtype)
         return str(graph.op("Expand", graph.op("Div", g, elements), graph.dims((*kind.shape[:2], *size))))
-    sizes, bins = _fixed("adaptive_avg_pool_gradient", size, kind.shape[2:])
+    sizes, bins = _require_fixed_sizes("adaptive_avg_pool_gradient", size, kind.shape[2:])
     for axis, (n, count) in enumerate(zip(sizes, bins, strict=True), start=2):
-        g = onnx_product_along(graph, g, axis, kind.rank, dense(*_averaging(n, count), size=n).T, kind.dtype)
+        g = onnx_product_along(
+            graph, g, axis, kind.rank, interpolation_matrix(*_averaging_taps(n, count), size=n).T, kind.dtype
+        )
     return g
 
 
@@ -164,7 +168,7 @@ def _(g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, **_: Any) -> 
 @adaptive_max_pool.onnx
 def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> tuple[str, str]:
     kind = graph.type(x)
-    sizes, bins = _fixed("adaptive_max_pool", kind.shape[2:], output_size)
+    sizes, bins = _require_fixed_sizes("adaptive_max_pool", kind.shape[2:], output_size)
     members = _members_of_planes(sizes, bins)
     planes = graph.op("Reshape", x, graph.dims((*kind.shape[:2], prod(sizes))))
     candidates = graph.op("Gather", planes, graph.constant(members, INT64), axis=2)
@@ -208,7 +212,7 @@ def _members_of_planes(sizes: Sizes, bins: Sizes) -> Array:
     return flat.reshape(prod(bins), -1)
 
 
-def _averaging(size: int, count: int) -> tuple[Array, Array]:
+def _averaging_taps(size: int, count: int) -> tuple[Array, Array]:
     """The taps `(width, bins)` of averaging bins along an axis: positions and weights, zero for repeated ones."""
     starts, ends = _bins(size, count)
     indices = _members(starts, ends)
@@ -216,7 +220,7 @@ def _averaging(size: int, count: int) -> tuple[Array, Array]:
     return indices.T, (inside / (ends - starts)[:, None]).T
 
 
-def _fixed(op: str, sizes: Any, bins: Any) -> tuple[Sizes, Sizes]:
+def _require_fixed_sizes(op: str, sizes: Any, bins: Any) -> tuple[Sizes, Sizes]:
     if not all(isinstance(n, int) for n in (*sizes, *bins)):
         raise ConversionError(f"{op} has an ONNX form for fixed sizes only; it goes from {sizes} to {bins} bins")
     return tuple(sizes), tuple(bins)

@@ -8,8 +8,16 @@ import numpy as np
 
 from ..ir.types import BOOL, is_floating
 from . import linear, reduction, shaping
-from .attention_onnx import attended, has_attention, keep_scale, lowering_mask, row_per_query, scale_of, softmax_weights
-from .common import broadcast_shapes, in_float32, same_dtype, summed, unbroadcast
+from .attention_onnx import (
+    additive_mask,
+    apply_weights,
+    has_attention,
+    keep_scale,
+    row_per_query,
+    score_scale,
+    softmax_weights,
+)
+from .common import add_cotangents, broadcast_shapes, in_float32, same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -48,7 +56,7 @@ def _(q: Type, k: Type, mask: Type | None, *, causal: bool, scale: float | None)
 
 @attention_weights.kernel
 def _(q: Array, k: Array, mask: Array | None, *, causal: bool, scale: float | None) -> Array:
-    weights, sums = _unnormalized(q, k, mask, causal, scale)
+    weights, sums = _exponentials(q, k, mask, causal, scale)
     weights /= sums
     return weights
 
@@ -130,7 +138,7 @@ def _(
     scale: float | None,
     dropout: float,
 ) -> Array:
-    return _attended(*_unnormalized(q, k, mask, causal, scale), v, dropout_mask, dropout)
+    return _apply_weights(*_exponentials(q, k, mask, causal, scale), v, dropout_mask, dropout)
 
 
 @scaled_dot_product_attention.vjp
@@ -166,16 +174,16 @@ def _(
     scale: float | None,
     dropout: float,
 ) -> str:
-    factor = scale_of(graph.type(q), scale)
+    factor = score_scale(graph.type(q), scale)
     if not dropout_mask and factor > 0 and has_attention(graph, q, k, v, mask):
         # a causal mask is an attribute only where it is the one mask: the other is lowered less than by infinity
-        lowered, attends = lowering_mask(graph, q, k, mask, causal) if mask else ("", "")
+        lowered, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
         if mask and not causal:  # the causal mask has a row for each
             lowered = row_per_query(graph, lowered, graph.type(mask), graph.type(q), graph.type(k))
         y = graph.op("Attention", q, k, v, lowered, scale=factor, is_causal=int(causal and not mask))
     else:
         weights, attends = softmax_weights(graph, q, k, mask, causal, scale)
-        y = attended(graph, weights, v, dropout_mask, dropout)
+        y = apply_weights(graph, weights, v, dropout_mask, dropout)
     return str(graph.op("Mul", y, attends) if attends else y)
 
 
@@ -222,8 +230,8 @@ def _(q: Type, k: Type, *others: Type | None, **attributes: Any) -> tuple[Type, 
 def _(
     q: Array, k: Array, v: Array, mask: Any, dropout_mask: Any, *, causal: bool, scale: float | None, dropout: float
 ) -> tuple[Array, Array]:
-    weights, sums = _unnormalized(q, k, mask, causal, scale)
-    y = _attended(weights, sums, v, dropout_mask, dropout)
+    weights, sums = _exponentials(q, k, mask, causal, scale)
+    y = _apply_weights(weights, sums, v, dropout_mask, dropout)
     weights /= sums
     return y, weights
 
@@ -244,7 +252,7 @@ def _(
 ) -> tuple[str, str]:  # fmt: skip
     weights, attends = softmax_weights(graph, q, k, mask, causal, scale)
     weights = graph.op("Mul", weights, attends) if attends else weights
-    return attended(graph, weights, v, dropout_mask, dropout), weights
+    return apply_weights(graph, weights, v, dropout_mask, dropout), weights
 
 
 def _attention_vjp(
@@ -256,29 +264,29 @@ def _attention_vjp(
     offset = None if g_weights is None else reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
     gv = None
     if g_y is not None:
-        of_result, kept = g_y @ _transposed(v), weights
+        of_result, kept = g_y @ _swap_last_axes(v), weights
         if dropout_mask is not None:
             factor = dropout_mask * keep_scale(dropout)
             of_result, kept = of_result * factor, weights * factor
         of_result = unbroadcast(of_result, weights)
-        gv = unbroadcast(_transposed(kept) @ g_y, v)
+        gv = unbroadcast(_swap_last_axes(kept) @ g_y, v)
         # not the sum of g_y * y over features, equal but for rounding: of one key, nothing is to be left
         more = reduction.reduce_sum(of_result * weights, axes=(-1,), keepdims=True)
-        g_weights, offset = summed(g_weights, of_result), summed(offset, more)
+        g_weights, offset = add_cotangents(g_weights, of_result), add_cotangents(offset, more)
     gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
     return gq, gk, gv, g_mask, None
 
 
-def _attended(weights: Array, sums: Array, v: Array, dropout_mask: Array | None, dropout: float) -> Array:
-    """The result, from what `_unnormalized` gives."""
+def _apply_weights(weights: Array, sums: Array, v: Array, dropout_mask: Array | None, dropout: float) -> Array:
+    """The result, from what `_exponentials` gives."""
     y: Array = linear.matmul(weights if dropout_mask is None else weights * dropout_mask, v)
     y *= (1.0 if dropout_mask is None else keep_scale(dropout)) / sums
     return y
 
 
-def _unnormalized(q: Array, k: Array, mask: Array | None, causal: bool, scale: float | None) -> tuple[Array, Array]:
+def _exponentials(q: Array, k: Array, mask: Array | None, causal: bool, scale: float | None) -> tuple[Array, Array]:
     """The exponentials of the scores less their maximum, and their sums over keys (1 where all are 0)."""
-    scores: Array = linear.matmul(q * q.dtype.type(scale_of(q, scale)), np.swapaxes(k, -1, -2))
+    scores: Array = linear.matmul(q * q.dtype.type(score_scale(q, scale)), np.swapaxes(k, -1, -2))
     if mask is not None and mask.dtype == BOOL:
         np.copyto(scores, -np.inf, where=~mask)
     elif mask is not None:
@@ -294,7 +302,7 @@ def _unnormalized(q: Array, k: Array, mask: Array | None, causal: bool, scale: f
     return scores, sums
 
 
-def _transposed(x: Tensor) -> Any:
+def _swap_last_axes(x: Tensor) -> Any:
     rank = len(x.shape)
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
@@ -304,7 +312,7 @@ def _through_softmax(
 ) -> tuple[Any, Any, Any]:
     """Cotangents of queries, keys and mask from that of the weights; `offset` is the sum over keys of `g * weights`."""
     g_scores = weights * (g - offset)
-    factor = scale_of(q, scale)
+    factor = score_scale(q, scale)
     gq = unbroadcast((g_scores @ k) * factor, q)
-    gk = unbroadcast(_transposed(g_scores) @ (q * factor), k)
+    gk = unbroadcast(_swap_last_axes(g_scores) @ (q * factor), k)
     return gq, gk, None if mask is None or mask.dtype == BOOL else unbroadcast(g_scores, mask)

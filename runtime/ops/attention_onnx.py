@@ -13,7 +13,7 @@ from ..ir.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .registry import OnnxGraph, Type
 
 
-def scale_of(q: Any, scale: float | None) -> float:
+def score_scale(q: Any, scale: float | None) -> float:
     """What scores are multiplied by: `scale`, by default 1 / sqrt(features)."""
     return 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
 
@@ -45,13 +45,13 @@ def row_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) 
 def softmax_weights(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool, scale: float | None) -> tuple[str, str]:
     """The weights, and what to multiply by so that queries without any key get 0 (`""` where there are none)."""
     rank = graph.type(k).rank
-    scaled = _scaled(graph, q, scale_of(graph.type(q), scale))
+    scaled = _scale(graph, q, score_scale(graph.type(q), scale))
     scores = graph.op("MatMul", scaled, graph.op("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
-    lowered, attends = lowering_mask(graph, q, k, mask, causal)
+    lowered, attends = additive_mask(graph, q, k, mask, causal)
     return graph.op("Softmax", graph.op("Add", scores, lowered) if lowered else scores, axis=-1), attends
 
 
-def lowering_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> tuple[str, str]:
+def additive_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> tuple[str, str]:
     """What to add to scores, and what to multiply results by so that queries without any key get 0 (`""`: nothing).
 
     Masked scores are lowered by half the dtype's range instead of infinity: a row of infinities would become NaN.
@@ -81,7 +81,7 @@ def _all(graph: OnnxGraph, conditions: list[str]) -> str:
     return functools.reduce(lambda a, b: str(graph.op("And", a, b)), conditions)
 
 
-def _scaled(graph: OnnxGraph, x: str, factor: float) -> str:
+def _scale(graph: OnnxGraph, x: str, factor: float) -> str:
     kind = graph.type(x)
     # ONNX Runtime fuses a scalar factor into MatMul, as a float32: in float64 it is kept as a vector.
     count = kind.shape[-1] if kind.dtype == FLOAT64 else 1
@@ -93,8 +93,8 @@ def _range(graph: OnnxGraph, size: Any) -> str:
     return str(graph.op("Range", zero, graph.op("Squeeze", graph.dims((size,))), one))
 
 
-def attended(graph: OnnxGraph, weights: str, v: str, dropout_mask: str, dropout: float) -> str:
+def apply_weights(graph: OnnxGraph, weights: str, v: str, dropout_mask: str, dropout: float) -> str:
     """The result, from the weights."""
     if dropout_mask:
-        weights, v = graph.op("Mul", weights, dropout_mask), _scaled(graph, v, keep_scale(dropout))
+        weights, v = graph.op("Mul", weights, dropout_mask), _scale(graph, v, keep_scale(dropout))
     return str(graph.op("MatMul", weights, v))

@@ -10,9 +10,9 @@ import numpy as np
 from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import is_floating
-from .pooling_windows import check_pooling, onnx_ceil_mode, padding_reached, pooled_counts
+from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, padded, taps, windows
+from .windows import Padding, Sizes, at, onnx_pads, pad, taps, windows
 
 
 @operator
@@ -48,8 +48,8 @@ def _(x: Type, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: boo
 def _(x: Array, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **divisor: Any) -> Array:
     ones = (1,) * len(kernel)
     counts = pooled_counts(x.shape[2:], kernel, stride, padding, ones, ceil_mode)
-    reach = padding_reached(x.shape[2:], counts, kernel, stride, padding, ones)
-    view = windows(padded(x, reach), kernel, stride, ones, counts)
+    reach = required_padding(x.shape[2:], counts, kernel, stride, padding, ones)
+    view = windows(pad(x, reach), kernel, stride, ones, counts)
     total = np.zeros((*x.shape[:2], *counts), x.dtype)
     for tap in taps(kernel):
         total += view[at(tap)]
@@ -116,14 +116,14 @@ def _(
     g: Array, *, size: Sizes, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool, **divisor: Any
 ) -> Array:
     ones, counts = (1,) * len(kernel), g.shape[2:]
-    reach = padding_reached(size, counts, kernel, stride, padding, ones)
+    reach = required_padding(size, counts, kernel, stride, padding, ones)
     share = g / _divisors(size, kernel, stride, padding, ceil_mode, **divisor).astype(g.dtype)
     full = [before + n + after for (before, after), n in zip(reach, size, strict=True)]
     result = np.zeros((*g.shape[:2], *full), g.dtype)
     view = windows(result, kernel, stride, ones, counts)
     for tap in taps(kernel):
         view[at(tap)] += share
-    return padded(result, tuple((-before, -after) for before, after in reach))
+    return pad(result, tuple((-before, -after) for before, after in reach))
 
 
 @avg_pool_gradient.vjp

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT32, FLOAT64, at_least_float32, is_half
 from . import elementwise, reduction, shaping
-from .common import in_float32, summed
+from .common import add_cotangents, in_float32
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
 from .reduction_onnx import reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -44,7 +44,7 @@ def _(x: Type, mean: Type, variance: Type, weight: Type | None, bias: Type | Non
 
 @batch_norm.kernel
 def _(x: Array, mean: Array, variance: Array, weight: Array | None, bias: Array | None, *, eps: float) -> Array:
-    return _batch_normalized(x - channel_array(mean, x), weight, bias, variance, eps)
+    return _scale_and_shift(x - channel_array(mean, x), weight, bias, variance, eps)
 
 
 @batch_norm.vjp
@@ -106,7 +106,7 @@ def _(x: Array, weight: Array | None, bias: Array | None, *, eps: float) -> tupl
     centered = x - channel_array(mean, x)
     planes = centered.reshape(batch, channels, plane)
     variance = pairwise_sum(np.vecdot(planes, planes), (0,)) / count
-    return _batch_normalized(centered, weight, bias, variance, eps), mean, variance
+    return _scale_and_shift(centered, weight, bias, variance, eps), mean, variance
 
 
 @batch_norm_train.vjp
@@ -140,7 +140,7 @@ def _batch_norm_train_vjp(
     g: tuple[Any, Any, Any], y: tuple[Any, Any, Any], x: Tensor, weight: Any, bias: Any, *, eps: float
 ) -> tuple[Tensor | None, ...]:
     (g_y, g_mean, g_variance), (_, mean, variance) = g, y
-    count = reduction.size_of(x, batch_axes(x))
+    count = reduction.element_count(x, batch_axes(x))
     centered = x - per_channel(mean, x)
     gx = g_weight = g_bias = None
     if g_y is not None:
@@ -151,14 +151,14 @@ def _batch_norm_train_vjp(
         gx = (g_y - centered * slope - offset) * per_channel(r if weight is None else weight * r, x)
     if g_variance is not None:
         through_variance = centered * per_channel(g_variance * 2.0 / count, x)
-        gx = summed(gx, through_variance)
+        gx = add_cotangents(gx, through_variance)
     if g_mean is not None:
         through_mean = shaping.expand(per_channel(g_mean / count, x), shape=x.shape)
-        gx = summed(gx, through_mean)
+        gx = add_cotangents(gx, through_mean)
     return gx, None if weight is None else g_weight, None if bias is None else g_bias
 
 
-def _batch_normalized(centered: Array, weight: Array | None, bias: Array | None, variance: Array, eps: float) -> Array:
+def _scale_and_shift(centered: Array, weight: Array | None, bias: Array | None, variance: Array, eps: float) -> Array:
     """Scale and shift `centered` in place."""
     r = inverse_root(variance, eps)
     centered *= channel_array(r if weight is None else weight * r, centered)

@@ -67,7 +67,7 @@ def unbroadcast(g: Tensor, like: Any) -> Tensor:
     return get("reshape")(summed, shape=target) if lead else summed
 
 
-def summed(a: Any, b: Any) -> Any:
+def add_cotangents(a: Any, b: Any) -> Any:
     """The sum of two cotangents; None stands for zero."""
     if a is None or b is None:
         return b if a is None else a
@@ -78,18 +78,18 @@ def in_float32(rule: Rule) -> Rule:
     """A `vjp` rule of many steps that, for half-precision operands, computes in float32 and rounds once at the end."""
 
     @functools.wraps(rule)
-    def widened(g: Any, y: Any, *inputs: Tensor | None, **attributes: Any) -> Any:
+    def wrapper(g: Any, y: Any, *inputs: Tensor | None, **attributes: Any) -> Any:
         if not any(x is not None and is_half(x.dtype) for x in inputs):
             return rule(g, y, *inputs, **attributes)
-        gradients = rule(_widened(g), _widened(y), *(_widened(x) for x in inputs), **attributes)
+        gradients = rule(_to_float32(g), _to_float32(y), *(_to_float32(x) for x in inputs), **attributes)
         if not isinstance(gradients, tuple):
-            return _narrowed(gradients, inputs[0])
-        return tuple(_narrowed(gradient, x) for gradient, x in zip(gradients, inputs, strict=True))
+            return _cast_like(gradients, inputs[0])
+        return tuple(_cast_like(gradient, x) for gradient, x in zip(gradients, inputs, strict=True))
 
-    return widened
+    return wrapper
 
 
-def _narrowed(gradient: Any, x: Any) -> Any:
+def _cast_like(gradient: Any, x: Any) -> Any:
     """A cotangent, or a function that gives it, in the dtype of `x`."""
     if gradient is None or x is None:
         return gradient
@@ -98,7 +98,7 @@ def _narrowed(gradient: Any, x: Any) -> Any:
     return get("cast")(gradient, dtype=x.dtype)
 
 
-def _widened(x: Any) -> Any:
+def _to_float32(x: Any) -> Any:
     if isinstance(x, tuple):
-        return tuple(_widened(item) for item in x)
+        return tuple(_to_float32(item) for item in x)
     return get("cast")(x, dtype=FLOAT32) if x is not None and is_half(x.dtype) else x

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..ir.types import BOOL, FLOAT32, INT32, is_floating, is_half
 from . import integers_onnx
-from .declaring import Declare, broadcast, unary
+from .declarations import Declare, broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
 
 _TRUTH = "a truth value has no gradient"

@@ -17,7 +17,7 @@ from ..ir.types import FLOAT64
 from ..tensor_like import Compound
 from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
-from .declaring import floating, zero
+from .declarations import floating, zero
 from .registry import Array, OnnxGraph, Tensor, operator
 
 
@@ -31,7 +31,7 @@ class Complex(Compound):
         self._pair: Any = None
 
     @classmethod
-    def of_pair(cls, pair: Any) -> Complex:
+    def from_pair(cls, pair: Any) -> Complex:
         """The complex numbers that a tensor of shape (..., 2) holds; they are taken apart where a part is used."""
         made = cls(None, None)
         made._parts, made._pair = None, pair
@@ -40,14 +40,14 @@ class Complex(Compound):
     @property
     def real(self) -> Any:
         """The real parts."""
-        return self._apart()[0]
+        return self._split()[0]
 
     @property
     def imaginary(self) -> Any:
         """The imaginary parts."""
-        return self._apart()[1]
+        return self._split()[1]
 
-    def _apart(self) -> Any:
+    def _split(self) -> Any:
         if self._parts is None:
             shape, axis = tuple(self._pair.shape[:-1]), len(self._pair.shape) - 1
 
@@ -59,7 +59,7 @@ class Complex(Compound):
         return self._parts
 
     @classmethod
-    def of_real(cls, x: Any) -> Complex:
+    def from_real(cls, x: Any) -> Complex:
         """Real numbers as complex ones."""
         return x if isinstance(x, Complex) else cls(x, creation.full_like(x, 0))
 
@@ -95,7 +95,7 @@ class Complex(Compound):
         """The same numbers with the sign of the imaginary part changed."""
         return Complex(self.real, -self.imaginary)
 
-    def turned(self) -> Complex:
+    def times_i(self) -> Complex:
         """The product with the imaginary unit."""
         return Complex(-self.imaginary, self.real)
 
@@ -138,7 +138,7 @@ class Complex(Compound):
 
     def __rtruediv__(self, other: Any) -> Complex:
         real = creation.full_like(self.real, other) if isinstance(other, (int, float)) else other
-        return Complex.of_real(real).__truediv__(self)
+        return Complex.from_real(real).__truediv__(self)
 
     def __matmul__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):

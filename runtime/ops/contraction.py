@@ -12,7 +12,7 @@ from .diagonals import diagonal_of
 
 
 @dataclass(frozen=True)
-class Labelled:
+class LabelledTensor:
     """A tensor and the label of each of its axes."""
 
     x: Any
@@ -22,7 +22,7 @@ class Labelled:
         """Size of the axis of each label."""
         return dict(zip(self.labels, self.x.shape, strict=True))
 
-    def arranged(self, labels: tuple[str, ...]) -> Any:
+    def transpose_to(self, labels: tuple[str, ...]) -> Any:
         """The tensor with its axes in the order of `labels`."""
         order = tuple(self.labels.index(label) for label in labels)
         if order == tuple(range(len(order))):
@@ -38,10 +38,10 @@ def einsum(equation: str, tensors: list[Any]) -> Any:
     while rest:
         other, *rest = rest
         needed = set(output).union(*(term.labels for term in rest))
-        result = _contracted(
-            _summed(result, needed.union(other.labels)), _summed(other, needed.union(result.labels)), needed
+        result = _contract(
+            _sum_out(result, needed.union(other.labels)), _sum_out(other, needed.union(result.labels)), needed
         )
-    return _summed(result, set(output)).arranged(output)
+    return _sum_out(result, set(output)).transpose_to(output)
 
 
 def parse(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
@@ -71,7 +71,7 @@ def _labels(term: str, hidden: int) -> tuple[str, ...]:
     return (*before, *(str(i) for i in reversed(range(hidden if dots else 0))), *after)
 
 
-def _diagonal(x: Any, labels: tuple[str, ...]) -> Labelled:
+def _diagonal(x: Any, labels: tuple[str, ...]) -> LabelledTensor:
     """A label that an operand has twice stands for a diagonal."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
@@ -79,29 +79,29 @@ def _diagonal(x: Any, labels: tuple[str, ...]) -> Labelled:
             second = labels.index(label, first + 1)
             x = diagonal_of(x, first, second)
             labels = (*(other for axis, other in enumerate(labels) if axis not in (first, second)), label)
-    return Labelled(x, labels)
+    return LabelledTensor(x, labels)
 
 
-def _without_broadcast_axes(terms: list[Labelled]) -> list[Labelled]:
+def _without_broadcast_axes(terms: list[LabelledTensor]) -> list[LabelledTensor]:
     """Axes of size 1 left out where another operand has more along that label."""
     long = {label for term in terms for label, size in term.sizes().items() if size != 1}
     result = []
     for term in terms:
         kept = {label: size for label, size in term.sizes().items() if size != 1 or label not in long}
         x = term.x if len(kept) == len(term.labels) else shaping.reshape(term.x, shape=tuple(kept.values()))
-        result.append(Labelled(x, tuple(kept)))
+        result.append(LabelledTensor(x, tuple(kept)))
     return result
 
 
-def _summed(term: Labelled, needed: set[str]) -> Labelled:
+def _sum_out(term: LabelledTensor, needed: set[str]) -> LabelledTensor:
     """The term summed over the labels that nothing needs."""
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in needed)
     if not axes:
         return term
-    return Labelled(reduction.reduce_sum(term.x, axes=axes), tuple(x for x in term.labels if x in needed))
+    return LabelledTensor(reduction.reduce_sum(term.x, axes=axes), tuple(x for x in term.labels if x in needed))
 
 
-def _contracted(a: Labelled, b: Labelled, needed: set[str]) -> Labelled:
+def _contract(a: LabelledTensor, b: LabelledTensor, needed: set[str]) -> LabelledTensor:
     """The product of two terms, summed over the labels that they share and nothing else needs."""
     shared = [label for label in a.labels if label in b.labels]
     batch = tuple(label for label in shared if label in needed)
@@ -113,8 +113,8 @@ def _contracted(a: Labelled, b: Labelled, needed: set[str]) -> Labelled:
     def shape(*groups: tuple[str, ...]) -> tuple[Dim, ...]:
         return (*(sizes[label] for label in batch), *(product(sizes[label] for label in group) for group in groups))
 
-    left = shaping.reshape(a.arranged((*batch, *rows, *inner)), shape=shape(rows, inner))
-    right = shaping.reshape(b.arranged((*batch, *inner, *columns)), shape=shape(inner, columns))
+    left = shaping.reshape(a.transpose_to((*batch, *rows, *inner)), shape=shape(rows, inner))
+    right = shaping.reshape(b.transpose_to((*batch, *inner, *columns)), shape=shape(inner, columns))
     y = linear.matmul(left, right) if inner else elementwise.mul(left, right)
     labels = (*batch, *rows, *columns)
-    return Labelled(shaping.reshape(y, shape=tuple(sizes[label] for label in labels)), labels)
+    return LabelledTensor(shaping.reshape(y, shape=tuple(sizes[label] for label in labels)), labels)

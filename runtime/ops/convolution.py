@@ -21,7 +21,7 @@ from . import reduction
 from .common import same_dtype
 from .convolution_onnx import onnx_weight_gradient
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_count, window_span, windows
+from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_count, window_span, windows
 
 Cotangents = tuple[Tensor | Callable[[], Tensor] | None, ...]
 
@@ -71,7 +71,7 @@ def _(
 ) -> Array:  # fmt: skip
     kernel = weight.shape[2:]
     counts = _counts(x, kernel, stride, padding, dilation)
-    view = windows(padded(x, padding), kernel, stride, dilation, counts)
+    view = windows(pad(x, padding), kernel, stride, dilation, counts)
     y = np.empty((len(x), groups, len(weight) // groups, prod(counts)), x.dtype)
     matrices = weight.reshape(groups, len(weight) // groups, -1)
     for piece, samples, places in _pieces(view, counts):
@@ -103,7 +103,7 @@ def _(
     graph: OnnxGraph, x: str, weight: str, bias: str = "", *,
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> str:  # fmt: skip
-    x, padding = _cropped(graph, x, padding)
+    x, padding = _crop(graph, x, padding)
     operands = (x, weight, bias) if bias else (x, weight)
     attributes: dict[str, Any] = {
         "strides": stride,
@@ -176,7 +176,7 @@ def _(
         columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
         for tap in taps(kernel):
             target[at(tap)] += columns[at(tap)]
-    y = padded(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
+    y = pad(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
     if bias is not None:
         y += _per_channel(bias, len(counts))
     return y
@@ -261,7 +261,7 @@ def _(
     x: Array, g: Array, *, kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int
 ) -> Array:
     counts, out_channels = g.shape[2:], g.shape[1]
-    view = windows(padded(x, padding), kernel_shape, stride, dilation, counts)
+    view = windows(pad(x, padding), kernel_shape, stride, dilation, counts)
     flat = g.reshape(len(g), out_channels, prod(counts))
     shape = (groups, out_channels // groups, x.shape[1] // groups * prod(kernel_shape))
     weight = np.zeros(shape, x.dtype)
@@ -335,7 +335,7 @@ def _bias_gradient(g: Tensor) -> Any:
     return reduction.reduce_sum(g, axes=(0, *range(2, g.ndim)))
 
 
-def _cropped(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
+def _crop(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
     """Cut off what negative padding asks for, which ONNX convolutions don't take; the padding that is left."""
     if min(map(min, padding)) >= 0:
         return x, padding

@@ -24,7 +24,7 @@ MANY_CHANNELS = 128
 WIDE = 128
 """Of wider images, most of what the product of a depthwise convolution gives is thrown away."""
 
-Seen = Callable[[str, Sequence[int], Sequence[int]], str]
+TapElements = Callable[[str, Sequence[int], Sequence[int]], str]
 
 
 def onnx_weight_gradient(
@@ -40,7 +40,7 @@ def onnx_weight_gradient(
     few = isinstance(per_group, int) and per_group < FEW_CHANNELS
     fewest = min((n for n in (channels, out_channels) if isinstance(n, int)), default=MANY_CHANNELS)
     if groups == 1 and not few and fewest < MANY_CHANNELS and all(step == 1 for step in stride):
-        return _by_rows(graph, x, g, kernel_shape, padding, dilation)
+        return _product_per_row(graph, x, g, kernel_shape, padding, dilation)
     widths = (graph.type(x).shape[-1], counts[-1])
     if (
         groups > 1
@@ -50,7 +50,7 @@ def onnx_weight_gradient(
     ):
         return _depthwise(graph, x, g, kernel_shape, stride, padding, dilation)
 
-    def seen(images: str, tap: Sequence[int], axes: Sequence[int]) -> str:
+    def tap_elements(images: str, tap: Sequence[int], axes: Sequence[int]) -> str:
         starts = [t * dilation[axis - 2] for t, axis in zip(tap, axes, strict=True)]
         steps = [stride[axis - 2] for axis in axes]
         ends = [s + (counts[axis - 2] - 1) * step + 1 for s, step, axis in zip(starts, steps, axes, strict=True)]
@@ -60,22 +60,20 @@ def onnx_weight_gradient(
     # (channels, columns, *spatial, batch): so what a tap sees is cut out in long runs, and the batch is contracted too
     inwards = (1, *range(2, 2 + len(counts)), 0)
     images = graph.op("Transpose", x, perm=inwards)
-    images = _padded(
-        graph, images, (0, *(before for before, _ in padding), 0), (0, *(after for _, after in padding), 0)
-    )
+    images = _pad(graph, images, (0, *(before for before, _ in padding), 0), (0, *(after for _, after in padding), 0))
     images = graph.op("Unsqueeze", images, _vector(graph, [1]))
     cotangents = graph.op("Transpose", g, perm=inwards)
     shape = (out_channels, per_group, *kernel_shape)
     places = product((batch, *counts))
     if few and groups == 1:
         rows = _places_of_windows(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
-        return _at_once(graph, images, cotangents, shape, kernel_shape, places, seen, rows)
-    return _by_taps(graph, images, cotangents, shape, kernel_shape, places, seen, groups, few)
+        return _single_product(graph, images, cotangents, shape, kernel_shape, places, tap_elements, rows)
+    return _product_per_tap(graph, images, cotangents, shape, kernel_shape, places, tap_elements, groups, few)
 
 
-def _at_once(
-    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim, seen: Seen,
-    rows: str,
+def _single_product(
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim,
+    tap_elements: TapElements, rows: str,
 ) -> str:  # fmt: skip
     """One product for all taps: of what they see, (channels * taps, places), by the cotangents.
 
@@ -85,36 +83,36 @@ def _at_once(
     out_channels, channels = shape[:2]
     inner = list(range(3, 2 + len(kernel)))
     for axis in reversed(inner):
-        images = graph.op("Concat", *(seen(images, (tap,), (axis,)) for tap in range(kernel[axis - 2])), axis=1)
+        images = graph.op("Concat", *(tap_elements(images, (tap,), (axis,)) for tap in range(kernel[axis - 2])), axis=1)
     images = graph.op("Gather", images, rows, axis=2)  # (channels, taps but those of the first axis, taps of it, ...)
-    cotangents = graph.op("Transpose", _reshaped(graph, cotangents, out_channels, places), perm=(1, 0))
-    weight = graph.op("MatMul", _reshaped(graph, images, product((channels, *kernel)), places), cotangents)
-    weight = _reshaped(graph, weight, channels, prod(kernel[1:]), kernel[0], out_channels)
-    return _reshaped(graph, graph.op("Transpose", weight, perm=(3, 0, 2, 1)), *shape)
+    cotangents = graph.op("Transpose", _reshape(graph, cotangents, out_channels, places), perm=(1, 0))
+    weight = graph.op("MatMul", _reshape(graph, images, product((channels, *kernel)), places), cotangents)
+    weight = _reshape(graph, weight, channels, prod(kernel[1:]), kernel[0], out_channels)
+    return _reshape(graph, graph.op("Transpose", weight, perm=(3, 0, 2, 1)), *shape)
 
 
-def _by_taps(
-    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim, seen: Seen,
-    groups: int, few: bool,
+def _product_per_tap(
+    graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim,
+    tap_elements: TapElements, groups: int, few: bool,
 ) -> str:  # fmt: skip
     """A product for each tap; with few channels to a group, for each row of taps."""
     out_channels, per_group = shape[:2]
     axes, columns = list(range(2, 2 + len(kernel))), 1
     if few:
         last, columns, kernel = axes.pop(), kernel[-1], kernel[:-1]
-        images = graph.op("Concat", *(seen(images, (tap,), [last]) for tap in range(columns)), axis=1)
-    cotangents = _reshaped(graph, cotangents, groups, out_channels // groups, places)
+        images = graph.op("Concat", *(tap_elements(images, (tap,), [last]) for tap in range(columns)), axis=1)
+    cotangents = _reshape(graph, cotangents, groups, out_channels // groups, places)
     products = []
     for tap in taps(kernel):
-        matrices = _reshaped(graph, seen(images, tap, axes), groups, per_group * columns, places)
+        matrices = _reshape(graph, tap_elements(images, tap, axes), groups, per_group * columns, places)
         products.append(graph.op("MatMul", cotangents, graph.op("Transpose", matrices, perm=(0, 2, 1))))
 
     by_tap = (len(products), out_channels * per_group, *([columns] if columns > 1 else []))
-    stacked = _reshaped(graph, graph.op("Concat", *products, axis=0), *by_tap)
-    return _reshaped(graph, graph.op("Transpose", stacked, perm=(1, 0, 2)[: len(by_tap)]), *shape)
+    stacked = _reshape(graph, graph.op("Concat", *products, axis=0), *by_tap)
+    return _reshape(graph, graph.op("Transpose", stacked, perm=(1, 0, 2)[: len(by_tap)]), *shape)
 
 
-def _by_rows(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes) -> str:
+def _product_per_row(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes) -> str:
     """A product for each row of taps, in windows that go by single steps; batch and channels stay where they are.
 
     The taps of the last axis each see the images shifted by so much; along the other axes the cotangents are shifted
@@ -130,19 +128,19 @@ def _by_rows(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Pad
     for tap in range(columns):
         by = tap * dilation[-1]
         front, back = (0, 0, *before[:-1], before[-1] - by), (0, 0, *after[:-1], after[-1] - spans[-1] + by)
-        shifted.append(_padded(graph, x, front, back))
-    images = _reshaped(graph, graph.op("Concat", *shifted, axis=1), batch, columns * channels, places)
+        shifted.append(_pad(graph, x, front, back))
+    images = _reshape(graph, graph.op("Concat", *shifted, axis=1), batch, columns * channels, places)
     products = []
     for tap_of_row in taps(kernel_shape[:-1]):
         by_axis = [t * step for t, step in zip(tap_of_row, dilation[:-1], strict=True)]
         behind = [span - by for span, by in zip(spans[:-1], by_axis, strict=True)]
-        cotangents = _padded(graph, g, (0, 0, *by_axis, 0), (0, 0, *behind, 0))
-        cotangents = _reshaped(graph, cotangents, batch, out_channels, places)
+        cotangents = _pad(graph, g, (0, 0, *by_axis, 0), (0, 0, *behind, 0))
+        cotangents = _reshape(graph, cotangents, batch, out_channels, places)
         by_image = graph.op("MatMul", images, graph.op("Transpose", cotangents, perm=(0, 2, 1)))
         summed = graph.op("ReduceSum", by_image, _vector(graph, [0]), keepdims=0)
-        products.append(_reshaped(graph, summed, 1, columns, channels, out_channels))
+        products.append(_reshape(graph, summed, 1, columns, channels, out_channels))
     weight = graph.op("Transpose", graph.op("Concat", *products, axis=0), perm=(3, 2, 0, 1))
-    return _reshaped(graph, weight, out_channels, channels, *kernel_shape)
+    return _reshape(graph, weight, out_channels, channels, *kernel_shape)
 
 
 def _depthwise(
@@ -156,18 +154,18 @@ def _depthwise(
     width, columns = int(graph.type(x).shape[3]), int(graph.type(g).shape[3])
     images = graph.op("Transpose", x, perm=(1, 2, 0, 3))  # (channels, rows, batch, columns)
     (before, after), (cut, _) = padding
-    images = _padded(graph, images, (0, before, 0, 0), (0, after, 0, 0))
+    images = _pad(graph, images, (0, before, 0, 0), (0, after, 0, 0))
     windows = _places_of_windows(graph, rows, kernel[0], stride[0], dilation[0])
     places, several = product((rows, batch)), out_channels // channels
-    images = _reshaped(graph, graph.op("Gather", images, windows, axis=1), channels, 1, kernel[0], places, width)
+    images = _reshape(graph, graph.op("Gather", images, windows, axis=1), channels, 1, kernel[0], places, width)
     cotangents = graph.op("Transpose", g, perm=(1, 2, 0, 3))
-    cotangents = _reshaped(graph, cotangents, channels, several, 1, places, columns)
+    cotangents = _reshape(graph, cotangents, channels, several, 1, places, columns)
     pairs = graph.op("MatMul", graph.op("Transpose", images, perm=(0, 1, 2, 4, 3)), cotangents)
-    pairs = _reshaped(graph, pairs, out_channels * kernel[0], product((width, columns)))
+    pairs = _reshape(graph, pairs, out_channels * kernel[0], product((width, columns)))
     met = np.arange(columns)[:, None] * stride[1] + np.arange(kernel[1]) * dilation[1] - cut
     meets = (np.arange(width)[:, None, None] == met).reshape(-1, kernel[1])
     weight = graph.op("MatMul", pairs, graph.constant(meets, graph.type(x).dtype))
-    return _reshaped(graph, weight, out_channels, 1, *kernel)
+    return _reshape(graph, weight, out_channels, 1, *kernel)
 
 
 def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
@@ -177,14 +175,14 @@ def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dil
     return str(graph.op("Add", begins, graph.constant(np.arange(size)[:, None] * dilation)))
 
 
-def _padded(graph: OnnxGraph, x: str, before: Sequence[int], after: Sequence[int]) -> str:
+def _pad(graph: OnnxGraph, x: str, before: Sequence[int], after: Sequence[int]) -> str:
     """A tensor with zeros around it; cut where a number is negative."""
     if not any((*before, *after)):
         return x
     return str(graph.op("Pad", x, _vector(graph, (*before, *after))))
 
 
-def _reshaped(graph: OnnxGraph, x: str, *shape: Dim) -> str:
+def _reshape(graph: OnnxGraph, x: str, *shape: Dim) -> str:
     return str(graph.op("Reshape", x, graph.dims(shape), allowzero=1))
 
 

@@ -19,7 +19,7 @@ def diagonal_of(x: Any, first: int, second: int, offset: int = 0, length: Dim | 
     start = _start(columns, offset)
     if isinstance(columns, int):
         return _along_last(flat, start, start + (count - 1) * (columns + 1) + 1, columns + 1)
-    longer = _padded(flat, 0, columns)
+    longer = _pad_last(flat, 0, columns)
     rows = _along_last(longer, start, start + count * (columns + 1))
     rows = shaping.reshape(rows, shape=(*flat.shape[:-1], count, columns + 1))
     return shaping.reshape(_along_last(rows, 0, 1), shape=(*flat.shape[:-1], count))
@@ -35,13 +35,13 @@ def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0)
         written = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
     else:
 
-        def placed(values: Any) -> Any:
-            rows = _padded(shaping.reshape(values, shape=(*values.shape, 1)), 0, columns)
+        def place(values: Any) -> Any:
+            rows = _pad_last(shaping.reshape(values, shape=(*values.shape, 1)), 0, columns)
             row = shaping.reshape(rows, shape=(*values.shape[:-1], count * (columns + 1)))
-            return _padded(row, start, flat.shape[-1] - start - count * (columns + 1))
+            return _pad_last(row, start, flat.shape[-1] - start - count * (columns + 1))
 
-        is_there = comparison.not_equal(placed(creation.full_like(values, 1)), 0)
-        written = elementwise.where(is_there, placed(values), flat)
+        is_there = comparison.not_equal(place(creation.full_like(values, 1)), 0)
+        written = elementwise.where(is_there, place(values), flat)
     matrices = shaping.reshape(written, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
@@ -62,7 +62,7 @@ def _along_last(x: Any, start: Dim, stop: Dim, step: int = 1) -> Any:
     return slicing.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(x.ndim - 1,))
 
 
-def _padded(x: Any, before: Dim, after: Dim) -> Any:
+def _pad_last(x: Any, before: Dim, after: Dim) -> Any:
     """`x` with zeros at both ends of the last axis; negative sizes crop."""
     none = (0,) * (x.ndim - 1)
     return slicing.pad(x, before=(*none, before), after=(*none, after))

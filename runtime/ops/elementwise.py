@@ -13,17 +13,17 @@ import numpy as np
 from ..ir.types import BOOL, INT64, as_dtype, is_floating
 from . import comparison, error_function, float64_forms, integers_onnx
 from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
-from .declaring import (
+from .declarations import (
     binary,
     broadcast,
-    by_float64,
     floating,
+    from_writer,
     numeric,
     onnx_larger,
     onnx_smaller,
-    or_logical,
+    or_bool,
+    or_float64,
     unary,
-    written,
     zero,
 )
 from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
@@ -31,7 +31,7 @@ from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
 # ---- arithmetic ----
 
 
-@binary(broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_logical("Add", "Or"))
+@binary(broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_bool("Add", "Or"))
 def add(a: Tensor, b: Tensor) -> Tensor:
     """Sum; of bools: or. ATen add.Tensor, ONNX Add-14."""
 
@@ -41,7 +41,7 @@ def sub(a: Tensor, b: Tensor) -> Tensor:
     """Difference. ATen sub.Tensor, ONNX Sub-14."""
 
 
-@binary(broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_logical("Mul", "And"))
+@binary(broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_bool("Mul", "And"))
 def mul(a: Tensor, b: Tensor) -> Tensor:
     """Product; of bools: and. ATen mul.Tensor, ONNX Mul-14."""
 
@@ -162,7 +162,7 @@ def _rsqrt_kernel(x: Array) -> Array:
     floating,
     _rsqrt_kernel,
     vjp=in_float32(lambda g, y, x: g * -0.5 * (y * y * y)),
-    onnx=written(lambda w, x: w("Reciprocal", w("Sqrt", x))),
+    onnx=from_writer(lambda w, x: w("Reciprocal", w("Sqrt", x))),
 )
 def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x). ATen rsqrt."""
@@ -173,7 +173,7 @@ def exp(x: Tensor) -> Tensor:
     """e to the power of x. ATen exp, ONNX Exp-13."""
 
 
-@unary(floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=written(float64_forms.expm1))
+@unary(floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=from_writer(float64_forms.expm1))
 def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, accurate near 0. ATen expm1."""
 
@@ -183,13 +183,13 @@ def log(x: Tensor) -> Tensor:
     """Natural logarithm. ATen log, ONNX Log-13."""
 
 
-@unary(floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=written(float64_forms.log1p))
+@unary(floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=from_writer(float64_forms.log1p))
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), accurate near 0. ATen log1p."""
 
 
 def _scaled_log(base: float) -> Rule:
-    return written(lambda w, x: w("Div", w("Log", x), math.log(base)))
+    return from_writer(lambda w, x: w("Div", w("Log", x), math.log(base)))
 
 
 @unary(floating, np.log2, vjp=in_float32(lambda g, y, x: g / (x * math.log(2.0))), onnx=_scaled_log(2.0))
@@ -224,13 +224,15 @@ def _bell(x: Tensor) -> Any:
     floating,
     error_function.erf,
     vjp=in_float32(lambda g, y, x: g * _bell(x)),
-    onnx=by_float64("Erf", float64_forms.erf),
+    onnx=or_float64("Erf", float64_forms.erf),
 )
 def erf(x: Tensor) -> Tensor:
     """2 / sqrt(pi) times the integral of exp(-t**2) from 0 to x. ATen erf, ONNX Erf-13."""
 
 
-@unary(floating, error_function.erfc, vjp=in_float32(lambda g, y, x: -(g * _bell(x))), onnx=written(float64_forms.erfc))
+@unary(
+    floating, error_function.erfc, vjp=in_float32(lambda g, y, x: -(g * _bell(x))), onnx=from_writer(float64_forms.erfc)
+)
 def erfc(x: Tensor) -> Tensor:
     """1 - erf(x), accurate where erf(x) is close to 1. ATen erfc."""
 
@@ -320,7 +322,7 @@ _STRICTLY = comparison.greater, comparison.less
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
-    if is_floating(dtype):  # for an absent bound, ONNX Runtime (1.31) takes the largest finite number
+    if is_floating(dtype):  # for an absent bound, ONNX Runtime takes the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
     if dtype == INT64:
@@ -346,9 +348,8 @@ def _(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 
 @cast.vjp
-def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Tensor | None:
-    both = is_floating(x.dtype) and is_floating(as_dtype(dtype))
-    return cast(g, dtype=x.dtype) if both else None
+def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Rule:
+    return lambda: cast(g, dtype=x.dtype)
 
 
 @cast.onnx

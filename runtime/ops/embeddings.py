@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.dims import product
 from . import comparison, creation, elementwise, indexing, shaping
-from .declaring import zero
+from .declarations import zero
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 PADDING = "cellbridge.padding_index"  # metadata of an ONNX node: the row that isn't learned

@@ -68,32 +68,32 @@ def _(graph: OnnxGraph, x: str, *, axes: tuple[int, ...], inverse: bool, norm: s
     type = graph.type(x)
     at = [axis % type.rank for axis in axes]
     sizes = [type.shape[axis] for axis in at]
-    # ONNX Runtime 1.31 loses digits in float32 where the size isn't a power of two
+    # ONNX Runtime loses digits in float32 where the size isn't a power of two
     exact = all(isinstance(size, int) and size & (size - 1) == 0 for size in sizes)
     dtype = type.dtype if exact else FLOAT64
     y = x if exact else graph.cast(x, dtype)
     if type.shape[-1] == 1 and inverse:
         pads = [0] * (2 * type.rank - 1) + [1]
         y = graph.op("Pad", y, graph.constant(pads, np.int64))
-    y = _parts_exchanged(graph, y) if inverse else y
+    y = _swap_parts(graph, y) if inverse else y
     for axis in at:
-        y = _transformed(graph, y, axis)
-    y = _parts_exchanged(graph, y) if inverse else y
+        y = _transform(graph, y, axis)
+    y = _swap_parts(graph, y) if inverse else y
     if norm != "none":
         count = graph.op("ReduceProd", graph.cast(graph.dims(tuple(sizes)), dtype), keepdims=0)
         y = graph.op("Div", y, graph.op("Sqrt", count) if norm == "root" else count)
     return y if exact else graph.op("Cast", y, to=type.dtype)
 
 
-def _transformed(graph: OnnxGraph, x: str, axis: int) -> str:
+def _transform(graph: OnnxGraph, x: str, axis: int) -> str:
     if graph.opset < 20:
         return str(graph.op("DFT", x, axis=axis))
     return str(graph.op("DFT", x, "", graph.constant(axis, np.int64)))
 
 
-def _parts_exchanged(graph: OnnxGraph, x: str) -> str:
+def _swap_parts(graph: OnnxGraph, x: str) -> str:
     """Transformed forwards between two of these, numbers are transformed back.
 
-    ONNX Runtime 1.31 divides by n in an inverse DFT, and takes 1 / n in float32 in that of float64, too.
+    ONNX Runtime divides by n in an inverse DFT, and takes 1 / n in float32 in that of float64, too.
     """
     return str(graph.op("Gather", x, graph.constant([1, 0], np.int64), axis=-1))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from .onnx_arrays import repeated
+from .onnx_arrays import iterate
 
 Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
@@ -95,7 +95,7 @@ def zeta(s: Array, q: Array) -> Array:
     def add(k: Any, total: Array, s: Array, q: Array, steps: Array) -> tuple[Array, ...]:
         return k < steps, total + np.where(k <= steps, (q + (k - 1.0)) ** -s, 0.0)
 
-    (total,) = repeated(add, (0.0 * steps,), (s, q, steps), MAX_TERMS)  # up to the first term that isn't below 0
+    (total,) = iterate(add, (0.0 * steps,), (s, q, steps), MAX_TERMS)  # up to the first term that isn't below 0
     total = total + _zeta_above_zero(s, q + steps)
     total = np.where((q <= 0.0) & ~whole, np.nan, total)
     total = np.where((q <= 0.0) & (q == np.floor(q)), np.inf, total)

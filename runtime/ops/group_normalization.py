@@ -9,7 +9,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT32, is_half
 from . import shaping
-from .common import in_float32, summed
+from .common import add_cotangents, in_float32
 from .per_channel import channel_array, channel_sums, onnx_per_channel, per_channel
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .standardization import (
@@ -17,7 +17,7 @@ from .standardization import (
     check_operands,
     onnx_affine,
     onnx_narrow,
-    onnx_standardized,
+    onnx_standardize,
     onnx_wide,
     standardized_array,
     through_both,
@@ -52,7 +52,7 @@ def _(x: Type, weight: Type | None, bias: Type | None, *, groups: int, eps: floa
 
 @group_norm.kernel
 def _(x: Array, weight: Array | None, bias: Array | None, *, groups: int, eps: float) -> Array:
-    y = standardized_array(x.reshape(_grouped(x, groups)), 1, eps)[0].reshape(x.shape)
+    y = standardized_array(x.reshape(_split_groups(x, groups)), 1, eps)[0].reshape(x.shape)
     return affine_array(y, *(None if v is None else channel_array(v, x) for v in (weight, bias)))
 
 
@@ -107,13 +107,13 @@ group_norm_with_statistics.extends(group_norm)
 @group_norm_with_statistics.infer
 def _(x: Type, weight: Type | None, bias: Type | None, *, groups: int, eps: float) -> tuple[Type, ...]:
     (y,) = group_norm.infer_types([x, weight, bias], {"groups": groups, "eps": eps})
-    grouped = x.with_shape(_grouped(x, groups))
+    grouped = x.with_shape(_split_groups(x, groups))
     return y, grouped, x.with_shape((*grouped.shape[:2], 1))
 
 
 @group_norm_with_statistics.kernel
 def _(x: Array, weight: Array | None, bias: Array | None, *, groups: int, eps: float) -> tuple[Array, ...]:
-    standardized, r = standardized_array(x.reshape(_grouped(x, groups)), 1, eps)
+    standardized, r = standardized_array(x.reshape(_split_groups(x, groups)), 1, eps)
     y = standardized.reshape(x.shape).copy()
     y = affine_array(y, *(None if v is None else channel_array(v, x) for v in (weight, bias)))
     return y, standardized, r
@@ -139,7 +139,7 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: flo
     return _onnx_group_norm(graph, x, weight, bias, groups, eps)
 
 
-def _grouped(x: Any, groups: int) -> tuple[Any, ...]:
+def _split_groups(x: Any, groups: int) -> tuple[Any, ...]:
     """(batch, groups, channels / groups * places)."""
     return (x.shape[0], groups, dims.product(x.shape[1:]) // groups)
 
@@ -150,9 +150,13 @@ def _group_norm_vjp(
     g_y, g_standardized, g_r = g
     scaled = None
     if g_y is not None:
-        scaled = shaping.reshape(g_y if weight is None else g_y * per_channel(weight, x), shape=_grouped(x, groups))
+        scaled = shaping.reshape(
+            g_y if weight is None else g_y * per_channel(weight, x), shape=_split_groups(x, groups)
+        )
     return (
-        shaping.reshape(through_both((summed(g_standardized, scaled), g_r), standardized, r, (2,)), shape=x.shape),
+        shaping.reshape(
+            through_both((add_cotangents(g_standardized, scaled), g_r), standardized, r, (2,)), shape=x.shape
+        ),
         None if weight is None or g_y is None else channel_sums(g_y * shaping.reshape(standardized, shape=x.shape)),
         None if bias is None or g_y is None else channel_sums(g_y),
     )
@@ -162,7 +166,7 @@ def _onnx_group_norm(graph: OnnxGraph, x: str, weight: str, bias: str, groups: i
     """Result, standardized tensor and `1 / deviation`."""
     kind = graph.type(x)
     grouped = graph.op("Reshape", onnx_wide(graph, x), graph.constant(np.array([0, groups, -1])))
-    standardized, deviation = onnx_standardized(graph, grouped, [-1], eps, kind.dtype)
+    standardized, deviation = onnx_standardize(graph, grouped, [-1], eps, kind.dtype)
     standardized = onnx_narrow(graph, standardized, kind.dtype)
     y = graph.op("Reshape", standardized, graph.dims(kind.shape))
     y = onnx_affine(graph, y, *(onnx_per_channel(graph, v, kind.rank) for v in (weight, bias)))

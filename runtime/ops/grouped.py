@@ -67,7 +67,7 @@ def _(x: Array, weight: Array, ends: Array) -> Array:
 
 @grouped_matmul.vjp
 def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, ends: Tensor) -> tuple[Any, ...]:
-    return lambda: grouped_matmul(g, _transposed(weight), ends), lambda: grouped_outer(x, g, ends), None
+    return lambda: grouped_matmul(g, _swap_last_axes(weight), ends), lambda: grouped_outer(x, g, ends), None
 
 
 @grouped_matmul.onnx
@@ -78,7 +78,7 @@ def _(graph: OnnxGraph, x: str, weight: str, ends: str) -> Any:
         "Split", weight, graph.constant(np.ones(count, np.int64)), outputs=count, axis=0
     )  # (1, k, m) each
     *groups, _ = _groups(graph, x, ends)
-    products = [graph.op("MatMul", group, m) for group, m in zip(groups, _listed(matrices), strict=True)]
+    products = [graph.op("MatMul", group, m) for group, m in zip(groups, _as_list(matrices), strict=True)]
     y = graph.op("Squeeze", graph.op("Concat", *products, axis=1), graph.constant(np.array([0])))
     missing = graph.op("Sub", graph.op("Shape", x, start=0, end=1), graph.op("Shape", y, start=0, end=1))
     none = graph.constant(np.array([0]))
@@ -104,7 +104,7 @@ def _(a: Array, b: Array, ends: Array) -> Array:
 
 @grouped_outer.vjp
 def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor, ends: Tensor) -> tuple[Any, ...]:
-    return lambda: grouped_matmul(b, _transposed(g), ends), lambda: grouped_matmul(a, g, ends), None
+    return lambda: grouped_matmul(b, _swap_last_axes(g), ends), lambda: grouped_matmul(a, g, ends), None
 
 
 @grouped_outer.onnx
@@ -129,9 +129,9 @@ def _groups(graph: OnnxGraph, x: str, ends: str, axis: int = 0) -> list[str]:
     return list(graph.op("Split", x, graph.op("Sub", after, starts), outputs=count + 1, axis=axis))
 
 
-def _listed(outputs: Any) -> list[str]:
+def _as_list(outputs: Any) -> list[str]:
     return [outputs] if isinstance(outputs, str) else list(outputs)
 
 
-def _transposed(x: Tensor) -> Any:
+def _swap_last_axes(x: Tensor) -> Any:
     return shaping.transpose(x, permutation=(0, 2, 1))

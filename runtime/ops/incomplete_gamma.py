@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .gamma_function import SHIFT, lgamma, stirling
-from .onnx_arrays import repeated
+from .onnx_arrays import iterate
 
 Array = Any  # an array, or what stands for one: see `onnx_arrays`
 
@@ -57,7 +57,7 @@ def _series(a: Array, x: Array) -> Array:
         return term > EPSILON * total, total, term
 
     one = 1.0 + 0.0 * x
-    total, _ = repeated(add, (one, one), (a, x), MAX_TERMS)
+    total, _ = iterate(add, (one, one), (a, x), MAX_TERMS)
     return total * _factor(a, x) / a
 
 
@@ -84,7 +84,7 @@ def _fraction(a: Array, x: Array) -> Array:
         return np.absolute(change - 1.0) > EPSILON * 4.0, value * change, c, d
 
     first = 1.0 / (x + 1.0 - a)
-    value, _, _ = repeated(refine, (first, 1.0 / TINY + 0.0 * x, first), (a, x), MAX_TERMS)
+    value, _, _ = iterate(refine, (first, 1.0 / TINY + 0.0 * x, first), (a, x), MAX_TERMS)
     return value * _factor(a, x)
 
 

@@ -16,7 +16,7 @@ from ..ir.types import INT32, INT64
 from . import creation, scatter_reductions, shaping, slicing
 from .common import normalize_axis, same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .scatter_reductions import combine, combined_slices, narrowed, require_reduction, widened
+from .scatter_reductions import cast_back, combine, combine_slices, require_reduction, to_float32
 
 
 @operator
@@ -104,8 +104,8 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, axis: int) -> str
     at = normalize_axis(axis, type.rank)
     others = [i for i in range(type.rank) if i != at]
     places = graph.op("Unsqueeze", graph.cast(indices, np.int64), graph.constant(others, np.int64))
-    x, updates = widened(graph, x), widened(graph, updates)
-    return narrowed(graph, combined_slices(graph, x, places, updates, (type.shape, shape), at, "add"), type)
+    x, updates = to_float32(graph, x), to_float32(graph, updates)
+    return cast_back(graph, combine_slices(graph, x, places, updates, (type.shape, shape), at, "add"), type)
 
 
 @operator
@@ -124,7 +124,7 @@ def _(x: Type, indices: Type, *, axis: int) -> Type:
 
 @gather.native_kernel
 def _(x: Array, indices: Array, *, axis: int) -> Array:
-    return np.take_along_axis(_trimmed(x, indices, axis), indices, axis) if x.ndim else x
+    return np.take_along_axis(_trim(x, indices, axis), indices, axis) if x.ndim else x
 
 
 @gather.vjp
@@ -196,13 +196,13 @@ def _(
 def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, axis: int, reduction: str) -> Any:
     type = graph.type(x)
     if reduction != "none":
-        x, updates = widened(graph, x), widened(graph, updates)
+        x, updates = to_float32(graph, x), to_float32(graph, updates)
     if type.rank == 0:
         x, indices, updates = (graph.op("Reshape", i, graph.constant([1], np.int64)) for i in (x, indices, updates))
     y = graph.op("ScatterElements", x, indices, updates, axis=axis, reduction=reduction)
     if type.rank == 0:
         y = graph.op("Squeeze", y)
-    return y if reduction == "none" else narrowed(graph, y, type)
+    return y if reduction == "none" else cast_back(graph, y, type)
 
 
 @operator
@@ -306,10 +306,10 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
         rows = graph.op("ReduceSum", graph.op("Mul", rows, graph.dims(strides)), graph.constant([-1], np.int64))
     rows = graph.op("Reshape", rows, graph.dims((shape[0], 1)))
     whole = (product(sizes), shape[1])
-    slices = graph.op("Reshape", widened(graph, x), graph.dims(whole))
-    updates = graph.op("Reshape", widened(graph, updates), graph.dims(shape))
-    y = combined_slices(graph, slices, rows, updates, (whole, shape), 0, reduction)
-    return narrowed(graph, graph.op("Reshape", y, graph.dims(type.shape)), type)
+    slices = graph.op("Reshape", to_float32(graph, x), graph.dims(whole))
+    updates = graph.op("Reshape", to_float32(graph, updates), graph.dims(shape))
+    y = combine_slices(graph, slices, rows, updates, (whole, shape), 0, reduction)
+    return cast_back(graph, graph.op("Reshape", y, graph.dims(type.shape)), type)
 
 
 @operator
@@ -388,7 +388,7 @@ def _coordinates(x: Type, indices: Type) -> int:
     return depth
 
 
-def _trimmed(x: Array, indices: Array, axis: int) -> Array:
+def _trim(x: Array, indices: Array, axis: int) -> Array:
     """`x` without what lies beyond the indices along the axes other than `axis`."""
     at = normalize_axis(axis, x.ndim)
     return x[tuple(slice(None if i == at else count) for i, count in enumerate(indices.shape))]

@@ -1,7 +1,7 @@
 """Arithmetic of integers in ONNX, exact to the ends of 64 bits: division, shifts, powers.
 
-ONNX Runtime (1.31) computes Pow, and Mod with fmod=1, in float64, which has 53 bits; and Div and Mod of the smallest
-integer by -1 end the process.
+ONNX Runtime computes Pow, and before 1.32 Mod with fmod=1, in float64, which has 53 bits; and Div, before 1.32 Mod too,
+of the smallest integer by -1 ends the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def _divisor(w: Writer, b: str) -> str:
     return w("Where", w("Equal", b, -1), 1, b) if w.dtype.kind == "i" else b
 
 
-def _truncated(w: Writer, a: str, b: str) -> str:
+def _truncated_quotient(w: Writer, a: str, b: str) -> str:
     """The quotient, truncated towards 0."""
     if w.dtype.kind != "i":
         return w("Div", a, b)
@@ -32,7 +32,7 @@ def _truncated(w: Writer, a: str, b: str) -> str:
 def truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
     """What the quotient truncated towards 0 leaves, with the sign of `a`."""
     w = Writer(graph, graph.type(a).dtype)
-    return w("Sub", a, w("Mul", _truncated(w, a, b), b))
+    return w("Sub", a, w("Mul", _truncated_quotient(w, a, b), b))
 
 
 def remainder(graph: OnnxGraph, a: str, b: str) -> str:
@@ -44,49 +44,51 @@ def remainder(graph: OnnxGraph, a: str, b: str) -> str:
 def floor_quotient(graph: OnnxGraph, a: str, b: str) -> str:
     """The quotient rounded down: one less than the truncated one where their remainders differ."""
     w = Writer(graph, graph.type(a).dtype)
-    quotient = _truncated(w, a, b)
+    quotient = _truncated_quotient(w, a, b)
     same = w("Equal", w("Sub", a, w("Mul", quotient, b)), w("Mod", a, _divisor(w, b)))
     return w("Where", same, quotient, w("Sub", quotient, 1))
 
 
 def left_shift(graph: OnnxGraph, a: str, b: str) -> str:
     """a * 2**b, bits beyond the width lost; 0 where b isn't from 0 to 63."""
-    w, dtype, a, b, fits = _shifted(graph, a, b)
-    shifted = graph.op("BitShift", graph.cast(a, _UINT64), _unsigned(graph, w("Where", fits, b, 0)), direction="LEFT")
-    return graph.cast(w("Where", fits, _signed(graph, shifted), 0), dtype)
+    w, dtype, a, b, fits = _shift_operands(graph, a, b)
+    shifted = graph.op(
+        "BitShift", graph.cast(a, _UINT64), _to_unsigned(graph, w("Where", fits, b, 0)), direction="LEFT"
+    )
+    return graph.cast(w("Where", fits, _to_signed(graph, shifted), 0), dtype)
 
 
 def right_shift(graph: OnnxGraph, a: str, b: str) -> str:
     """a / 2**b rounded down; the sign alone where b isn't from 0 to 63."""
-    w, dtype, a, b, fits = _shifted(graph, a, b)
+    w, dtype, a, b, fits = _shift_operands(graph, a, b)
     negative = w("Less", a, 0)
-    bits = _unsigned(graph, w("Where", negative, w("Sub", -1, a), a))  # without the sign
-    shifted = graph.op("BitShift", bits, _unsigned(graph, w("Where", fits, b, WIDTH - 1)), direction="RIGHT")
-    found = _signed(graph, shifted)
+    bits = _to_unsigned(graph, w("Where", negative, w("Sub", -1, a), a))  # without the sign
+    shifted = graph.op("BitShift", bits, _to_unsigned(graph, w("Where", fits, b, WIDTH - 1)), direction="RIGHT")
+    found = _to_signed(graph, shifted)
     return graph.cast(w("Where", negative, w("Sub", -1, found), found), dtype)
 
 
-def _shifted(graph: OnnxGraph, a: str, b: str) -> tuple[Writer, np.dtype[np.generic], str, str, str]:
+def _shift_operands(graph: OnnxGraph, a: str, b: str) -> tuple[Writer, np.dtype[np.generic], str, str, str]:
     """What both shifts begin with: both operands in int64, and whether the number of bits is from 0 to 63."""
     w, dtype = Writer(graph, INT64), graph.type(a).dtype
     a, b = graph.cast(a, INT64), graph.cast(b, INT64)
     return w, dtype, a, b, w("And", w("GreaterOrEqual", b, 0), w("Less", b, WIDTH))
 
 
-def _unsigned(graph: OnnxGraph, x: str) -> str:
+def _to_unsigned(graph: OnnxGraph, x: str) -> str:
     return str(graph.op("Cast", x, to=_UINT64))
 
 
-def _signed(graph: OnnxGraph, x: str) -> str:
+def _to_signed(graph: OnnxGraph, x: str) -> str:
     return str(graph.op("Cast", x, to=INT64))
 
 
 def power(graph: OnnxGraph, a: str, b: str) -> str:
     """a ** b by squaring; 1 / a ** -b truncated for a negative b, and 0 for b of 64 and more but where a is 1 or -1."""
-    dtype, known = graph.type(a).dtype, graph.known(b)
+    dtype, known = graph.type(a).dtype, graph.constant_value(b)
     w, a = Writer(graph, INT64), graph.cast(a, INT64)
     if known is not None and known.ndim == 0 and 0 < known < WIDTH:
-        return str(graph.op("Cast", _fixed_power(w, a, int(known)), to=dtype))
+        return str(graph.op("Cast", _constant_power(w, a, int(known)), to=dtype))
     b = graph.cast(b, INT64)
     odd = w("Equal", w("Mod", b, 2), 1)
     result, square, left = w("Where", odd, a, 1), a, b
@@ -100,9 +102,9 @@ def power(graph: OnnxGraph, a: str, b: str) -> str:
     return str(graph.op("Cast", result, to=dtype))
 
 
-def _fixed_power(w: Writer, a: str, exponent: int) -> str:
+def _constant_power(w: Writer, a: str, exponent: int) -> str:
     if exponent == 1:
         return w("Mul", a, 1)
-    half = _fixed_power(w, a, exponent // 2) if exponent > 3 else a
+    half = _constant_power(w, a, exponent // 2) if exponent > 3 else a
     square = w("Mul", half, half)
     return w("Mul", square, a) if exponent % 2 else square

@@ -57,13 +57,13 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     g = shaping.reshape(g, shape=(*batch, rows.shape[-2], columns.shape[-1]))
 
     def to_a() -> Any:
-        return shaping.reshape(unbroadcast(matmul(g, _transposed(columns)), rows), shape=a.shape)
+        return shaping.reshape(unbroadcast(matmul(g, _swap_last_axes(columns)), rows), shape=a.shape)
 
     def to_b() -> Any:
         if columns.ndim == 2:
-            to_columns = matmul(_transposed(_flattened(rows)), _flattened(g))
+            to_columns = matmul(_swap_last_axes(_flatten_rows(rows)), _flatten_rows(g))
         else:
-            to_columns = unbroadcast(matmul(_transposed(rows), g), columns)
+            to_columns = unbroadcast(matmul(_swap_last_axes(rows), g), columns)
         return shaping.reshape(to_columns, shape=b.shape)
 
     return to_a, to_b
@@ -71,7 +71,7 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, to a wrong result (seen in 1.31)
+    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, to a wrong result
     left_out: list[int] = []
     if graph.type(a).rank == 1:
         a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))
@@ -123,11 +123,11 @@ def _(x: Array, weight: Array, bias: Array | None = None) -> Array:
 def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> tuple[Any, ...]:
     matrix = shaping.reshape(weight, shape=(1, *weight.shape)) if weight.ndim == 1 else weight
     g = shaping.reshape(g, shape=(*x.shape[:-1], matrix.shape[0]))
-    rows = _flattened(g)
+    rows = _flatten_rows(g)
     to_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
     return (
         lambda: matmul(g, matrix),
-        lambda: shaping.reshape(matmul(_transposed(rows), _flattened(x)), shape=weight.shape),
+        lambda: shaping.reshape(matmul(_swap_last_axes(rows), _flatten_rows(x)), shape=weight.shape),
         to_bias,
     )
 
@@ -142,12 +142,12 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str = "") -> Any:
     return graph.op("Add", y, bias) if bias else y
 
 
-def _flattened(x: Tensor) -> Any:
+def _flatten_rows(x: Tensor) -> Any:
     """(..., k) as (n, k)."""
     return x if x.ndim == 2 else shaping.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
 
 
-def _transposed(x: Tensor) -> Any:
+def _swap_last_axes(x: Tensor) -> Any:
     """The last two axes exchanged."""
     rank = x.ndim
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import elementwise, float64_forms
 from .common import in_float32
-from .declaring import floating
+from .declarations import floating
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 

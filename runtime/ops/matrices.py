@@ -34,7 +34,7 @@ class Numbers:
         """A rule for types, given and giving those of the parts."""
 
         @functools.wraps(rule)
-        def paired_or_not(*types: Any, paired: bool = False, **attributes: Any) -> Any:
+        def wrapper(*types: Any, paired: bool = False, **attributes: Any) -> Any:
             bare = [self._bare(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
             inferred = rule(*bare, **attributes)
             results = inferred if isinstance(inferred, tuple) else (inferred,)
@@ -43,7 +43,7 @@ class Numbers:
                 for t, letter in zip(results, self.results, strict=True)
             )
 
-        return paired_or_not
+        return wrapper
 
     def _bare(self, type: Type | None, letter: str, paired: bool) -> Type | None:
         if type is None or not _complex(letter, paired):
@@ -55,7 +55,7 @@ class Numbers:
         """A kernel, given and giving complex arrays."""
 
         @functools.wraps(rule)
-        def paired_or_not(*arrays: Any, paired: bool = False, **attributes: Any) -> Any:
+        def wrapper(*arrays: Any, paired: bool = False, **attributes: Any) -> Any:
             dtype = next(x.dtype for x in arrays if x is not None and is_floating(x.dtype))
             numbers = (
                 as_complex(x) if x is not None and _complex(letter, paired) else x
@@ -72,7 +72,7 @@ class Numbers:
                 for y, letter in zip(results, self.results, strict=True)
             )
 
-        return paired_or_not
+        return wrapper
 
     def onnx(self, composition: Rule) -> Rule:
         """The ONNX rule that writes a composition of ops, given and giving real or `Complex` tensors.
@@ -81,59 +81,57 @@ class Numbers:
         """
 
         @functools.wraps(composition)
-        def paired_or_not(graph: OnnxGraph, *operands: str, paired: bool = False, **attributes: Any) -> Any:
+        def wrapper(graph: OnnxGraph, *operands: str, paired: bool = False, **attributes: Any) -> Any:
             def compose(*tensors: Any) -> list[Any]:
                 remaining = iter(tensors)
                 given = [next(remaining) if name else None for name in operands]
-                given = [_wrapped(x, letter, paired) for x, letter in zip(given, self.operands, strict=False)]
+                given = [_wrap(x, letter, paired) for x, letter in zip(given, self.operands, strict=False)]
                 computed = composition(*given, **attributes)
                 results = computed if isinstance(computed, tuple) else (computed,)
-                return [_unwrapped(y, letter, paired) for y, letter in zip(results, self.results, strict=True)]
+                return [_unwrap(y, letter, paired) for y, letter in zip(results, self.results, strict=True)]
 
             dtypes = [(name, graph.type(name).dtype) for name in operands if name]
             dtype = next(dtype for _, dtype in dtypes if is_floating(dtype))
             wide = [graph.cast(name, at_least_float32(d)) if is_floating(d) else name for name, d in dtypes]
-            results = graph.composed(compose, wide)
+            results = graph.compose(compose, wide)
             return tuple(
                 y if letter == "i" else graph.cast(y, dtype) for y, letter in zip(results, self.results, strict=True)
             )
 
-        paired_or_not.is_composed = True  # type: ignore[attr-defined]
-        return paired_or_not
+        wrapper.is_composition = True  # type: ignore[attr-defined]
+        return wrapper
 
     def vjp(self, rule: Rule) -> Rule:
         """A gradient rule, given and giving `Complex` tensors; half precision is computed in float32."""
 
         @in_float32
         @functools.wraps(rule)
-        def paired_or_not(g: Any, y: Any, *inputs: Any, paired: bool = False, **attributes: Any) -> Any:
+        def wrapper(g: Any, y: Any, *inputs: Any, paired: bool = False, **attributes: Any) -> Any:
             several = isinstance(y, tuple)
             gs, ys = (g, y) if several else ((g,), (y,))
-            gs, ys = (
-                [_wrapped(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys)
-            )
-            operands = [_wrapped(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
+            gs, ys = ([_wrap(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys))
+            operands = [_wrap(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
             found = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
             if not isinstance(found, tuple):
-                return _unwrapped(found, self.operands[0], paired)
-            return tuple(_unwrapped(x, letter, paired) for x, letter in zip(found, self.operands, strict=False))
+                return _unwrap(found, self.operands[0], paired)
+            return tuple(_unwrap(x, letter, paired) for x, letter in zip(found, self.operands, strict=False))
 
-        return paired_or_not
+        return wrapper
 
 
 def _complex(letter: str, paired: bool) -> bool:
     return letter == "c" or (letter == "n" and paired)
 
 
-def _wrapped(x: Any, letter: str, paired: bool) -> Any:
-    return Complex.of_pair(x) if x is not None and _complex(letter, paired) else x
+def _wrap(x: Any, letter: str, paired: bool) -> Any:
+    return Complex.from_pair(x) if x is not None and _complex(letter, paired) else x
 
 
-def _unwrapped(x: Any, letter: str, paired: bool) -> Any:
+def _unwrap(x: Any, letter: str, paired: bool) -> Any:
     if x is None:
         return None
     if _complex(letter, paired):
-        return Complex.of_real(x).pair()
+        return Complex.from_real(x).pair()
     return x.real if isinstance(x, Complex) else x
 
 
@@ -141,7 +139,7 @@ def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
     """Apply an op with the attribute `paired` to real tensors, or to `Complex` ones if any of them is."""
     if not any(isinstance(x, Complex) for x in operands):
         return op(*operands, **attributes)
-    return Complex.of_pair(op(*(Complex.of_real(x).pair() for x in operands), paired=True, **attributes))
+    return Complex.from_pair(op(*(Complex.from_real(x).pair() for x in operands), paired=True, **attributes))
 
 
 # ---- algebra of matrices, real or complex, which are the last two axes of a tensor ----
@@ -173,7 +171,7 @@ def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: A
     return each(x, lambda y: slicing.slice(y, **bounds, axes=axes))
 
 
-def joined(a: Any, b: Any, *, axis: int) -> Any:
+def concatenate(a: Any, b: Any, *, axis: int) -> Any:
     """Two tensors, both real or both complex, one after the other along an axis."""
     if isinstance(a, Complex):
         return Complex(slicing.concat(a.real, b.real, axis=axis), slicing.concat(a.imaginary, b.imaginary, axis=axis))
@@ -190,7 +188,7 @@ def conjugate(x: Any) -> Any:
     return x.conjugate() if isinstance(x, Complex) else x
 
 
-def transposed(x: Any) -> Any:
+def matrix_transpose(x: Any) -> Any:
     """The matrices with rows and columns exchanged."""
     rank = x.ndim
     return each(x, lambda part: shaping.transpose(part, permutation=(*range(rank - 2), rank - 1, rank - 2)))
@@ -198,7 +196,7 @@ def transposed(x: Any) -> Any:
 
 def adjoint(x: Any) -> Any:
     """The transposed complex conjugate of each matrix; of a real one, the transposed."""
-    return transposed(conjugate(x))
+    return matrix_transpose(conjugate(x))
 
 
 def matmul(a: Any, b: Any) -> Any:
@@ -219,7 +217,7 @@ def upper(x: Any, k: int = 0) -> Any:
 def identity(like: Any, shape: tuple[Dim, ...]) -> Any:
     """Matrices with ones on the diagonal, of the dtype of `like`, and real or complex as that is."""
     ones = lower(upper(creation.full_like(real(like), 1, shape=shape)))
-    return Complex.of_real(ones) if isinstance(like, Complex) else ones
+    return Complex.from_real(ones) if isinstance(like, Complex) else ones
 
 
 def identity_like(x: Any) -> Any:

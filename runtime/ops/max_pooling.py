@@ -12,9 +12,9 @@ from ..errors import ConversionError
 from ..ir.dims import Dim, product
 from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import indexing, shaping
-from .pooling_windows import check_pooling, onnx_ceil_mode, padding_reached, pooled_counts
+from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, padded, taps, window_span, windows
+from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_span, windows
 
 
 @operator
@@ -54,8 +54,8 @@ def _(
     sizes, floating = x.shape[2:], is_floating(x.dtype)
     lowest = -np.inf if floating else np.iinfo(x.dtype).min
     counts = pooled_counts(sizes, kernel, stride, padding, dilation, ceil_mode)
-    reach = padding_reached(sizes, counts, kernel, stride, padding, dilation)
-    view = windows(padded(x, reach, lowest), kernel, stride, dilation, counts)
+    reach = required_padding(sizes, counts, kernel, stride, padding, dilation)
+    view = windows(pad(x, reach, lowest), kernel, stride, dilation, counts)
     values = view[at((0,) * len(kernel))].copy()
     for tap in taps(kernel):
         np.maximum(values, view[at(tap)], out=values)
@@ -69,8 +69,8 @@ def _(
     if floating and np.isnan(values).any():
         for number, tap in enumerate(taps(kernel)):
             chosen[np.isnan(view[at(tap)])] = number
-    steps = _flattened([np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)], sizes).reshape(-1)
-    indices = _flattened(starts, sizes) + steps[chosen]
+    steps = _flat_positions([np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)], sizes).reshape(-1)
+    indices = _flat_positions(starts, sizes) + steps[chosen]
     return values, indices
 
 
@@ -164,7 +164,7 @@ def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint
     return result if dtype == kind.dtype else graph.cast(result, kind.dtype)
 
 
-def _flattened(places: Sequence[Array], sizes: Sizes) -> Array:
+def _flat_positions(places: Sequence[Array], sizes: Sizes) -> Array:
     """Positions in a flattened plane, `(*counts)`, from those along each axis."""
     flat = np.zeros((), np.int64)
     for along, size in zip(np.ix_(*places), sizes, strict=True):

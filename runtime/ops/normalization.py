@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import reduction
-from .common import in_float32, summed, unbroadcast
+from .common import add_cotangents, in_float32, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 from .standardization import (
     affine_array,
@@ -18,15 +18,15 @@ from .standardization import (
     onnx_affine,
     onnx_deviation,
     onnx_narrow,
-    onnx_standardized,
-    onnx_standardized_and_factor,
+    onnx_standardize,
+    onnx_standardize_with_factor,
     onnx_wide,
+    restore_axes,
     standardize,
     standardized_array,
     through_both,
     through_factor,
     trailing_axes,
-    with_kept_axes,
 )
 
 
@@ -71,7 +71,7 @@ def _(
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, axes_count: int, eps: float) -> str:
     kind = graph.type(x)
     if kind.dtype == FLOAT64:  # the attribute epsilon is a float32
-        standardized, _ = onnx_standardized(graph, x, range(-axes_count, 0), eps, kind.dtype)
+        standardized, _ = onnx_standardize(graph, x, range(-axes_count, 0), eps, kind.dtype)
         return onnx_affine(graph, standardized, weight, bias)
     if not weight:
         shape = graph.dims(kind.shape[kind.rank - axes_count :])
@@ -129,7 +129,7 @@ def _(
 
 @layer_norm_with_statistics.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, axes_count: int, eps: float) -> tuple[str, str, str]:
-    standardized, r = onnx_standardized_and_factor(graph, x, axes_count, eps)
+    standardized, r = onnx_standardize_with_factor(graph, x, axes_count, eps)
     return onnx_affine(graph, standardized, weight, bias), standardized, r
 
 
@@ -139,7 +139,7 @@ def _layer_norm_vjp(
     g_y, g_standardized, g_r = g
     scaled = g_y if weight is None or g_y is None else g_y * weight
     return (
-        through_both((summed(g_standardized, scaled), g_r), standardized, r, trailing_axes(x, axes_count)),
+        through_both((add_cotangents(g_standardized, scaled), g_r), standardized, r, trailing_axes(x, axes_count)),
         None if weight is None or g_y is None else unbroadcast(g_y * standardized, weight),
         None if bias is None or g_y is None else unbroadcast(g_y, bias),
     )
@@ -236,19 +236,19 @@ def _scaled_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
     """`x * r` (a new array) and `r`."""
     rows = as_rows(x, axes_count)
     r = inverse_root(np.vecdot(rows, rows)[:, None] / rows.dtype.type(rows.shape[1]), eps)
-    return (rows * r).reshape(x.shape), with_kept_axes(r, x, axes_count)
+    return (rows * r).reshape(x.shape), restore_axes(r, x, axes_count)
 
 
 def _rms_norm_vjp(
     g: tuple[Any, Any, Any], scaled: Any, r: Any, x: Any, weight: Any, axes_count: int
 ) -> tuple[Any, ...]:
     (g_y, g_scaled, g_r), axes = g, trailing_axes(x, axes_count)
-    total = summed(g_scaled, g_y if weight is None or g_y is None else g_y * weight)
+    total = add_cotangents(g_scaled, g_y if weight is None or g_y is None else g_y * weight)
     direct = None
     if total is not None:
         direct = (total - scaled * reduction.reduce_mean(total * scaled, axes=axes, keepdims=True)) * r
     g_weight = None if weight is None or g_y is None else unbroadcast(g_y * scaled, weight)
-    return summed(direct, through_factor(g_r, scaled, r, axes)), g_weight
+    return add_cotangents(direct, through_factor(g_r, scaled, r, axes)), g_weight
 
 
 def _onnx_rms_norm(graph: OnnxGraph, x: str, weight: str, axes_count: int, eps: float) -> tuple[str, str, str]:

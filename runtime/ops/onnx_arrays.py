@@ -1,7 +1,7 @@
 """NumPy code that writes ONNX: a function of NumPy's elementwise functions and `np.where`, run on `OnnxArray`s.
 
 So a special function is written down once, for the kernel and for ONNX. What it uses must stand in `OPERATORS`; it may
-not look at the elements (no masks as indices, no `if` on a value), but for `repeated`.
+not look at the elements (no masks as indices, no `if` on a value), but for `iterate`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
         return OnnxArray(self.graph, name, self.shape)
 
 
-def repeated(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
+def iterate(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
     """What is left of a state after steps, up to the first from which no element goes on.
 
     Args:
@@ -104,7 +104,7 @@ def repeated(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: 
 
 
 def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
-    """`repeated` as an ONNX Loop-21."""
+    """`iterate` as an ONNX Loop-21."""
     shape = first.shape
     number, flag, numbers = Type(np.dtype(np.int64), ()), Type(np.dtype(bool), ()), Type(FLOAT64, shape)
 
@@ -122,7 +122,7 @@ def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[An
     return [OnnxArray(first.graph, name, shape) for name in ((names,) if count == 1 else names)]
 
 
-def written_by(function: Callable[..., Any]) -> Callable[..., str]:
+def as_onnx_rule(function: Callable[..., Any]) -> Callable[..., str]:
     """The ONNX rule of a function of float64 arrays: operands are widened to float64, the result is rounded once."""
 
     def rule(graph: OnnxGraph, *inputs: str, **attributes: Any) -> str:

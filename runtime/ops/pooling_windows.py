@@ -35,7 +35,7 @@ def pooled_counts(
     return tuple(counts)
 
 
-def padding_reached(
+def required_padding(
     sizes: Any, counts: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
 ) -> Padding:
     """Padding per axis under which the last window fits, at least `padding`."""

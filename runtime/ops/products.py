@@ -10,7 +10,7 @@ from ..ir import dims
 from ..ir.types import BOOL
 from . import scanning, shaping
 from .common import in_float32, normalize_axes
-from .reduction import Axes, reduced_type, restored
+from .reduction import Axes, reduced_type, restore_axes
 from .reduction_onnx import reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -44,7 +44,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
     right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
     others = shaping.reshape(left * right, shape=moved.shape)
     inverse = tuple(order.index(axis) for axis in range(x.ndim))
-    return restored(g, x, axes) * shaping.transpose(others, permutation=inverse)
+    return restore_axes(g, x, axes) * shaping.transpose(others, permutation=inverse)
 
 
 @reduce_prod.onnx

@@ -30,54 +30,54 @@ def seed(value: int) -> None:
     _generator = np.random.default_rng(value)
 
 
-class _Observed(threading.local):
+class _Observer(threading.local):
     by: Callable[[str, Array], Array] | None = None
 
 
-_observed = _Observed()
+_observer = _Observer()
 
 
 @contextlib.contextmanager
-def observed(observer: Callable[[str, Array], Array]) -> Iterator[None]:
+def observe_draws(observer: Callable[[str, Array], Array]) -> Iterator[None]:
     """Within the context, `observer(op name, array)` is told of every draw; what it returns takes its place."""
-    before = _observed.by
-    _observed.by = observer
+    before = _observer.by
+    _observer.by = observer
     try:
         yield
     finally:
-        _observed.by = before
+        _observer.by = before
 
 
-def sampled(op: str, array: Array) -> Array:
+def report_draw(op: str, array: Array) -> Array:
     """What was drawn for an op, or what an observer puts in its place."""
-    return array if _observed.by is None else _observed.by(op, array)
+    return array if _observer.by is None else _observer.by(op, array)
 
 
-class _Seeded(threading.local):
+class _SeedState(threading.local):
     now = False
 
 
-_seeded = _Seeded()
+_seed_state = _SeedState()
 
 
 @contextlib.contextmanager
-def drawing_from(value: int | None) -> Iterator[None]:
+def use_seed(value: int | None) -> Iterator[None]:
     """Within the context, draws are repeatable from the seed `value`; None: they go on as before."""
     if value is None:
         yield
         return
     global _generator
-    before = _generator, _seeded.now
-    _generator, _seeded.now = np.random.default_rng(value), True
+    before = _generator, _seed_state.now
+    _generator, _seed_state.now = np.random.default_rng(value), True
     try:
         yield
     finally:
-        _generator, _seeded.now = before
+        _generator, _seed_state.now = before
 
 
 def is_seeded() -> bool:
     """Whether draws come from a seed of their own now, so that they are the same each time."""
-    return _seeded.now
+    return _seed_state.now
 
 
 def generator() -> np.random.Generator:
@@ -110,7 +110,7 @@ def _(*, shape: Shape, probability: float, dtype: DType) -> Type:
 
 @bernoulli.kernel
 def _(*, shape: tuple[int, ...], probability: float, dtype: DType) -> Array:
-    return sampled("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
+    return report_draw("bernoulli", np.asarray(_generator.random(shape) < probability).astype(dtype))
 
 
 bernoulli.no_vjp(NO_OPERAND)
@@ -163,7 +163,7 @@ def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array
     # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
-    return sampled("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
+    return report_draw("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
 
 
 uniform.no_vjp(NO_OPERAND)
@@ -187,7 +187,7 @@ def _(*, shape: Shape, mean: float, deviation: float, dtype: DType) -> Type:
 
 @normal.kernel
 def _(*, shape: tuple[int, ...], mean: float, deviation: float, dtype: DType) -> Array:
-    return sampled("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
+    return report_draw("normal", np.asarray(_generator.normal(mean, deviation, size=shape)).astype(dtype))
 
 
 normal.no_vjp(NO_OPERAND)
@@ -212,7 +212,7 @@ def _(*, shape: Shape, rate: float, dtype: DType) -> Type:
 @exponential.kernel
 def _(*, shape: tuple[int, ...], rate: float, dtype: DType) -> Array:
     draws = _generator.exponential(1.0 / rate, size=shape).astype(dtype)
-    return sampled("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
+    return report_draw("exponential", np.asarray(np.maximum(draws, np.asarray(_SMALLEST[as_dtype(dtype)], dtype))))
 
 
 exponential.no_vjp(NO_OPERAND)
@@ -238,7 +238,7 @@ def _(*, shape: Shape, low: int, high: int, dtype: DType) -> Type:
 
 @integers.kernel
 def _(*, shape: tuple[int, ...], low: int, high: int, dtype: DType) -> Array:
-    return sampled("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
+    return report_draw("integers", np.asarray(_generator.integers(low, high, size=shape)).astype(dtype))
 
 
 integers.no_vjp(NO_OPERAND)
@@ -265,7 +265,7 @@ def _(probability: Type) -> Type:
 @bernoulli_each.kernel
 def _(probability: Array) -> Array:
     mask = np.asarray(_generator.random(probability.shape) < probability).astype(probability.dtype)
-    return sampled("bernoulli_each", mask)
+    return report_draw("bernoulli_each", mask)
 
 
 @bernoulli_each.vjp
@@ -279,7 +279,7 @@ def _(graph: OnnxGraph, probability: str) -> str:
     return graph.cast(graph.op("Less", graph.op("RandomUniformLike", probability, dtype=dtype), probability), dtype)
 
 
-def drawn_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: Any) -> Any:
+def random_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: Any) -> Any:
     """What `draw` (`bernoulli`, `uniform`, ...) gives for the dtype and shape of `x` (or `shape`), traced if `x` is."""
     complete = {"shape": tuple(x.shape) if shape is None else shape, "dtype": x.dtype, **attributes}
     return x.builder.create(draw, **complete) if isinstance(x, SymbolicTensor) else draw(**complete)

@@ -13,9 +13,9 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, FLOAT64, INT64, as_dtype, is_floating
 from . import random
-from .declaring import broadcast
+from .declarations import broadcast
 from .float64_forms import Writer
-from .random import NO_OPERAND, DType, Shape, sampled
+from .random import NO_OPERAND, DType, Shape, report_draw
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 _TINY = 1e-300
@@ -60,7 +60,7 @@ def _distribution(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) 
     @op.kernel
     def _(*, shape: tuple[int, ...], dtype: DType, **parameters: float) -> Array:
         numbers = draw(random.generator(), shape, **parameters)
-        return sampled(op.name, np.asarray(numbers).astype(dtype))
+        return report_draw(op.name, np.asarray(numbers).astype(dtype))
 
     @op.onnx
     def _(graph: OnnxGraph, *, shape: Shape, dtype: DType, **parameters: float) -> str:
@@ -70,17 +70,17 @@ def _distribution(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) 
     op.no_vjp(NO_OPERAND)
 
 
-def _written_cauchy(w: Writer, zeros: str, *, median: float, scale: float) -> str:
+def _onnx_cauchy(w: Writer, zeros: str, *, median: float, scale: float) -> str:
     angle = w("Mul", w("Sub", _uniform(w.graph, zeros), 0.5), math.pi)
     return w("Add", w("Mul", w("Div", w("Sin", angle), w("Cos", angle)), scale), median)
 
 
-def _written_log_normal(w: Writer, zeros: str, *, mean: float, deviation: float) -> str:
+def _onnx_log_normal(w: Writer, zeros: str, *, mean: float, deviation: float) -> str:
     draws = str(w.graph.op("RandomNormalLike", zeros, dtype=FLOAT64))
     return w("Exp", w("Add", w("Mul", draws, deviation), mean))
 
 
-def _written_geometric(w: Writer, zeros: str, *, probability: float) -> str:
+def _onnx_geometric(w: Writer, zeros: str, *, probability: float) -> str:
     if probability == 1.0:
         return w("Add", zeros, 1.0)
     trials = w("Ceil", w("Div", w("Log", _uniform(w.graph, zeros)), math.log1p(-probability)))
@@ -88,12 +88,12 @@ def _written_geometric(w: Writer, zeros: str, *, probability: float) -> str:
 
 
 _distribution(
-    cauchy, lambda draws, shape, *, median, scale: median + scale * draws.standard_cauchy(shape), _written_cauchy
+    cauchy, lambda draws, shape, *, median, scale: median + scale * draws.standard_cauchy(shape), _onnx_cauchy
 )
 _distribution(
-    log_normal, lambda draws, shape, *, mean, deviation: draws.lognormal(mean, deviation, shape), _written_log_normal
+    log_normal, lambda draws, shape, *, mean, deviation: draws.lognormal(mean, deviation, shape), _onnx_log_normal
 )
-_distribution(geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _written_geometric)
+_distribution(geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _onnx_geometric)
 
 
 # ---- with tensors as parameters ----
@@ -111,7 +111,7 @@ normal_each.vjp(_no_flow)
 @normal_each.kernel
 def _(mean: Array, deviation: Array) -> Array:
     numbers = random.generator().standard_normal(np.broadcast_shapes(mean.shape, deviation.shape))
-    return sampled("normal_each", np.asarray(mean + deviation * numbers).astype(mean.dtype))
+    return report_draw("normal_each", np.asarray(mean + deviation * numbers).astype(mean.dtype))
 
 
 @normal_each.onnx
@@ -134,7 +134,7 @@ poisson.no_onnx("ONNX draws no numbers of the Poisson distribution")
 
 @poisson.kernel
 def _(rate: Array) -> Array:
-    return sampled("poisson", np.asarray(random.generator().poisson(rate)).astype(rate.dtype))
+    return report_draw("poisson", np.asarray(random.generator().poisson(rate)).astype(rate.dtype))
 
 
 @operator
@@ -150,7 +150,7 @@ binomial.no_onnx("ONNX draws no numbers of the binomial distribution")
 @binomial.kernel
 def _(count: Array, probability: Array) -> Array:
     numbers = random.generator().binomial(count.astype(np.int64), probability.astype(np.float64))
-    return sampled("binomial", np.asarray(numbers).astype(count.dtype))
+    return report_draw("binomial", np.asarray(numbers).astype(count.dtype))
 
 
 @operator
@@ -179,7 +179,7 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     else:  # Gumbel's trick: the largest of log(weight) + noise are drawn by weight
         noise = random.generator().gumbel(size=rows.shape)
         found = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
-    return sampled("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
+    return report_draw("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
 
 
 multinomial.no_vjp("an index has no gradient")
@@ -211,7 +211,7 @@ def _(*, size: Dim, dtype: DType) -> Type:
 
 @random_permutation.kernel
 def _(*, size: int, dtype: DType) -> Array:
-    return sampled("random_permutation", random.generator().permutation(size).astype(dtype))
+    return report_draw("random_permutation", random.generator().permutation(size).astype(dtype))
 
 
 random_permutation.no_vjp(NO_OPERAND)

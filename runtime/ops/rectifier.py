@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import FLOAT64, is_floating
 from . import comparison, elementwise, float64_forms, reduction, shaping
 from .common import in_float32
-from .declaring import by_float64, floating, numeric, onnx_larger, unary, zero
+from .declarations import floating, numeric, onnx_larger, or_float64, unary, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -153,7 +153,7 @@ def _selu_float64(w: Writer, x: str) -> str:
     floating,
     lambda x: _elu(x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0),
     vjp=lambda g, y, x: _elu_vjp(g, y, x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0),
-    onnx=by_float64("Selu", _selu_float64),
+    onnx=or_float64("Selu", _selu_float64),
 )
 def selu(x: Tensor) -> Tensor:
     """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017). ATen selu, ONNX Selu-22."""

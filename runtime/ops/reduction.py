@@ -39,7 +39,7 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Array:
 
 @reduce_sum.vjp
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    return shaping.expand(restored(g, x, axes), shape=x.shape)
+    return shaping.expand(restore_axes(g, x, axes), shape=x.shape)
 
 
 @reduce_sum.onnx
@@ -67,18 +67,18 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
 @reduce_mean.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    return shaping.expand(restored(g, x, axes) / size_of(x, axes), shape=x.shape)
+    return shaping.expand(restore_axes(g, x, axes) / element_count(x, axes), shape=x.shape)
 
 
 @reduce_mean.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
+    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
         return nothing
     sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     if not graph.depend_on_data(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
-    # there may be nothing, of which ReduceMean of ONNX Runtime (1.31) is 0
+    # there may be nothing, of which ReduceMean of ONNX Runtime is 0
     dtype = at_least_float32(type.dtype)
     total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.shape)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
@@ -109,8 +109,8 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
     @op.vjp
     @in_float32
     def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-        chosen = elementwise.cast(comparison.equal(x, restored(y, x, axes)), dtype=g.dtype)
-        return restored(g, x, axes) / reduce_sum(chosen, axes=axes, keepdims=True) * chosen
+        chosen = elementwise.cast(comparison.equal(x, restore_axes(y, x, axes)), dtype=g.dtype)
+        return restore_axes(g, x, axes) / reduce_sum(chosen, axes=axes, keepdims=True) * chosen
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
@@ -186,13 +186,13 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Array:
 @logsumexp.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    return restored(g, x, axes) * elementwise.exp(x - restored(y, x, axes))
+    return restore_axes(g, x, axes) * elementwise.exp(x - restore_axes(y, x, axes))
 
 
 @logsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
+    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
         return nothing
     # sums of exponentials are soon too large for half precision
     dtype = at_least_float32(type.dtype)
@@ -224,13 +224,13 @@ def _(x: Array, *, axes: Axes, correction: int, keepdims: bool) -> Any:
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, correction: int, keepdims: bool) -> Any:
     deviation = x - reduce_mean(x, axes=axes, keepdims=True)
-    return restored(g, x, axes) * 2.0 / size_of(x, axes, correction) * deviation
+    return restore_axes(g, x, axes) * 2.0 / element_count(x, axes, correction) * deviation
 
 
 @variance.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _of_nothing(graph, x, axes, reduced_type(type, axes, keepdims)):
+    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
         return nothing
     count = dims.product(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.shape))
@@ -240,7 +240,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) 
     return graph.op("Div", total, graph.op("Squeeze", divisor))
 
 
-def _of_nothing(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value: float = np.nan) -> Any:
+def _empty_reduction(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value: float = np.nan) -> Any:
     """What is reduced of no elements (NaN for a mean, which ONNX Runtime doesn't give); None where there are some."""
     shape = graph.type(x).shape
     if all(shape[axis] != 0 for axis in normalize_axes(axes, len(shape))):
@@ -256,14 +256,14 @@ def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:
     return x.with_shape(tuple(size for axis, size in enumerate(x.shape) if axis not in at))
 
 
-def restored(reduced: Tensor, x: Tensor, axes: Axes) -> Tensor:
+def restore_axes(reduced: Tensor, x: Tensor, axes: Axes) -> Tensor:
     """A tensor that `x` was reduced to, with the axes it lost as ones of size 1."""
     at = normalize_axes(axes, x.ndim)
     shape = tuple(1 if axis in at else size for axis, size in enumerate(x.shape))
     return reduced if tuple(reduced.shape) == shape else shaping.reshape(reduced, shape=shape)
 
 
-def size_of(x: Tensor, axes: Axes, correction: int = 0) -> Any:
+def element_count(x: Tensor, axes: Axes, correction: int = 0) -> Any:
     """How many elements of `x` make up one result, less `correction`: a number, or a scalar tensor if symbolic."""
     count: Dim = dims.product(x.shape[axis] for axis in normalize_axes(axes, x.ndim))
     count = dims.maximum(count - correction, 0) if correction else count

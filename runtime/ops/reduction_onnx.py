@@ -27,7 +27,7 @@ def reduce_onnx(
 ) -> str:  # fmt: skip
     """A reduction by one of the Reduce operators; of many elements, sum and mean go in two steps, block by block.
 
-    ONNX Runtime (1.31) adds one row to the next, the rounding error of which grows with their number where torch's
+    ONNX Runtime adds one row to the next, the rounding error of which grows with their number where torch's
     doesn't, and it is up to 20 times as slow at that as by blocks: 17 ms and 1.5 for 8192 rows of 1000, two threads.
 
     Args:
@@ -43,29 +43,29 @@ def reduce_onnx(
     if not at:
         return x
 
-    def reduced(x: str, at: Sequence[int], keepdims: bool) -> str:
+    def reduce(x: str, at: Sequence[int], keepdims: bool) -> str:
         return str(graph.op(op_type, x, graph.constant(at, np.int64), keepdims=int(keepdims)))
 
     if op_type not in ("ReduceSum", "ReduceMean"):
-        return reduced(x, at, keepdims)
+        return reduce(x, at, keepdims)
     last = _last_neighbours(at)
     if last != at:
         count = dims.product(shape[axis] for axis in at)
         # of the first axes and the last ones, as in the sums of channels, ONNX Runtime adds up the last ones first
         both_ends = at == (*range(at[-len(last) - 1] + 1), *range(last[0], len(shape)))
         if both_ends or not isinstance(count, int) or count < MANY:
-            return reduced(x, at, keepdims)
+            return reduce(x, at, keepdims)
         x = reduce_onnx(graph, op_type, x, last, True, shape)
         shape = tuple(1 if axis in last else size for axis, size in enumerate(shape))
         x = reduce_onnx(graph, op_type, x, at[: -len(last)], True, shape)
         return x if keepdims else graph.op("Squeeze", x, graph.constant(at, np.int64))
     block = _block(shape, at)
     if block is None:
-        return reduced(x, at, keepdims)
+        return reduce(x, at, keepdims)
     first, end = at[0], at[-1] + 1
     blocks = (*shape[:first], dims.product(shape[first:end]) // block, block, *shape[end:])
     x = graph.op("Reshape", x, graph.dims(blocks), allowzero=1)
-    x = reduced(reduced(x, [first + 1], False), [first], False)
+    x = reduce(reduce(x, [first + 1], False), [first], False)
     return graph.op("Unsqueeze", x, graph.constant(at, np.int64)) if keepdims else x
 
 
@@ -93,14 +93,14 @@ def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
 
 
 def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> str:
-    """The largest ("Max") or smallest ("Min") elements along an axis, which stays: see `declaring.onnx_larger`."""
+    """The largest ("Max") or smallest ("Min") elements along an axis, which stays: see `declarations.onnx_larger`."""
     return str(graph.op("GatherElements", x, graph.op(f"Arg{name}", x, axis=axis, keepdims=1), axis=axis))
 
 
 def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
     """log(sum(exp(x))) around the largest.
 
-    ReduceLogSumExp of ONNX Runtime (1.31) takes 0 for the largest where -inf comes first, so that the sum underflows.
+    ReduceLogSumExp of ONNX Runtime takes 0 for the largest where -inf comes first, so that the sum underflows.
     """
     if not axes:
         return x

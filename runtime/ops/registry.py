@@ -101,7 +101,7 @@ class OnnxGraph(Protocol):
             write: the rule, which is given the graph within this one; it may use tensors of this one.
         """
 
-    def composed(self, composition: Rule, operands: Sequence[str]) -> tuple[str, ...]:
+    def compose(self, composition: Rule, operands: Sequence[str]) -> tuple[str, ...]:
         """What a function of traced tensors, which gives a list of them, composes of ops."""
 
     def type(self, name: str) -> Type:
@@ -110,7 +110,7 @@ class OnnxGraph(Protocol):
     def cast(self, name: str, dtype: Any) -> str:
         """The value cast to a dtype."""
 
-    def known(self, name: str) -> Array | None:
+    def constant_value(self, name: str) -> Array | None:
         """The data of a tensor that is in the model; None for one that is computed or given."""
 
 
@@ -134,7 +134,7 @@ class Op:
         self.no_vjp_reason: str | None = None
         self.no_onnx_reason: str | None = None
         self.half_native = False
-        self.extended: Op | None = None
+        self.base_op: Op | None = None
 
     def infer(self, rule: Rule) -> Rule:
         """Set the rule for dtypes and shapes."""
@@ -167,7 +167,7 @@ class Op:
 
     def extends(self, op: Op) -> None:
         """State that the first outputs are those of `op` on the same operands; see `share_forward`."""
-        self.extended = op
+        self.base_op = op
 
     def _set(self, concern: str, rule: Rule) -> Rule:
         if getattr(self, f"{concern}_rule") is not None:
@@ -206,7 +206,7 @@ class Op:
             operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
             call = f"{self.name}({operands}{'; ' + shown if shown else ''})"
-            raise ShapeError(f"{_shortened(call)}: {_shortened(str(error))}") from None
+            raise ShapeError(f"{_shorten(call)}: {_shorten(str(error))}") from None
         return outputs
 
     def _names(self, count: int) -> list[str]:
@@ -227,7 +227,7 @@ class Op:
             if isinstance(operand, TensorLike):
                 return operand.apply(self, inputs, complete)
         trace = current()
-        if trace is not None and trace.records(self, inputs, complete):
+        if trace is not None and trace.should_record(self, inputs, complete):
             return trace.apply(self, inputs, complete)
         outputs = evaluate(self, _as_arrays(inputs), complete)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -285,7 +285,7 @@ def all_ops() -> dict[str, Op]:
     return dict(_REGISTRY)
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     """`text` without its middle if nobody would read it all: attributes may hold a million numbers."""
     return (
         text

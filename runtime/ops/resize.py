@@ -61,7 +61,7 @@ def _(x: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, half_pi
 @resize.kernel
 def _(x: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Array:
     for axis, old, new, scale in _axes(x.shape[2:], size, scales, mode):
-        x = interpolated(x, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, x.dtype))
+        x = interpolate(x, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, x.dtype))
     return x
 
 
@@ -98,7 +98,7 @@ def _(
         if double or (mode == "bicubic" and keeps and not align_corners):
             for axis, old, new, scale in axes:
                 taps = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
-                x = onnx_product_along(graph, x, axis, len(axes) + 2, dense(*taps, size=old), dtype)
+                x = onnx_product_along(graph, x, axis, len(axes) + 2, interpolation_matrix(*taps, size=old), dtype)
             return x
     # no `axes` (which there are from opset 18 on): where a Transpose comes before, ONNX Runtime's optimizer takes the
     # scales or sizes for those of all axes
@@ -163,7 +163,7 @@ def _(g: Type, *, size: tuple[Dim, ...], mode: str, align_corners: bool, half_pi
 @resize_gradient.kernel
 def _(g: Array, *, size: tuple[int, ...], mode: str, align_corners: bool, half_pixel: bool, scales: Scales) -> Array:
     for axis, old, new, scale in _axes(size, g.shape[2:], scales, mode):
-        g = interpolated_transpose(g, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, g.dtype), size=old)
+        g = interpolate_transpose(g, axis, *_taps(old, new, scale, mode, align_corners, half_pixel, g.dtype), size=old)
     return g
 
 
@@ -188,11 +188,11 @@ def _(
         if not (isinstance(old, int) and isinstance(new, int)):
             raise ConversionError(f"resize_gradient has an ONNX form for fixed sizes only; it goes from {new} to {old}")
         taps = _taps(old, new, scale, mode, align_corners, half_pixel, kind.dtype)
-        g = onnx_product_along(graph, g, axis, kind.rank, dense(*taps, size=old).T, kind.dtype)
+        g = onnx_product_along(graph, g, axis, kind.rank, interpolation_matrix(*taps, size=old).T, kind.dtype)
     return g
 
 
-def interpolated(x: Array, axis: int, indices: Array, weights: Array) -> Array:
+def interpolate(x: Array, axis: int, indices: Array, weights: Array) -> Array:
     """Along `axis`, result j is the sum over taps t of `x[indices[t, j]] * weights[t, j]`."""
     result: Array = x.take(indices[0], axis)
     if len(indices) == 1 and (weights == 1).all():
@@ -207,8 +207,8 @@ def interpolated(x: Array, axis: int, indices: Array, weights: Array) -> Array:
     return result
 
 
-def interpolated_transpose(g: Array, axis: int, indices: Array, weights: Array, size: int) -> Array:
-    """The transpose of `interpolated`, which went from an axis of `size`."""
+def interpolate_transpose(g: Array, axis: int, indices: Array, weights: Array, size: int) -> Array:
+    """The transpose of `interpolate`, which went from an axis of `size`."""
     g = np.moveaxis(g, axis, 0)
     result = np.zeros((size, *g.shape[1:]), g.dtype)
     for positions, factors in zip(indices, weights, strict=True):
@@ -217,8 +217,8 @@ def interpolated_transpose(g: Array, axis: int, indices: Array, weights: Array, 
     return np.moveaxis(result, 0, axis)
 
 
-def dense(indices: Array, weights: Array, size: int) -> Array:
-    """The matrix `(size, results)` of `interpolated` along an axis of `size`."""
+def interpolation_matrix(indices: Array, weights: Array, size: int) -> Array:
+    """The matrix `(size, results)` of `interpolate` along an axis of `size`."""
     matrix = np.zeros((size, indices.shape[1]), weights.dtype)
     np.add.at(matrix, (indices, np.arange(indices.shape[1])), weights)
     return matrix

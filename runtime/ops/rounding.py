@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import is_floating
 from . import integers_onnx
 from .common import in_float32
-from .declaring import binary, floating, numeric, unary, written
+from .declarations import binary, floating, from_writer, numeric, unary
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Rule, Tensor
 
@@ -33,7 +33,7 @@ def round(x: Tensor) -> Tensor:
     """The nearest whole number, the even one of two equally near. ATen round, ONNX Round-22."""
 
 
-@unary(floating, np.trunc, vjp=_no_flow, onnx=written(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))))
+@unary(floating, np.trunc, vjp=_no_flow, onnx=from_writer(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))))
 def trunc(x: Tensor) -> Tensor:
     """The nearest whole number towards 0. ATen trunc."""
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import BOOL, INT64, is_floating
 from . import comparison, creation, elementwise, indexing, scanning_onnx, shaping, slicing
 from .common import in_float32, normalize_axis
-from .declaring import zero
+from .declarations import zero
 from .float64_forms import Writer
 from .reduction_onnx import log_of_sum
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -61,24 +61,24 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
     # exception
     if x.ndim == 0:
         return g
-    return product_before(x, axis) * _recurrence_from_the_end(moved(x, axis, -1, 0.0), g, axis)
+    return product_before(x, axis) * _recurrence_from_the_end(shift(x, axis, -1, 0.0), g, axis)
 
 
 @cumprod.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     if graph.type(x).rank == 0:
         return x
-    if graph.type(x).dtype in scanning_onnx.MULTIPLIED and graph.has("CumProd", 26):
+    if graph.type(x).dtype in scanning_onnx.CUMPROD_DTYPES and graph.has("CumProd", 26):
         return scanning_onnx.cumulative_product(graph, x, axis)
-    return scanning_onnx.accumulated(graph, (x,), axis, 1, lambda w, product, factor: w("Mul", product, factor))
+    return scanning_onnx.accumulate(graph, (x,), axis, 1, lambda w, product, factor: w("Mul", product, factor))
 
 
 def product_before(x: Any, axis: int) -> Any:
     """For each element along an axis, the product of those before it."""
-    return cumprod(moved(x, axis, 1, 1.0), axis=axis)
+    return cumprod(shift(x, axis, 1, 1.0), axis=axis)
 
 
-def moved(x: Any, axis: int, by: int, value: float) -> Any:
+def shift(x: Any, axis: int, by: int, value: float) -> Any:
     """The elements moved along an axis, towards its end where `by` is positive; `value` comes in from outside."""
     at = normalize_axis(axis, x.ndim)
     before = tuple(by if i == at else 0 for i in range(x.ndim))
@@ -121,8 +121,8 @@ def _(factors: Array, terms: Array, *, axis: int) -> Array:
 @linear_recurrence.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, factors: Tensor, terms: Tensor, *, axis: int) -> tuple[Any, Any]:
-    to_terms = _recurrence_from_the_end(moved(factors, axis, -1, 0.0), g, axis)
-    return to_terms * moved(y, axis, 1, 0.0), to_terms
+    to_terms = _recurrence_from_the_end(shift(factors, axis, -1, 0.0), g, axis)
+    return to_terms * shift(y, axis, 1, 0.0), to_terms
 
 
 @linear_recurrence.onnx
@@ -130,7 +130,7 @@ def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
     def step(w: Writer, before: str, factor: str, term: str) -> str:
         return w("Add", w("Mul", factor, before), term)
 
-    return scanning_onnx.accumulated(graph, (factors, terms), axis, 0, step)
+    return scanning_onnx.accumulate(graph, (factors, terms), axis, 0, step)
 
 
 def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
@@ -176,7 +176,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 @logcumsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
-    return scanning_onnx.accumulated(graph, (x,), axis, -np.inf, log_of_sum) if graph.type(x).rank else x
+    return scanning_onnx.accumulate(graph, (x,), axis, -np.inf, log_of_sum) if graph.type(x).rank else x
 
 
 @operator

@@ -13,7 +13,7 @@ from .float64_forms import Writer
 from .reduction_onnx import MANY_ROWS
 from .registry import OnnxGraph, Type
 
-MULTIPLIED = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
+CUMPROD_DTYPES = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -36,7 +36,7 @@ def cumulative_product(graph: OnnxGraph, x: str, axis: int) -> str:
     return graph.cast(graph.op("CumProd", graph.cast(x, wide(type.dtype)), at), type.dtype)
 
 
-def accumulated(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
+def accumulate(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
     """What `step` makes of the result before and of one element of each operand along an axis, from `first` on."""
     type = graph.type(operands[0])
     kind = type.with_dtype(wide(type.dtype))
@@ -82,7 +82,7 @@ Elements = tuple[str, Type]
 def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
     """`x` with an element before all others along an axis, which comes first.
 
-    A Scan of ONNX Runtime (1.31) fails over no elements, and ends the process along another axis if there are none.
+    A Scan of ONNX Runtime fails over no elements, and ends the process along another axis if there are none.
     """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))

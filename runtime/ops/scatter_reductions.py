@@ -69,17 +69,17 @@ def gradients(
     return to_x, elementwise.where(only_zero, without_zeros, to_others)
 
 
-def widened(graph: OnnxGraph, x: str) -> str:
+def to_float32(graph: OnnxGraph, x: str) -> str:
     """A half-precision tensor in float32: as in the kernels, and ONNX Runtime has no scatters that add float16."""
     return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
 
 
-def narrowed(graph: OnnxGraph, y: str, type: Type) -> str:
-    """A result that was computed from `widened` operands, in the dtype that it should have."""
+def cast_back(graph: OnnxGraph, y: str, type: Type) -> str:
+    """A result that was computed from `to_float32` operands, in the dtype that it should have."""
     return graph.cast(y, type.dtype) if is_half(type.dtype) else y
 
 
-def combined_slices(
+def combine_slices(
     graph: OnnxGraph,
     x: str,
     places: str,
@@ -91,7 +91,7 @@ def combined_slices(
     """`x` with slices of `updates` along `axis` combined with those at `places`, of which several may be the same.
 
     That is ScatterElements-18, not ScatterND: ONNX Runtime's writes slices in several threads and doesn't keep those
-    apart that write to one place (microsoft/onnxruntime#18048, seen in 1.31: embeddings lost parts of their gradient).
+    apart that write to one place (microsoft/onnxruntime#18048: embeddings lost parts of their gradient).
     Rows are written as the numbers of one vector, for which ScatterElements takes half to two thirds of the time.
 
     Args:

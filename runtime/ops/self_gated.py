@@ -12,8 +12,8 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import elementwise, float64_forms, trigonometry
-from .common import in_float32, summed
-from .declaring import floating, unary, written
+from .common import add_cotangents, in_float32
+from .declarations import floating, from_writer, unary
 from .error_function import erf
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -37,7 +37,7 @@ def _silu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     floating,
     _silu_kernel,
     vjp=_silu_vjp,
-    onnx=written(lambda w, x: w("Mul", x, w("Sigmoid", x))),
+    onnx=from_writer(lambda w, x: w("Mul", x, w("Sigmoid", x))),
 )
 def silu(x: Tensor) -> Tensor:
     """x * sigmoid(x), or swish. ATen silu."""
@@ -99,7 +99,7 @@ def _(g: Tensor, y: Tensor, x: Tensor) -> Any:
 def _(g: tuple[Any, Any], y: tuple[Any, Any], x: Tensor) -> Any:
     (g_y, g_gate), (_, gate) = g, y
     slope = _mish_gate_slope(x, gate)
-    return summed(None if g_y is None else g_y * (gate + x * slope), None if g_gate is None else g_gate * slope)
+    return add_cotangents(None if g_y is None else g_y * (gate + x * slope), None if g_gate is None else g_gate * slope)
 
 
 def _mish_gate_slope(x: Any, gate: Any) -> Any:

@@ -61,7 +61,7 @@ def _(
     after: list[Dim] = [0] * x.ndim
     for start, step, axis in zip(starts, steps, axes, strict=True):
         at = normalize_axis(axis, x.ndim)
-        g = _spread(g, at, step)
+        g = _insert_zeros(g, at, step)
         before[at], after[at] = start, x.shape[at] - start - g.shape[at]
     return pad(g, before=tuple(before), after=tuple(after))
 
@@ -72,7 +72,7 @@ def _(graph: OnnxGraph, x: str, *, starts: Shape, stops: Shape, steps: tuple[int
     return graph.op("Slice", x, graph.dims(starts), graph.dims(stops), at, by)
 
 
-def _spread(g: Tensor, axis: int, step: int) -> Any:
+def _insert_zeros(g: Tensor, axis: int, step: int) -> Any:
     """Each element along `axis` followed by `step - 1` zeros."""
     if step == 1:
         return g
@@ -183,7 +183,7 @@ def _(x: Type, *, before: Shape, after: Shape, mode: str, value: float) -> Type:
 
 @pad.native_kernel
 def _(x: Array, *, before: tuple[int, ...], after: tuple[int, ...], mode: str, value: float) -> Any:
-    kept = x[tuple(_kept(*sizes) for sizes in zip(x.shape, before, after, strict=True))]
+    kept = x[tuple(_crop_slice(*sizes) for sizes in zip(x.shape, before, after, strict=True))]
     widths = [(max(b, 0), max(a, 0)) for b, a in zip(before, after, strict=True)]
     if not any(map(any, widths)):
         return kept
@@ -194,7 +194,7 @@ def _(x: Array, *, before: tuple[int, ...], after: tuple[int, ...], mode: str, v
     return y
 
 
-def _kept(size: int, before: int, after: int) -> builtins.slice:
+def _crop_slice(size: int, before: int, after: int) -> builtins.slice:
     """What is left of an axis when its negative paddings have cropped it."""
     start = max(-before, 0)
     return builtins.slice(start, max(size - max(-after, 0), start))
@@ -204,35 +204,37 @@ def _kept(size: int, before: int, after: int) -> builtins.slice:
 def _(g: Tensor, y: Tensor, x: Tensor, *, before: Shape, after: Shape, mode: str, value: float) -> Any:
     if mode != "constant":
         for axis, (size, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
-            g = _folded(g, axis, size + _cropped(b) + _cropped(a), b - _cropped(b), a - _cropped(a), mode)
-        before, after = tuple(map(_cropped, before)), tuple(map(_cropped, after))
+            g = _fold_padding(
+                g, axis, size + _crop_amount(b) + _crop_amount(a), b - _crop_amount(b), a - _crop_amount(a), mode
+            )
+        before, after = tuple(map(_crop_amount, before)), tuple(map(_crop_amount, after))
     return pad(g, before=tuple(0 - b for b in before), after=tuple(0 - a for a in after))
 
 
-def _cropped(amount: Dim) -> int:
+def _crop_amount(amount: Dim) -> int:
     """The amount if it is negative, else 0."""
     return amount if isinstance(amount, int) and amount < 0 else 0
 
 
-def _folded(g: Tensor, axis: int, size: Dim, before: Dim, after: Dim, mode: str) -> Any:
+def _fold_padding(g: Tensor, axis: int, size: Dim, before: Dim, after: Dim, mode: str) -> Any:
     """Gradient of padding one axis of `size`: what was copied from the inside is added there."""
     folded = _part(g, axis, before, before + size)
     if before != 0:
         left = _part(g, axis, 0, before)
         if mode == "reflect":  # the elements 1 to `before`, backwards
-            folded = folded + _placed(flip(left, axes=(axis,)), axis, 1, size - 1 - before)
+            folded = folded + _pad_axis(flip(left, axes=(axis,)), axis, 1, size - 1 - before)
         elif mode == "replicate":
-            folded = folded + _placed(reduce_sum(left, axes=(axis,), keepdims=True), axis, 0, size - 1)
+            folded = folded + _pad_axis(reduce_sum(left, axes=(axis,), keepdims=True), axis, 0, size - 1)
         else:
-            folded = folded + _placed(left, axis, size - before, 0)
+            folded = folded + _pad_axis(left, axis, size - before, 0)
     if after != 0:
         right = _part(g, axis, before + size, before + size + after)
         if mode == "reflect":
-            folded = folded + _placed(flip(right, axes=(axis,)), axis, size - 1 - after, 1)
+            folded = folded + _pad_axis(flip(right, axes=(axis,)), axis, size - 1 - after, 1)
         elif mode == "replicate":
-            folded = folded + _placed(reduce_sum(right, axes=(axis,), keepdims=True), axis, size - 1, 0)
+            folded = folded + _pad_axis(reduce_sum(right, axes=(axis,), keepdims=True), axis, size - 1, 0)
         else:
-            folded = folded + _placed(right, axis, 0, size - after)
+            folded = folded + _pad_axis(right, axis, 0, size - after)
     return folded
 
 
@@ -240,7 +242,7 @@ def _part(g: Tensor, axis: int, start: Dim, stop: Dim) -> Any:
     return slice(g, starts=(start,), stops=(stop,), steps=(1,), axes=(axis,))
 
 
-def _placed(g: Tensor, axis: int, before: Dim, after: Dim) -> Any:
+def _pad_axis(g: Tensor, axis: int, before: Dim, after: Dim) -> Any:
     """`g` with zeros before and after along one axis."""
     none = (0,) * (g.ndim - 1)
     return pad(g, before=(*none[:axis], before, *none[axis:]), after=(*none[:axis], after, *none[axis:]))
@@ -265,8 +267,8 @@ def _circular(graph: OnnxGraph, x: str, before: Shape, after: Shape) -> str:
         if (b, a) == (0, 0):
             continue
         at = graph.constant([axis], np.int64)
-        start, stop = -_cropped(b), size + _cropped(a)
-        bounds = ((stop - (b - _cropped(b)), stop), (start, stop), (start, start + (a - _cropped(a))))
+        start, stop = -_crop_amount(b), size + _crop_amount(a)
+        bounds = ((stop - (b - _crop_amount(b)), stop), (start, stop), (start, start + (a - _crop_amount(a))))
         parts = [graph.op("Slice", y, graph.dims((i,)), graph.dims((j,)), at) for i, j in bounds if i != j]
         y = graph.op("Concat", *parts, axis=axis)
     return y

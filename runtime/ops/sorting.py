@@ -170,14 +170,14 @@ def _(boundaries: Type, x: Type, *, right: bool) -> Type:
 def _(boundaries: Array, x: Array, *, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if boundaries.ndim == 1:
-        return _after_all(x, np.searchsorted(boundaries, x, side), boundaries)
+        return _move_nan_to_end(x, np.searchsorted(boundaries, x, side), boundaries)
     found = np.empty(x.shape, np.int64)
     for row in np.ndindex(x.shape[:-1]):
         found[row] = np.searchsorted(boundaries[row], x[row], side)
-    return _after_all(x, found, boundaries)
+    return _move_nan_to_end(x, found, boundaries)
 
 
-def _after_all(x: Array, found: Any, boundaries: Array) -> Any:
+def _move_nan_to_end(x: Array, found: Any, boundaries: Array) -> Any:
     return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
 
 
@@ -193,7 +193,7 @@ def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
     # a boundary that isn't above (or not even equal to) the value comes before it, and so do all where it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    # the last axis by its number: of no values, ONNX Runtime (1.31) doesn't drop axis -1
+    # the last axis by its number: of no values, ONNX Runtime before 1.32 doesn't drop axis -1
     return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 

@@ -12,13 +12,13 @@ from ..ir.types import FLOAT64
 from . import bessel_functions, elementwise, gamma_function, incomplete_gamma, normal_distribution, trigonometry
 from .common import in_float32
 from .comparison import equal
-from .declaring import Declare, binary, floating, unary
+from .declarations import Declare, binary, floating, unary
 from .elementwise import exp, where
-from .onnx_arrays import written_by
+from .onnx_arrays import as_onnx_rule
 from .registry import Array, Rule, Tensor, Type, get, operator, require
 
 
-def _widened(function: Callable[..., Array]) -> Rule:
+def _float64_kernel(function: Callable[..., Array]) -> Rule:
     """A kernel that computes in float64 and rounds once."""
 
     def kernel(*inputs: Array, **attributes: Any) -> Array:
@@ -29,7 +29,7 @@ def _widened(function: Callable[..., Array]) -> Rule:
 
 
 def _special(function: Callable[[Any], Any], vjp: Rule) -> Declare:
-    return unary(floating, _widened(function), vjp=in_float32(vjp), onnx=written_by(function))
+    return unary(floating, _float64_kernel(function), vjp=in_float32(vjp), onnx=as_onnx_rule(function))
 
 
 # ---- the error function and the normal distribution ----
@@ -91,8 +91,8 @@ def _polygamma(x: Any, *, order: int) -> Any:
     return gamma_function.digamma(x) if order == 0 else gamma_function.polygamma(order, x)
 
 
-polygamma.kernel(_widened(_polygamma))
-polygamma.onnx(written_by(_polygamma))
+polygamma.kernel(_float64_kernel(_polygamma))
+polygamma.onnx(as_onnx_rule(_polygamma))
 
 
 @polygamma.vjp
@@ -103,9 +103,9 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
 
 @binary(
     floating,
-    _widened(gamma_function.zeta),
+    _float64_kernel(gamma_function.zeta),
     vjp=in_float32(lambda g, y, s, q: (None, -(g * s * get("zeta")(s + 1.0, q)))),
-    onnx=written_by(gamma_function.zeta),
+    onnx=as_onnx_rule(gamma_function.zeta),
 )
 def zeta(s: Tensor, q: Tensor) -> Tensor:
     """The Hurwitz zeta function, the sum of (q + k)**-s over all k from 0; gradient of `q` only. ATen special_zeta."""
@@ -120,12 +120,22 @@ def _incomplete_vjp(sign: float) -> Rule:
     return in_float32(vjp)
 
 
-@binary(floating, _widened(incomplete_gamma.lower), vjp=_incomplete_vjp(1.0), onnx=written_by(incomplete_gamma.lower))
+@binary(
+    floating,
+    _float64_kernel(incomplete_gamma.lower),
+    vjp=_incomplete_vjp(1.0),
+    onnx=as_onnx_rule(incomplete_gamma.lower),
+)
 def igamma(a: Tensor, x: Tensor) -> Tensor:
     """The regularized lower incomplete gamma function P(a, x); gradient of `x` only. ATen igamma."""
 
 
-@binary(floating, _widened(incomplete_gamma.upper), vjp=_incomplete_vjp(-1.0), onnx=written_by(incomplete_gamma.upper))
+@binary(
+    floating,
+    _float64_kernel(incomplete_gamma.upper),
+    vjp=_incomplete_vjp(-1.0),
+    onnx=as_onnx_rule(incomplete_gamma.upper),
+)
 def igammac(a: Tensor, x: Tensor) -> Tensor:
     """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x). ATen igammac."""
 
@@ -207,9 +217,9 @@ def spherical_bessel_j0(x: Tensor) -> Tensor:
 
 @unary(
     floating,
-    _widened(bessel_functions.airy_ai),
+    _float64_kernel(bessel_functions.airy_ai),
     no_vjp="torch has no derivative of it either",
-    onnx=written_by(bessel_functions.airy_ai),
+    onnx=as_onnx_rule(bessel_functions.airy_ai),
 )
 def airy_ai(x: Tensor) -> Tensor:
     """The Airy function Ai. ATen special_airy_ai."""

@@ -18,7 +18,7 @@ import numpy as np
 from ..ir import dims
 from ..ir.types import FLOAT32, at_least_float32, is_floating, is_half
 from . import reduction
-from .common import in_float32, same_dtype, summed
+from .common import add_cotangents, in_float32, same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -55,7 +55,7 @@ def _(g: tuple[Any, Any], y: tuple[Any, Any], x: Tensor, *, axes_count: int, eps
 
 @standardize.onnx
 def _(graph: OnnxGraph, x: str, *, axes_count: int, eps: float) -> tuple[str, str]:
-    return onnx_standardized_and_factor(graph, x, axes_count, eps)
+    return onnx_standardize_with_factor(graph, x, axes_count, eps)
 
 
 def check_operands(x: Type, others: tuple[Type | None, ...], shape: tuple[dims.Dim, ...], axes_count: int) -> None:
@@ -92,10 +92,10 @@ def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Ar
     centered = rows - rows.mean(axis=1, keepdims=True)
     r = inverse_root(np.vecdot(centered, centered)[:, None] / rows.dtype.type(rows.shape[1]), eps)
     centered *= r
-    return centered.reshape(x.shape), with_kept_axes(r, x, axes_count)
+    return centered.reshape(x.shape), restore_axes(r, x, axes_count)
 
 
-def with_kept_axes(column: Array, x: Array, axes_count: int) -> Array:
+def restore_axes(column: Array, x: Array, axes_count: int) -> Array:
     """A number for each row of `as_rows`, with size 1 along the normalized axes of `x`."""
     return column.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
 
@@ -111,12 +111,12 @@ def through_both(g: tuple[Any, Any], standardized: Any, r: Any, axes: tuple[int,
     """The cotangent of what was standardized, from those of the standardized tensor and of r; None stands for zero."""
     g_standardized, g_r = g
     direct = None if g_standardized is None else through_statistics(g_standardized, standardized, r, axes)
-    return summed(direct, through_factor(g_r, standardized, r, axes))
+    return add_cotangents(direct, through_factor(g_r, standardized, r, axes))
 
 
 def through_factor(g_r: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
     """The cotangent of what was standardized, from that of r: dr/dx = -r^2 * standardized / count."""
-    return None if g_r is None else -g_r * r * r / reduction.size_of(standardized, axes) * standardized
+    return None if g_r is None else -g_r * r * r / reduction.element_count(standardized, axes) * standardized
 
 
 def onnx_wide(graph: OnnxGraph, x: str) -> str:
@@ -143,7 +143,7 @@ def onnx_moments(graph: OnnxGraph, x: str, axes: Iterable[int]) -> tuple[str, st
     return centered, mean, graph.op("ReduceMean", graph.op("Mul", centered, centered), axes_constant)
 
 
-def onnx_standardized(
+def onnx_standardize(
     graph: OnnxGraph, x: str, axes: Iterable[int], eps: float, dtype: np.dtype[Any]
 ) -> tuple[str, str]:
     """`(x - mean) / deviation` and the deviation; `x` is `onnx_wide` of a `dtype`."""
@@ -152,10 +152,10 @@ def onnx_standardized(
     return str(graph.op("Div", centered, deviation)), deviation
 
 
-def onnx_standardized_and_factor(graph: OnnxGraph, x: str, axes_count: int, eps: float) -> tuple[str, str]:
+def onnx_standardize_with_factor(graph: OnnxGraph, x: str, axes_count: int, eps: float) -> tuple[str, str]:
     """What `standardize` gives."""
     dtype = graph.type(x).dtype
-    standardized, deviation = onnx_standardized(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
+    standardized, deviation = onnx_standardize(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
     return onnx_narrow(graph, standardized, dtype), onnx_narrow(graph, graph.op("Reciprocal", deviation), dtype)
 
 

@@ -27,24 +27,32 @@ def degree_2(one: Any, x: Any) -> Any:
 def degree_4(one: Any, x: Any) -> Any:
     """Up to x^4 / 24, of 2 products."""
     squared = x @ x
-    return one + x + squared @ _combined([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
+    return one + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
 
 
 def degree_8(one: Any, x: Any) -> Any:
-    """Up to x^8 / 8!, of 3 products: section 3.1 there, with ATen's slip in the last weight.
+    """Up to x^8 / 8!, of 3 products: section 3.1 there."""
+    return _degree_8(one, x, (2 / 3) ** 2)
 
-    It divides by 2/3 once, not twice, so that x^5 and above come out too small: of a norm of 0.05, 2e-11 is missing.
-    PyTorch's issue 196592; here it stands to have the values that torch has.
+
+def truncated_degree_8(one: Any, x: Any) -> Any:
+    """`degree_8` as ATen computed it before torch 2.15: for x^5 and above, a weight is divided by 2/3 once, not twice.
+
+    They come out too small: of a norm of 0.05, 2e-11 is missing (PyTorch's issue 196592).
     """
+    return _degree_8(one, x, 2 / 3)
+
+
+def _degree_8(one: Any, x: Any, last: float) -> Any:
     root, two_thirds = math.sqrt(177.0), 2 / 3
     squared = x @ x
-    fourth = squared @ _combined([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
+    fourth = squared @ _weighted_sum([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
     left = squared * two_thirds + fourth
     weights = [
         (-271 + 29 * root) / (315 * two_thirds), (-11 + 11 * root) / (1260 * two_thirds),
-        (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * two_thirds),
+        (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * last),
     ]  # fmt: skip
-    eighth = left @ _combined(weights, [one, x, squared, fourth])
+    eighth = left @ _weighted_sum(weights, [one, x, squared, fourth])
     return one + x + squared * ((857 - 58 * root) / 630) + eighth
 
 
@@ -60,7 +68,7 @@ def degree_12(one: Any, x: Any) -> Any:
     """Up to x^12 / 12!, of 4 products."""
     squared = x @ x
     powers = [one, x, squared, x @ squared]
-    first, second, third, fourth = (_combined(weights, powers) for weights in _OF_12)
+    first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _OF_12)
     sixth = third + fourth @ fourth
     return first + (second + sixth) @ sixth
 
@@ -89,7 +97,7 @@ def degree_18(one: Any, x: Any) -> Any:
     squared = x @ x
     cubed = x @ squared
     powers = [one, x, squared, cubed, cubed @ cubed]
-    first, second, third, fourth, fifth = (_combined(weights, powers) for weights in _OF_18)
+    first, second, third, fourth, fifth = (_weighted_sum(weights, powers) for weights in _OF_18)
     ninth = fourth + first @ fifth
     return second + (third + ninth) @ ninth
 
@@ -99,10 +107,14 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
 """The largest 1-norm for which each is exact to float64's rounding: table 3 there."""
+TRUNCATED: tuple[tuple[float, Polynomial], ...] = tuple(
+    (bound, truncated_degree_8 if polynomial is degree_8 else polynomial) for bound, polynomial in POLYNOMIALS
+)
+"""The same as ATen had them before torch 2.15."""
 MAX_NORM = 1.090863719290036e00  # for the last
 
 
-def _combined(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
+def _weighted_sum(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
     """The sum of matrices, each times its weight; without those whose weight is 0."""
     terms = [m * w for w, m in zip(weights, matrices, strict=True) if w]
     total = terms[0]

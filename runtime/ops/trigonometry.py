@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.types import FLOAT64
 from . import comparison, float64_forms
 from .common import in_float32
-from .declaring import binary, by_float64, floating, unary, written, zero
+from .declarations import binary, floating, from_writer, or_float64, unary, zero
 from .elementwise import rsqrt, where
 from .float64_forms import Writer
 from .registry import Tensor
@@ -39,7 +39,12 @@ def sinc(x: Tensor) -> Any:
     return where(at_zero, one, sin(safe) / safe)
 
 
-@unary(floating, np.tan, vjp=in_float32(lambda g, y, x: g * (y * y + 1.0)), onnx=by_float64("Tan", float64_forms.tan))
+@unary(
+    floating,
+    np.tan,
+    vjp=in_float32(lambda g, y, x: g * (y * y + 1.0)),
+    onnx=or_float64("Tan", float64_forms.tan),
+)
 def tan(x: Tensor) -> Tensor:
     """Tangent. ATen tan, ONNX Tan-7."""
 
@@ -48,7 +53,7 @@ def tan(x: Tensor) -> Tensor:
     floating,
     np.arcsin,
     vjp=in_float32(lambda g, y, x: g * rsqrt(1.0 - x * x)),
-    onnx=by_float64("Asin", float64_forms.asin),
+    onnx=or_float64("Asin", float64_forms.asin),
 )
 def asin(x: Tensor) -> Tensor:
     """Arcsine; NaN outside [-1, 1]. ATen asin, ONNX Asin-7."""
@@ -58,14 +63,17 @@ def asin(x: Tensor) -> Tensor:
     floating,
     np.arccos,
     vjp=in_float32(lambda g, y, x: -(g * rsqrt(1.0 - x * x))),
-    onnx=by_float64("Acos", float64_forms.acos),
+    onnx=or_float64("Acos", float64_forms.acos),
 )
 def acos(x: Tensor) -> Tensor:
     """Arccosine; NaN outside [-1, 1]. ATen acos, ONNX Acos-7."""
 
 
 @unary(
-    floating, np.arctan, vjp=in_float32(lambda g, y, x: g / (x * x + 1.0)), onnx=by_float64("Atan", float64_forms.atan)
+    floating,
+    np.arctan,
+    vjp=in_float32(lambda g, y, x: g / (x * x + 1.0)),
+    onnx=or_float64("Atan", float64_forms.atan),
 )
 def atan(x: Tensor) -> Tensor:
     """Arctangent. ATen atan, ONNX Atan-7."""
@@ -78,11 +86,11 @@ def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, 
     return scaled * x, -(scaled * y)
 
 
-def _atan2_written(w: Writer, y: str, x: str) -> str:
+def _atan2_onnx(w: Writer, y: str, x: str) -> str:
     """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
 
     Two zeros or two infinities have no quotient: 0 / 1 and 1 / 1 stand for it. A zero keeps its sign as the last
-    operand of Where in ONNX Runtime (1.31) only.
+    operand of Where in ONNX Runtime only.
     """
     size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))
@@ -94,7 +102,7 @@ def _atan2_written(w: Writer, y: str, x: str) -> str:
     return w("Where", float64_forms.signbit(w, x), w("Sub", half_turn, right), right)
 
 
-@binary(floating, np.arctan2, vjp=_atan2_vjp, onnx=written(_atan2_written))
+@binary(floating, np.arctan2, vjp=_atan2_vjp, onnx=from_writer(_atan2_onnx))
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     """The angle of the point (x, y), between -pi and pi. ATen atan2."""
 
@@ -104,12 +112,12 @@ def _sinh_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return g * cosh(x)
 
 
-@unary(floating, np.sinh, vjp=_sinh_vjp, onnx=by_float64("Sinh", float64_forms.sinh))
+@unary(floating, np.sinh, vjp=_sinh_vjp, onnx=or_float64("Sinh", float64_forms.sinh))
 def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine. ATen sinh, ONNX Sinh-9."""
 
 
-@unary(floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=by_float64("Cosh", float64_forms.cosh))
+@unary(floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=or_float64("Cosh", float64_forms.cosh))
 def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine. ATen cosh, ONNX Cosh-9."""
 
@@ -123,7 +131,7 @@ def tanh(x: Tensor) -> Tensor:
     floating,
     np.arcsinh,
     vjp=in_float32(lambda g, y, x: g * rsqrt(x * x + 1.0)),
-    onnx=by_float64("Asinh", float64_forms.asinh),
+    onnx=or_float64("Asinh", float64_forms.asinh),
 )
 def asinh(x: Tensor) -> Tensor:
     """Inverse hyperbolic sine. ATen asinh, ONNX Asinh-9."""
@@ -133,7 +141,7 @@ def asinh(x: Tensor) -> Tensor:
     floating,
     np.arccosh,
     vjp=in_float32(lambda g, y, x: g * rsqrt(x * x - 1.0)),
-    onnx=by_float64("Acosh", float64_forms.acosh),
+    onnx=or_float64("Acosh", float64_forms.acosh),
 )
 def acosh(x: Tensor) -> Tensor:
     """Inverse hyperbolic cosine; NaN below 1. ATen acosh, ONNX Acosh-9."""
@@ -143,7 +151,7 @@ def acosh(x: Tensor) -> Tensor:
     floating,
     np.arctanh,
     vjp=in_float32(lambda g, y, x: g / (1.0 - x * x)),
-    onnx=by_float64("Atanh", float64_forms.atanh),
+    onnx=or_float64("Atanh", float64_forms.atanh),
 )
 def atanh(x: Tensor) -> Tensor:
     """Inverse hyperbolic tangent; NaN outside [-1, 1]. ATen atanh, ONNX Atanh-9."""

@@ -32,7 +32,7 @@ def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) ->
     return room // stride + 1
 
 
-def padded(x: Array, padding: Padding, value: float = 0) -> Array:
+def pad(x: Array, padding: Padding, value: float = 0) -> Array:
     """`x` with `value` added (negative: cut off) before and after each spatial axis; `x` itself where nothing is."""
     sizes = x.shape[2:]
     kept = [slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(padding, sizes, strict=True)]

@@ -1,1 +1,1 @@
-"""What is done with a program by NumPy alone: run it, differentiate it, call it, put one into another."""
+"""Operations on programs that need NumPy alone: running, differentiating, calling and inlining them."""

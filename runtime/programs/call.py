@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 def as_array(tensor: Any) -> Array:
-    """A NumPy array with the data of an array, of a `Tensor` or of a torch tensor (bfloat16 too).
+    """Return a NumPy array with the data of an array, a `Tensor` or a torch tensor (including bfloat16).
 
     Complex numbers of shape S become pairs of reals, (*S, 2).
     """
@@ -41,7 +41,7 @@ def as_array(tensor: Any) -> Array:
 
 
 def flat_inputs(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Array]:
-    """The arrays of `program.inputs`, found in the arguments; `UsageError` if the structures differ."""
+    """Return the arrays for `program.inputs` from the arguments; `UsageError` if the structures differ."""
     return [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
 
 
@@ -52,28 +52,28 @@ def call(program: Program, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any
 
 
 def result_of(program: Program, inputs: Sequence[Any], outputs: list[Any]) -> Any:
-    """What the program returns, made of its outputs; sizes among it are numbers, which the inputs tell."""
-    return tree.unflatten(sized_result(program, inputs), outputs)
+    """Build the result of the program from its outputs; sizes in it become numbers, by the shapes of the inputs."""
+    return tree.unflatten(result_structure(program, inputs), outputs)
 
 
-def sized_result(program: Program, inputs: Sequence[Any]) -> tree.Structure:
-    """The structure of what the program returns for these inputs, with numbers in place of sizes."""
+def result_structure(program: Program, inputs: Sequence[Any]) -> tree.Structure:
+    """Return the structure of the program's result for these inputs, with numbers in place of symbolic sizes."""
     structure = program.result
-    return _sized(structure, bind(program, inputs)) if _has_sizes(structure) else structure
+    return _with_sizes(structure, bind(program, inputs)) if _has_sizes(structure) else structure
 
 
 def _has_sizes(structure: tree.Structure) -> bool:
     return isinstance(structure.constant, SymbolicDim) or any(map(_has_sizes, structure.children))
 
 
-def _sized(structure: tree.Structure, sizes: dict[str, int]) -> tree.Structure:
+def _with_sizes(structure: tree.Structure, sizes: dict[str, int]) -> tree.Structure:
     if isinstance(structure.constant, SymbolicDim):
         return replace(structure, constant=substitute(structure.constant, sizes))
-    return replace(structure, children=tuple(_sized(child, sizes) for child in structure.children))
+    return replace(structure, children=tuple(_with_sizes(child, sizes) for child in structure.children))
 
 
 def gradient_program(program: Program) -> GradientProgram:
-    """The gradient program of `program`, built once."""
+    """Return the gradient program of `program`, which is built once."""
     found = program.__dict__.get("_gradient_program")
     if found is None:
         found = program.__dict__["_gradient_program"] = differentiate(program)
@@ -92,7 +92,7 @@ def value_and_grad(
         by_value = dict(zip(program.outputs, outputs, strict=False))
         seeds = [np.ones(by_value[v].shape if v in by_value else v.shape, v.dtype) for v in floating]
     else:
-        seeds = checked_cotangents(program, cotangents)
+        seeds = check_cotangents(program, cotangents)
     backward = gradient_program(program)
     gradients = [*backward.input_gradients, *backward.parameter_gradients.values()]
     wanted = [*program.outputs, *(value for value in gradients if value is not None)]
@@ -114,8 +114,8 @@ def _symbolic(value: Value) -> bool:
     return not all(isinstance(dim, int) for dim in value.shape)
 
 
-def checked_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
-    """One array per floating-point output, in its dtype; `UsageError` if there are others or their shapes differ."""
+def check_cotangents(program: Program, cotangents: Iterable[Any]) -> list[Array]:
+    """Return one array per floating-point output, in its dtype; `UsageError` if their number or shapes are wrong."""
     if tree.is_tensor(cotangents):
         raise UsageError(f"needed a list with a cotangent for each output, given one {type(cotangents).__name__}")
     cotangents = list(cotangents)

@@ -1,7 +1,7 @@
-"""`Evaluation`: a program evaluated node by node; a subclass says what a node is applied by.
+"""`Evaluation`: the evaluation of a program node by node; a subclass defines how a node is applied.
 
-Arrays, eager tensors and values of a program under construction are evaluated alike: operands are looked up, sizes take
-the place of symbols, results are kept as long as they are needed, and tell the sizes that weren't known before.
+The same algorithm serves arrays, eager tensors and values of a program under construction: look up the operands,
+replace symbols by sizes, keep results as long as they are needed, and learn new sizes from them.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from .plan import Step
 
 
 class Evaluation(ABC):
-    """The values of a program as far as it has been evaluated.
+    """The values of a partly evaluated program.
 
     Args:
-        values: of the program's inputs and of what it stores.
-        sizes: of the symbols in the shapes of the inputs.
+        values: by value, the program's inputs, parameters, buffers and constants.
+        sizes: by symbol, the sizes in the shapes of the inputs.
     """
 
     def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
@@ -29,35 +29,35 @@ class Evaluation(ABC):
 
     @abstractmethod
     def apply(self, step: Step, operands: list[Any]) -> Any:
-        """The output of the step's op (a tuple of several) on operands; None stands for an absent one."""
+        """Return the output (a tuple for several) of the step's op on operands; None is an absent operand."""
 
     def operand(self, value: Value, step: Step) -> Any:
-        """The value as an operand of a step."""
+        """Return a value as an operand of a step."""
         return self.values[value]
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
-        """The sizes of the symbols that are known once the step has given `results`."""
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+        """Return the sizes of the symbols that the results of a step determine."""
         return {reading.symbol: reading.size(results) for reading in step.readings}
 
     def attributes(self, step: Step) -> dict[str, Any]:
-        """Attributes of the step's node, with sizes in place of symbols."""
+        """Return the attributes of the step's node, with sizes in place of symbols."""
         attributes = step.node.attributes
         if not step.symbolic:
             return dict(attributes)
         return {name: substituted(item, self.sizes) for name, item in attributes.items()}
 
     def compute(self, step: Step) -> None:
-        """Apply a step, keep what it gives, and forget what no later step needs."""
+        """Apply a step, keep its results, and forget the values that no later step needs."""
         operands = [None if value is None else self.operand(value, step) for value in step.node.inputs]
-        applied = self.apply(step, operands)
-        results = applied if isinstance(applied, tuple) else (applied,)
+        output = self.apply(step, operands)
+        results = output if isinstance(output, tuple) else (output,)
         if step.readings:
-            self.sizes.update(self.found_sizes(step, results))
+            self.sizes.update(self.new_sizes(step, results))
         self.values.update(zip(step.node.outputs, results, strict=True))
         self.forget(step)
 
     def forget(self, step: Step) -> None:
-        """Forget the values that the step is the last to use."""
+        """Forget the values whose last use is this step."""
         for value in step.last_uses:
             self.values.pop(value, None)
 

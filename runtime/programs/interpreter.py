@@ -1,4 +1,4 @@
-"""The interpreter: walks a program node by node with the NumPy kernels. It is the reference executor."""
+"""The interpreter: runs a program node by node with the NumPy kernels. It is the reference executor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..ir.program import Program
 from ..ir.types import Node, Value
 from ..memory import check_memory
 from ..ops.registry import evaluate as evaluate_op
-from ..precision import overridden_dtype
+from ..precision import effective_dtype
 from ..tree import argument_paths
 from .evaluation import Evaluation
 from .plan import Step, plan
@@ -37,16 +37,16 @@ def execute(
         program: what to run.
         inputs: one array per `program.inputs`, with their dtypes and shapes.
         wanted: the values to return; `program.outputs` if not given.
-        stored: arrays in place of those that the program stores (parameters, buffers), with their dtypes and shapes.
-        draws: results of random nodes by value name, to be replayed; others are drawn.
-        observe: called with each `boundary` node and its array; what it returns takes the array's place. With an
-            observer every boundary is computed, otherwise only what `wanted` needs.
+        stored: arrays to use for parameters and buffers instead of the program's, with the same dtypes and shapes.
+        draws: results of random nodes to replay, by value name; other random nodes draw new numbers.
+        observe: called with each `boundary` node and its array; its return value replaces the array. With an observer
+            every boundary is computed, otherwise only those that `wanted` needs.
 
     Returns:
         One array per wanted value.
 
     Raises:
-        UsageError: inputs of another count, dtype or shape than the program's.
+        UsageError: the number, a dtype or a shape of the inputs differs from the program's.
         CellbridgeError: an op failed; the message names the op, its operands, the Cell and the source line.
     """
     wanted = program.outputs if wanted is None else wanted
@@ -60,7 +60,7 @@ def execute(
 
 
 class _Interpretation(Evaluation):
-    """A program evaluated on arrays by the kernels of its ops; see `execute`."""
+    """The evaluation of a program on arrays by the kernels of its ops; see `execute`."""
 
     def __init__(
         self,
@@ -76,19 +76,19 @@ class _Interpretation(Evaluation):
         self.observe = observe
 
     def apply(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
-        """The outputs of a node, as it draws or as they are given, and as the observer leaves them."""
+        """Return the outputs of a node: replayed draws, computed results, or what the observer returns for them."""
         node = step.node
         if self.draws and node.outputs and node.outputs[0].name in self.draws:
             return (self.draws[node.outputs[0].name].astype(node.outputs[0].dtype, copy=False),)
-        results = self._computed(step, operands)
+        results = self._compute(step, operands)
         if self.observe is not None and node.op == "boundary":
             return (self.observe(node, results[0]),)
         return results
 
-    def _computed(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
+    def _compute(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
         try:
-            for value in step.sized:
-                if (shape := self._known_shape(value)) is not None:
+            for value in step.symbolic_outputs:
+                if (shape := self._static_shape(value)) is not None:
                     check_memory(shape, value.dtype)
             types = tuple(value.type for value in step.node.outputs)
             return evaluate_op(step.op, operands, self.attributes(step), types)
@@ -97,14 +97,14 @@ class _Interpretation(Evaluation):
         except FAILURES as error:
             raise failure(self.program, step.node, operands, error) from error
 
-    def _known_shape(self, value: Value) -> tuple[int, ...] | None:
-        """The shape that a value will have; None where a size is told only by the node that computes it."""
+    def _static_shape(self, value: Value) -> tuple[int, ...] | None:
+        """Return the shape that a value will have; None if only the node that computes it determines a size."""
         shape = tuple(substitute(dim, self.sizes) for dim in value.shape)
         return shape if all(isinstance(dim, int) for dim in shape) else None  # type: ignore[return-value]
 
 
 def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
-    """Sizes of the program's symbols, read off the shapes of `inputs` (arrays or tensors).
+    """Return the sizes of the program's symbols, from the shapes of `inputs` (arrays or tensors).
 
     Raises:
         UsageError: the inputs don't fit the program.
@@ -114,16 +114,16 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
     sizes: dict[str, int] = {}
     expressions: list[tuple[int, int, Dim, int]] = []
     for i, (value, array) in enumerate(zip(program.inputs, inputs, strict=True)):
-        if array.dtype != overridden_dtype(value.dtype) or array.ndim != len(value.shape):
+        if array.dtype != effective_dtype(value.dtype) or array.ndim != len(value.shape):
             given = f"{array.dtype.name}{list(array.shape)}"
             raise UsageError(f"{_input_label(program, i)}: needed {value.type}, given {given}")
         for axis, (dim, size) in enumerate(zip(value.shape, array.shape, strict=True)):
-            if isinstance(dim, SymbolicDim) and (found := dim.solve(size)):
-                sizes.setdefault(*found)
+            if isinstance(dim, SymbolicDim) and (solution := dim.solve(size)):
+                sizes.setdefault(*solution)
             expressions.append((i, axis, dim, size))
     for i, axis, dim, size in expressions:
         if symbols_in(dim) - sizes.keys():
-            continue  # told only when the program runs: of the cotangent of a value whose size depends on data
+            continue  # known only when the program runs: the cotangent of a value whose size depends on data
         try:
             needed = substitute(dim, sizes)
         except ZeroDivisionError as error:
@@ -131,25 +131,25 @@ def bind(program: Program, inputs: Sequence[Any]) -> dict[str, int]:
             raise UsageError(f"{where}: the size {dim} divides by 0 for inputs of these shapes") from error
         if needed != size:
             where = f"{_input_label(program, i)}, dimension {axis}"
-            said = f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}"
-            fixed = "; `dynamic_shapes` leaves a size open when a program is captured" if isinstance(dim, int) else ""
-            raise UsageError(said + fixed)
+            message = f"{where}: needed size {dim}{'' if needed == dim else f' = {needed}'}, given {size}"
+            hint = "; `dynamic_shapes` leaves a size open when a program is captured" if isinstance(dim, int) else ""
+            raise UsageError(message + hint)
     return sizes
 
 
 def _input_label(program: Program, position: int) -> str:
-    """What an error calls an input: its name, and where it stands among the arguments."""
+    """Return the label of an input in errors: its name and its place among the arguments."""
     labels = argument_paths(program.arguments)
     argument = f" (argument {labels[position]})" if len(labels) == len(program.inputs) else ""
     return f"input {program.inputs[position].name!r}{argument}"
 
 
 FAILURES = (ShapeError, ValueError, IndexError, TypeError, ZeroDivisionError, MemoryError)
-"""What a kernel raises on operands that it can't take."""
+"""The exceptions that kernels raise for operands that they can't process."""
 
 
 def failure(program: Program, node: Node, operands: Sequence[Any], error: Exception) -> CellbridgeError:
-    """The error to raise when a node failed: names the op, its operands, the Cell and the source line."""
+    """Return the error for a node that failed, which names the op, its operands, the Cell and the source line."""
     shown = ", ".join("absent" if x is None else f"{x.dtype.name}{list(x.shape)}" for x in operands)
     return CellbridgeError(
         f"op {node.op}({shown}) failed in Cell {program.calls[node.cell]}: {error}"

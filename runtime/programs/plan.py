@@ -1,4 +1,4 @@
-"""`plan`: the nodes of a program made ready to be evaluated, as far as some values need them."""
+"""`plan`: the nodes of a program that some values need, prepared for evaluation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .share_forward import share_forward
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A node made ready to run: its op, whether attributes hold symbolic sizes, and the values that die with it.
+    """A node ready to run: its op, whether its attributes have symbolic sizes, and the values to free after it.
 
-    `readings` are the symbols whose sizes are known once it has run, `sized` outputs with symbolic dimensions, which
-    must fit into memory: that is looked at before it runs.
+    `readings` are the symbols whose sizes are known once the node has run. `symbolic_outputs` are the outputs with
+    symbolic dimensions; whether they fit into memory is checked before the node runs.
     """
 
     node: Node
@@ -27,11 +27,11 @@ class Step:
     symbolic: bool
     last_uses: tuple[Value, ...]
     readings: tuple[Reading, ...] = ()
-    sized: tuple[Value, ...] = ()
+    symbolic_outputs: tuple[Value, ...] = ()
 
 
 def every_step(program: Program) -> list[Step]:
-    """All nodes of a program, in order; no value is forgotten."""
+    """Return a step for each node of a program, in order, without freeing any value."""
     known = program.symbol_readings
     return [
         Step(node, get(node.op), bool(symbols_used(node)), (), tuple(known.get(node, ()))) for node in program.nodes
@@ -39,7 +39,7 @@ def every_step(program: Program) -> list[Step]:
 
 
 def plan(program: Program, wanted: Sequence[Value], *, every_boundary: bool = False) -> list[Step]:
-    """The nodes that `wanted` needs (and those that every boundary needs), in order."""
+    """Return the steps for the nodes that `wanted` (and, on request, every boundary) needs, in order."""
     key = (tuple(wanted), every_boundary)
     plans: dict[Any, list[Step]] = program.__dict__.setdefault("_plans", {})
     if key not in plans:
@@ -51,18 +51,18 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     used_later = set(wanted)
     steps: list[Step] = []
     kept = set(program.constant_data) | set(program.inputs)
-    for node in reversed(share_forward(_needed(program, wanted, every_boundary), wanted)):
+    for node in reversed(share_forward(_required_nodes(program, wanted, every_boundary), wanted)):
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
         told = tuple(program.symbol_readings.get(node, ()))
         steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
         used_later |= operands
     checked: set[Type] = set()
-    return [_sized(step, checked) for step in reversed(steps)]
+    return [_with_size_checks(step, checked) for step in reversed(steps)]
 
 
-def _needed(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Node]:
-    """The nodes that `wanted` depends on, by their operands or by the sizes that they tell, in order."""
+def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: bool) -> list[Node]:
+    """Return the nodes on which `wanted` depends, through operands or through sizes, in order."""
     needed = set(wanted)
     nodes: list[Node] = []
     told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
@@ -76,10 +76,10 @@ def _needed(program: Program, wanted: Sequence[Value], every_boundary: bool) -> 
     return nodes[::-1]
 
 
-def _sized(step: Step, checked: set[Type]) -> Step:
-    """The step with the outputs whose sizes must be looked at in each run: one of each type, in all steps together."""
+def _with_size_checks(step: Step, checked: set[Type]) -> Step:
+    """Return the step with the outputs whose memory must be checked in each run: one per type among all steps."""
     told = {reading.symbol for reading in step.readings}
     sized = [v for v in step.node.outputs if v.type.sizes is None and not told & symbols_in(v.shape)]
     new = tuple(value for value in sized if value.type not in checked)
     checked.update(value.type for value in new)
-    return replace(step, sized=new) if new else step
+    return replace(step, symbolic_outputs=new) if new else step

@@ -1,4 +1,4 @@
-"""`share_forward`: what a gradient computes again, with more outputs, is computed once."""
+"""`share_forward`: forward nodes that a gradient repeats with more outputs are computed once."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from ..ops.registry import get
 
 
 def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
-    """Nodes whose op extends that of another node, on the same operands, take its place and give its outputs.
+    """Replace each node by one on the same operands whose op extends the node's op, if there is one.
 
-    So a `vjp` rule asks for what the forward pass knows and doesn't hand out: it calls the op that extends its own and
-    uses the outputs that are new. On arrays that computes them; in a program that holds both nodes, one is left.
-    Casts of one value to one dtype are the same operand.
+    A `vjp` rule that needs intermediate results of the forward pass calls the op that extends its own and uses the
+    additional outputs. On arrays, this computes them; in a program with both nodes, only the extended one is kept.
+    Casts of the same value to the same dtype count as the same operand.
 
     Args:
         nodes: in order of computation.
-        wanted: the values that are handed out.
+        wanted: the values that are returned.
     """
-    pairs = [(node, get(node.op).extended) for node in nodes]
+    pairs = [(node, get(node.op).base_op) for node in nodes]
     if all(op is None for _, op in pairs):
         return nodes
     same = _casts(nodes)
@@ -40,7 +40,7 @@ def share_forward(nodes: list[Node], wanted: Iterable[Value]) -> list[Node]:
 
 
 def _casts(nodes: Iterable[Node]) -> dict[Value | None, Hashable]:
-    """What tells the results of casts apart."""
+    """Return for each result of a cast a key that is equal for equal casts."""
     return {node.outputs[0]: (node.inputs[0], node.outputs[0].dtype) for node in nodes if node.op == "cast"}
 
 

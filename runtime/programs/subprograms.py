@@ -1,18 +1,19 @@
-"""Programs within programs, the branches and loop bodies of `ops.control_flow`: built, put in line, differentiated.
+"""Sub-programs, which are branches and loop bodies of `ops.control_flow`: building, inlining, differentiating them.
 
-A sub-program has no parameters and no buffers: all that it uses comes in through its inputs.
+A sub-program has no parameters and no buffers: it uses only its inputs.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from ..errors import ShapeError
 from ..ir.dims import Dim, SymbolicDim, substitute, symbol
 from ..ir.program import Program
-from ..ir.types import CellCall, Type, Value, is_floating
+from ..ir.types import CellCall, Node, Type, Value, is_floating
 from ..ops import creation
 from ..tracing import Builder, SymbolicTensor
 from ..tree import positional, sequence
@@ -23,18 +24,18 @@ from .interpreter import bind
 from .plan import Step, every_step
 
 
-def traced(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: str) -> Program:
-    """The sub-program that `function` records, of traced inputs of these types; it gives what the function gives."""
+def trace_subprogram(function: Callable[..., Iterable[Any]], types: Sequence[Type], name: str) -> Program:
+    """Trace `function` on symbolic inputs of these types and return the sub-program."""
     builder = Builder()
     inputs = [builder.new_value(f"input_{i}", type) for i, type in enumerate(types)]
     outputs = [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in function(*inputs)]
-    return finished(builder, inputs, outputs, name)
+    return build_subprogram(builder, inputs, outputs, name)
 
 
-def finished(
+def build_subprogram(
     builder: Builder, inputs: Sequence[SymbolicTensor], outputs: Sequence[SymbolicTensor], name: str
 ) -> Program:
-    """The sub-program of what `builder` has collected."""
+    """Return the sub-program of the nodes in `builder`."""
     return Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x.value for x in outputs),
@@ -48,47 +49,53 @@ def finished(
     )
 
 
-def inlined(builder: Builder, program: Program, operands: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
-    """Append the nodes of `program`, run on `operands`, to another program; its outputs there.
+def inline(builder: Builder, program: Program, operands: Sequence[SymbolicTensor]) -> list[SymbolicTensor]:
+    """Append the nodes of `program`, applied to `operands`, to another program and return its outputs there.
 
-    Sizes that nodes find when they run get new names.
+    Sizes that nodes determine at run time get new names.
     """
     values: dict[Value, Any] = dict(zip(program.inputs, operands, strict=True))
     for constant in program.constants:
         values[constant.value] = builder.constant(constant.data, constant.value.dtype)
-    appended = _Appended(builder, values, bound_sizes(program, [x.value.type for x in operands]))
+    appended = Inliner(builder, values, bind_sizes(program, [x.value.type for x in operands]))
     appended.run(every_step(program))
     return [appended.values[value] for value in program.outputs]
 
 
-class _Appended(Evaluation):
-    """A program evaluated by appending its nodes to another, whose sizes of the same names are others."""
+class Inliner(Evaluation):
+    """The evaluation of a program by appending its nodes to another, whose symbols of equal names are different."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
         super().__init__(values, sizes)
         self.builder = builder
         self.renamed: dict[str, str] = {}
 
-    def apply(self, step: Step, operands: list[Any]) -> Any:
-        """The outputs of the node that is appended."""
-        attributes = self.attributes(step)
+    def at(self, node: Node) -> AbstractContextManager[None]:
+        """Return the context in which the copy of a node is appended to the other program."""
+        return self.builder.at(self.builder.cell, node.source)
+
+    def attributes(self, step: Step) -> dict[str, Any]:
+        """Return the attributes of the copy, with new names for the sizes that it determines at run time."""
+        attributes = super().attributes(step)
         if "symbols" in attributes:
             fresh = {name: self.builder.new_symbol(name) for name in attributes["symbols"]}
             self.renamed |= fresh
             attributes["symbols"] = tuple(fresh.values())
-        with self.builder.at(self.builder.cell, step.node.source):
-            if operands:
-                return self.builder.append(step.op, tuple(operands), attributes)
-            return self.builder.create(step.op, **attributes)
+        return attributes
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
-        """The new names of the sizes that the node finds."""
+    def apply(self, step: Step, operands: list[Any], types: tuple[Type, ...] | None = None) -> Any:
+        """Append the node and return its outputs, whose `types` are inferred if not given."""
+        with self.at(step.node):
+            return self.builder.append(step.op, tuple(operands), self.attributes(step), types)
+
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+        """Return new names for the sizes that the node determines."""
         return {r.symbol: symbol(self.renamed.get(r.symbol, r.symbol)) for r in step.readings}
 
 
 def with_definitions(program: Program) -> Program:
-    """The same program with the definitions of its `onnx_function` nodes in their place, in sub-programs too."""
-    builder = Builder.continuing(program)
+    """Return the program with its `onnx_function` nodes replaced by their definitions, also in sub-programs."""
+    builder = Builder.from_program(program)
     builder.nodes = []
     for node in program.nodes:
         programs = {name: with_definitions(x) for name, x in node.attributes.items() if isinstance(x, Program)}
@@ -98,7 +105,7 @@ def with_definitions(program: Program) -> Program:
         begin = len(builder.nodes)
         with builder.at(node.cell, node.source):
             operands = [SymbolicTensor(builder, value) for value in node.inputs if value is not None]
-            results = inlined(builder, programs["body"], operands)
+            results = inline(builder, programs["body"], operands)
         names = {x.value: value for x, value in zip(results, node.outputs, strict=True)}
         builder.nodes[begin:] = [
             replace(
@@ -112,26 +119,26 @@ def with_definitions(program: Program) -> Program:
     return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants))
 
 
-def called(program: Program, operands: Sequence[Any]) -> list[Any]:
-    """What `program` gives, by its ops on tensors of any kind: traced, recorded on a tape, or arrays."""
+def apply_program(program: Program, operands: Sequence[Any]) -> list[Any]:
+    """Apply `program` to tensors of any kind (symbolic, recorded on a tape, arrays) and return its outputs."""
     builder = next((x.builder for x in operands if isinstance(x, SymbolicTensor)), None)
     if builder is not None:
         return list(
-            inlined(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
+            inline(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
         )
-    values = evaluated(program, dict(zip(program.inputs, operands, strict=True)))
+    values = evaluate_program(program, dict(zip(program.inputs, operands, strict=True)))
     return [values[value] for value in program.outputs]
 
 
-def evaluated(
+def evaluate_program(
     program: Program, given: Mapping[Value, Any], known: Mapping[Value, Any] | None = None
 ) -> dict[Value, Any]:
-    """All values of `program`, computed node by node by its ops on tensors of any kind.
+    """Compute all values of `program` node by node, by calling its ops on tensors of any kind.
 
     Args:
         program: the program.
-        given: its inputs and what it stores, but for constants.
-        known: results that aren't computed, such as what was drawn at random.
+        given: its inputs, parameters and buffers.
+        known: results to use instead of computing them, such as recorded random numbers.
     """
     values: dict[Value, Any] = {**program.constant_data, **given}
     run = _OnTensors(values, bind(program, [values[value] for value in program.inputs]), known or {})
@@ -140,29 +147,29 @@ def evaluated(
 
 
 class _OnTensors(Evaluation):
-    """A program evaluated by calling its ops on tensors of any kind."""
+    """The evaluation of a program by calling its ops on tensors of any kind."""
 
     def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim], known: Mapping[Value, Any]) -> None:
         super().__init__(values, sizes)
         self.known = known
 
     def apply(self, step: Step, operands: list[Any]) -> Any:
-        """What the op gives, or what is known of it."""
+        """Return the known results of the step, or else apply its op."""
         outputs = step.node.outputs
         if outputs[0] in self.known:
             return tuple(self.known[value] for value in outputs)
         return step.op(*operands, **self.attributes(step))
 
-    def found_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
-        """The sizes that the elements or shapes of tensors tell."""
-        return super().found_sizes(step, tuple(as_array(x) for x in results))
+    def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
+        """Return the sizes in the elements or shapes of the results."""
+        return super().new_sizes(step, tuple(as_array(x) for x in results))
 
 
-def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
-    """What the symbols of a sub-program's inputs stand for, where operands have these types.
+def bind_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
+    """Return what the symbols of a sub-program's inputs are for operands of these types.
 
     Raises:
-        ShapeError: the operands aren't what the sub-program takes.
+        ShapeError: the operands don't match the inputs of the sub-program.
     """
     if len(types) != len(program.inputs):
         raise ShapeError(f"the sub-program takes {len(program.inputs)} operands, given {len(types)}")
@@ -180,30 +187,31 @@ def bound_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
 
 
 def result_types(program: Program, types: Sequence[Type]) -> list[Type]:
-    """Types of the results of a sub-program on operands of these types, in the symbols of the operands."""
-    sizes = bound_sizes(program, types)
+    """Return the types of a sub-program's results for operands of these types, in the symbols of the operands."""
+    sizes = bind_sizes(program, types)
     return [value.type.with_shape(tuple(substitute(d, sizes) for d in value.shape)) for value in program.outputs]
 
 
 def own_symbols(program: Program) -> set[str]:
-    """The sizes that only a run of the sub-program tells."""
-    return {reading.symbol for told in program.symbol_readings.values() for reading in told}
+    """Return the symbols of sizes that are known only when the sub-program runs."""
+    return {reading.symbol for readings in program.symbol_readings.values() for reading in readings}
 
 
 def gradient(program: Program) -> Program:
-    """The sub-program that takes the inputs of `program` and a cotangent for each of its floating-point outputs.
+    """Return the gradient of a sub-program as a sub-program.
 
-    It gives the cotangent of each floating-point input, zeros where none arrives.
+    It takes the inputs of `program` and a cotangent for each of its floating-point outputs, and returns the cotangent
+    of each floating-point input, zeros where none flows.
     """
-    found = differentiate(program)
-    builder = Builder.continuing(found.program)
+    gradient_of = differentiate(program)
+    builder = Builder.from_program(gradient_of.program)
     outputs: list[SymbolicTensor] = []
-    for value, cotangent in zip(program.inputs, found.input_gradients, strict=True):
+    for value, cotangent in zip(program.inputs, gradient_of.input_gradients, strict=True):
         if not is_floating(value.dtype):
             continue
         if cotangent is None:
             outputs.append(builder.create(creation.full, shape=value.shape, value=0.0, dtype=value.dtype))
         else:
             outputs.append(SymbolicTensor(builder, cotangent))
-    inputs = [SymbolicTensor(builder, value) for value in found.program.inputs]
-    return finished(builder, inputs, outputs, f"{program.calls[0].class_name}_gradient")
+    inputs = [SymbolicTensor(builder, value) for value in gradient_of.program.inputs]
+    return build_subprogram(builder, inputs, outputs, f"{program.calls[0].class_name}_gradient")

@@ -1,4 +1,4 @@
-"""`verify`: whether a program keeps the rules of the IR."""
+"""`verify`: checks that a program follows the rules of the IR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def verify(program: Program) -> None:
     """Check a program: single assignment, definition before use, known ops and attributes, inferred types, Cell tree.
 
     Raises:
-        ProgramError: the first rule that is broken, the node, its Cell and its source line.
+        ProgramError: a rule is broken; the message names the rule, the node, its Cell and its source line.
     """
     _verify_cells(program)
     defined: set[Value] = set()
@@ -31,7 +31,7 @@ def verify(program: Program) -> None:
 
     for value in program.inputs:
         define(value, lambda: "inputs")
-        _verify_room(value)
+        _verify_memory(value)
     for value, data in program.constant_data.items():
         define(value, lambda: "constants")
         if tuple(data.shape) != value.shape:
@@ -40,7 +40,7 @@ def verify(program: Program) -> None:
     for node in program.nodes:
         where = functools.partial(_place, program, node)
         if unknown := sorted(symbols_used(node) - known):
-            raise ProgramError(f"{where()}: nothing tells the size {unknown[0]!r} before it is used")
+            raise ProgramError(f"{where()}: the size {unknown[0]!r} isn't known before it is used")
         known |= {reading.symbol for reading in program.symbol_readings.get(node, ())}
         for operand in node.inputs:
             if operand is not None and operand not in defined:
@@ -63,7 +63,7 @@ def verify(program: Program) -> None:
 
 
 def _place(program: Program, node: Node) -> str:
-    """What an error calls a node: its op, its Cell, its line."""
+    """Return the label of a node in errors: its op, its Cell, its line."""
     return f"op {node.op} in Cell {program.calls[node.cell]}" + (f" at {node.source}" if node.source else "")
 
 
@@ -76,7 +76,7 @@ def _verify_subprogram(program: Program, where: Callable[[], str], name: str) ->
         raise ProgramError(f"{where()}, {name}: {error}") from error
 
 
-def _verify_room(value: Value) -> None:
+def _verify_memory(value: Value) -> None:
     try:
         if (sizes := value.type.sizes) is not None:
             check_memory(sizes, value.dtype)

@@ -1,1 +1,1 @@
-"""Files: programs saved and loaded, safetensors, outputs written whole or not at all."""
+"""Files: saving and loading programs, safetensors, atomic writes."""

@@ -1,4 +1,4 @@
-"""Output files: written whole or not at all, under names that nobody can guess, also where a signal ends Python."""
+"""Atomic writing of output files, by way of unpredictable names, also if a signal ends Python."""
 
 from __future__ import annotations
 
@@ -17,23 +17,26 @@ from .temporary import folder_beside
 
 
 class Terminated(BaseException):
-    """SIGTERM arrived while files were being written: what is temporary is removed, then Python ends by the signal."""
+    """SIGTERM arrived during a write: temporary files are removed, then Python ends by the signal."""
 
 
 @contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file that takes the place of `path` when the context ends well, else vanishes; `OSError`s pass."""
-    with written_whole(path) as inside, inside.open("wb") as file:
+def atomic_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a new file that replaces `path` if the context succeeds, and is removed if it fails.
+
+    `OSError`s are raised as they are.
+    """
+    with atomic_path(path) as inside, inside.open("wb") as file:
         yield file
 
 
 @contextlib.contextmanager
-def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yields where to write instead of `path`: a file of the same name in a new folder beside it.
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Yield a path to write to instead of `path`: a file of the same name in a new folder beside it.
 
-    When the context ends well, what lies in that folder is moved to where `path` is, see `put_in_place`; on an
-    exception it is dropped, and `path` is as it was. A symbolic link stays one. What is there and no regular file
-    (`/dev/null`, a pipe) is written to, never replaced. `OSError`s pass.
+    If the context succeeds, the files in that folder are moved to the folder of `path`, see `replace_files`; on an
+    exception they are removed, and `path` is unchanged. A symbolic link is kept. Anything other than a regular file
+    (`/dev/null`, a pipe) is written to, never replaced. `OSError`s are raised as they are.
     """
     target = Path(path)
     if not target.name:
@@ -42,27 +45,27 @@ def written_whole(path: str | os.PathLike[str]) -> Iterator[Path]:
         yield target
         return
     target = Path(os.path.realpath(target))
-    with unwound_on_sigterm(), folder_beside(target.parent) as folder:
+    with clean_up_on_sigterm(), folder_beside(target.parent) as folder:
         inside = folder / target.name
         yield inside
         if not inside.exists():
             raise RuntimeError(f"nothing was written for {path}")
-        files = sorted(inside.parent.iterdir(), key=lambda file: file.name == target.name)  # the named one last
-        put_in_place(files, [target.with_name(file.name) for file in files])
+        files = sorted(inside.parent.iterdir(), key=lambda file: file.name == target.name)  # `target` last
+        replace_files(files, [target.with_name(file.name) for file in files])
 
 
 def is_device(target: Path) -> bool:
-    """Whether it is there and neither a regular file nor a folder."""
+    """Whether `target` exists and is neither a regular file nor a folder."""
     return target.exists() and not target.is_file() and not target.is_dir()
 
 
-def put_in_place(files: Sequence[Path], targets: Sequence[Path]) -> None:
-    """Move files to where they belong; if one can't be moved, all targets are as they were.
+def replace_files(files: Sequence[Path], targets: Sequence[Path]) -> None:
+    """Move files to their targets; if one can't be moved, restore all targets.
 
-    The last one is the one that the others belong to. Theirs go first, then it is replaced, then the new ones come:
-    whoever is stopped in between leaves it without others, but never with those of another one. Each is on the disk
-    before it is seen under its name. A file that is replaced hands on its permissions. All targets are in one folder,
-    and the files in another one of the same file system.
+    The last file is the main one, to which the others belong. The old others are removed first, then the main file is
+    replaced, then the new others are moved: an interruption leaves the main file without others, but never with those
+    of another one. Each file is on the disk before it gets its name. A new file inherits the permissions of the one
+    that it replaces. All targets are in one folder, and the files in another one on the same file system.
     """
     for file, target in zip(files, targets, strict=True):
         if target.exists():
@@ -92,21 +95,21 @@ def put_in_place(files: Sequence[Path], targets: Sequence[Path]) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Wait until the names in a folder are on the disk, where the system knows such a thing."""
+    """Wait until the names in a folder are on the disk, if the system supports that."""
     if os.name != "posix":
         return
     opened = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(opened)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system that can't
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # a file system without support
             raise
     finally:
         os.close(opened)
 
 
 def _second_name(file: Path, name: Path) -> None:
-    """`name` for what is in `file`, which stays where it is."""
+    """Give the contents of `file` a second name, `name`."""
     try:
         os.link(file, name)
     except OSError:  # a file system without links
@@ -114,17 +117,17 @@ def _second_name(file: Path, name: Path) -> None:
 
 
 @contextlib.contextmanager
-def unwound_on_sigterm() -> Iterator[None]:
-    """Within the context SIGTERM first removes what is temporary, and then ends Python as it always does.
+def clean_up_on_sigterm() -> Iterator[None]:
+    """Within the context, SIGTERM removes temporary files before it ends Python.
 
-    Only in the main thread, and where nobody else handles the signal.
+    This has an effect only in the main thread, and if there is no other handler of the signal.
     """
     if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
         yield
         return
 
     def unwind(*_: Any) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # a second one doesn't interrupt the cleaning up
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # so that a second one doesn't interrupt the cleanup
         raise Terminated
 
     signal.signal(signal.SIGTERM, unwind)

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProgramError, ShapeError, UsageError
-from ..ir.dims import Dim, SymbolicDim, parse
+from ..ir.dim_parser import parse
+from ..ir.dims import Dim, SymbolicDim
 from ..ir.program import Program
 from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype
 from ..programs.verify import verify
 from ..tree import Structure
-from .files import whole_file
-from .program_form import require_form
+from .files import atomic_file
+from .program_schema import check_schema
 from .safetensors_bytes import from_bytes, to_bytes
 
 Tensors = dict[str, np.ndarray[Any, Any]]
@@ -30,19 +31,19 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
-# what reading raises where bytes are damaged (RuntimeError: encrypted, packed in an unknown way, nested too deep) ...
+# the exceptions of reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deep) ...
 _UNREADABLE = (
     OSError, EOFError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-# ... and where they are JSON, but not what `save` writes
+# ... and of JSON that `save` didn't write
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
 def save(program: Program, path: str | os.PathLike[str]) -> None:
-    """Write a program to `path`, whole or not at all.
+    """Write a program to `path`, atomically.
 
     Raises:
-        UsageError: the file can't be written, or a constant argument or a dict's key is of a kind that JSON lacks.
+        UsageError: the file can't be written, or JSON can't represent a constant argument or a dict's key.
     """
     tensors: Tensors = {}
     try:
@@ -54,11 +55,11 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         ) from error
     target = Path(path)
     try:
-        with whole_file(target) as file, zipfile.ZipFile(file, "w") as archive:
+        with atomic_file(target) as file, zipfile.ZipFile(file, "w") as archive:
             archive.writestr(_GRAPH, graph)
             archive.writestr(_TENSORS, to_bytes(tensors))
     except UnicodeEncodeError as error:
-        raise UsageError(f"can't save the program: a name in it is no text in Unicode: {error}") from error
+        raise UsageError(f"can't save the program: a name in it isn't valid Unicode: {error}") from error
     except OSError as error:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
 
@@ -87,7 +88,7 @@ def load(path: str | os.PathLike[str]) -> Program:
             f"{os.fspath(path)} has version {written.get('version')} of the format, this cellbridge reads {VERSION}"
         )
     try:
-        require_form(written)
+        check_schema(written)
     except RecursionError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
     except ProgramError as error:
@@ -107,18 +108,18 @@ def load(path: str | os.PathLike[str]) -> Program:
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> bytes:
-    """What the file holds under `name`, as large as it is there: `save` doesn't compress."""
+    """Return the archive member `name`; it must be stored uncompressed, as `save` does, which bounds its size."""
     member = archive.getinfo(name)
     if member.compress_type != zipfile.ZIP_STORED or member.file_size != member.compress_size:
-        raise ValueError(f"{name} is compressed, which it isn't in a saved program")
+        raise ValueError(f"{name} is compressed, but saved programs aren't")
     assert archive.fp is not None, "it is open"
     if member.file_size > os.fstat(archive.fp.fileno()).st_size:
-        raise ValueError(f"{name} is said to be larger than the file")
+        raise ValueError(f"{name} claims to be larger than the file")
     return archive.read(member)
 
 
 def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
-    """The program without its tensors, which are added to `tensors` under names that begin with `place`."""
+    """Return the program without its tensors, which are added to `tensors` under names that begin with `place`."""
     for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
         tensors |= {f"{place}{kind}:{name}": item.data for name, item in items.items()}
     tensors |= {f"{place}constant:{c.value.name}": c.data for c in program.constants}
@@ -232,10 +233,10 @@ def _dim_from_json(dim: int | str) -> Dim:
 
 
 def _dtype_from_json(name: str) -> np.dtype[Any]:
-    """The dtype of numbers (or bool) with that name; NumPy has more, some of any size."""
+    """Return the numeric or bool dtype of that name; other NumPy dtypes (some of any size) are refused."""
     dtype = as_dtype(name)
     if dtype.name != name or not (dtype.kind in "biuf" or dtype.type.__module__ == "ml_dtypes"):
-        raise ValueError(f"{name!r} is no dtype of a tensor")
+        raise ValueError(f"{name!r} isn't a dtype of tensors")
     return dtype
 
 

@@ -1,4 +1,4 @@
-"""Arrays as safetensors bytes; safetensors' own NumPy reader lacks bfloat16."""
+"""Conversion of arrays to and from safetensors bytes; safetensors' own NumPy reader lacks bfloat16."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _DTYPES = {
 
 
 def to_bytes(arrays: Mapping[str, Array], metadata: dict[str, str] | None = None) -> bytes:
-    """The arrays by name, and the metadata, in the format of a `.safetensors` file."""
+    """Return the named arrays and the metadata in the format of a `.safetensors` file."""
     return safetensors.numpy.save({name: np.asarray(a, order="C") for name, a in arrays.items()}, metadata)
 
 
 def from_bytes(data: bytes) -> tuple[dict[str, Array], dict[str, str]]:
-    """Arrays by name, in the order of the file, and the metadata; `ValueError` if these aren't safetensors bytes."""
+    """Return the arrays by name, in the order of the file, and the metadata; `ValueError` if the bytes are invalid."""
     try:
         arrays = {
             name: np.frombuffer(item["data"], as_dtype(_DTYPES[item["dtype"]])).reshape(item["shape"])

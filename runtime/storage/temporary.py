@@ -1,8 +1,8 @@
-"""New folders beside what is written, and the removal of those that a process left which was killed.
+"""Temporary folders beside output files, and the removal of those that killed processes left.
 
-A folder in use is locked by the process that made it. Where the lock of a folder is free, and it is written in it
-that it was locked on this machine since that was started, the process has ended. Others are left alone: those of other
-users, of other machines (whose locks may not be seen here), and those that are being made.
+A folder in use is locked by the process that created it, and holds the boot ID of the machine. If the lock is free and
+the boot ID is the current one, the process has ended. Other folders are left alone: those of other users, those of
+other machines (whose locks may be invisible here), and those that are just being created.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 @contextlib.contextmanager
 def folder_beside(parent: Path) -> Iterator[Path]:
-    """An empty folder within a new one in `parent`, which is removed in the end; so are those that were left there."""
+    """Yield a new empty folder inside `parent` that is removed at the end; remove abandoned ones as well."""
     _remove_abandoned(parent)
     folder = Path(mkdtemp(prefix=PREFIX, dir=parent))
     try:
-        with _owned(folder):
+        with _lock_folder(folder):
             inside = folder / "new"
             inside.mkdir()
             yield inside
     finally:
         try:
             shutil.rmtree(folder, ignore_errors=True)
-        except BaseException:  # a signal, at which what is left goes all the same
+        except BaseException:  # a signal: the rest is removed all the same
             shutil.rmtree(folder, ignore_errors=True)
             raise
 
 
 @contextlib.contextmanager
-def _owned(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, and write down since when it tells anything."""
-    boot = _boot()
-    lock = _locked(folder) if boot else None
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder, and write the boot ID into it."""
+    boot = _boot_id()
+    lock = _try_lock(folder) if boot else None
     if lock is not None:
         (folder / OWNER).write_text(boot)
     try:
@@ -55,25 +55,25 @@ def _owned(folder: Path) -> Iterator[None]:
 
 def _remove_abandoned(parent: Path) -> None:
     """Remove the folders of processes that have ended; what can't be removed stays."""
-    boot = _boot()
+    boot = _boot_id()
     if not boot:
         return
     with os.scandir(parent) as entries:
         found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
     for folder in found:
-        lock = _locked(folder)
+        lock = _try_lock(folder)
         if lock is None:
             continue
         try:
             ours = os.fstat(lock).st_uid == os.geteuid()
-            if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _written(folder / OWNER) == boot:
+            if ours and stat.S_IMODE(os.fstat(lock).st_mode) == 0o700 and _read_small_file(folder / OWNER) == boot:
                 shutil.rmtree(folder, ignore_errors=True)
         finally:
             os.close(lock)
 
 
-def _locked(folder: Path) -> int | None:
-    """The folder opened and locked; None where somebody else has the lock, or there is none, or no folder."""
+def _try_lock(folder: Path) -> int | None:
+    """Open and lock the folder; return None if another process has the lock, or there is no lock or folder."""
     if sys.platform == "win32":
         return None
     import fcntl
@@ -90,13 +90,13 @@ def _locked(folder: Path) -> int | None:
     return opened
 
 
-def _boot() -> str:
-    """What no other machine has, nor this one after it was started again; empty where the system doesn't tell."""
-    return _written(BOOT)
+def _boot_id() -> str:
+    """Return an ID of this boot of this machine; empty if the system provides none."""
+    return _read_small_file(BOOT)
 
 
-def _written(file: Path) -> str:
-    """What is in a small regular file; empty where there is none."""
+def _read_small_file(file: Path) -> str:
+    """Return the contents of a small regular file; empty if there is none."""
     try:
         opened = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except (OSError, AttributeError):  # Windows has no such flags

@@ -1,10 +1,10 @@
-"""What goes on around training: `Model` with its callbacks, metrics, checkpoints."""
+"""The training loop: `Model` with its callbacks, metrics and checkpoints."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..lazy import lazily
+from ..lazy import lazy_getattr
 
 if TYPE_CHECKING:
     from .callbacks import (
@@ -75,7 +75,7 @@ _NAMES = {  # by module
     "serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }
 
-__getattr__ = lazily(__name__, {name: module for module, names_ in _NAMES.items() for name in names_.split()})
+__getattr__ = lazy_getattr(__name__, {name: module for module, names_ in _NAMES.items() for name in names_.split()})
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from cellbridge.converter import from_onnx, from_torch, to_onnx
 from cellbridge.runtime import ConversionError, UsageError
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.lowering import opsets
-from cellbridge.runtime.ops.random import drawing_from
+from cellbridge.runtime.ops.random import use_seed
 
 
 class Function(nn.Module):
@@ -83,7 +83,7 @@ def bits_of_numbers() -> onnx.ModelProto:
 def test_beyond_the_best_opset_only_where_nothing_else_says_it() -> None:
     program = from_onnx(bits_of_numbers())
     model = to_onnx(program)
-    assert opsets.described(model) == "opset 26, the lowest with BitCast"
+    assert opsets.describe(model) == "opset 26, the lowest with BitCast"
     x = np.array([1, -2, 0.5], np.float32)
     (y,) = run_model(model, {"x": x}).values()
     np.testing.assert_array_equal(y, x.view(np.int32))
@@ -91,7 +91,7 @@ def test_beyond_the_best_opset_only_where_nothing_else_says_it() -> None:
 
 def test_random_draws_have_no_kernels_in_newer_opsets() -> None:
     both = Function(lambda x: F.scaled_dot_product_attention(x, x, x) + torch.rand_like(x))
-    with drawing_from(0):
+    with use_seed(0):
         model = to_onnx(from_torch(both, (HEADS,)))
     assert model.opset_import[0].version <= opsets.WITH_DRAWS
     assert "Attention" not in {node.op_type for node in model.graph.node}
@@ -103,14 +103,14 @@ def test_an_opset_that_is_asked_for_gives_its_operators() -> None:
     model = to_onnx(program, opset=26)
     # ONNX Runtime (1.31, 1.32) has no kernel for Swish, and takes it apart in opset 24 only
     assert {"Sigmoid", "CumProd"} <= {node.op_type for node in model.graph.node}
-    assert opsets.described(model) == "opset 26, asked for"
+    assert opsets.describe(model) == "opset 26, asked for"
     (y,) = run_model(model, {model.graph.input[0].name: X.numpy()}).values()
     np.testing.assert_allclose(y, program(X), rtol=2e-5, atol=2e-6)
 
 
 def test_what_a_file_says_of_its_opset() -> None:
-    assert opsets.described(to_onnx(from_torch(nn.GELU(), (X,)))) == "opset 20, the lowest with Gelu"
-    assert opsets.described(to_onnx(from_torch(nn.ReLU(), (X,)))) == "opset 17, the lowest that is written"
+    assert opsets.describe(to_onnx(from_torch(nn.GELU(), (X,)))) == "opset 20, the lowest with Gelu"
+    assert opsets.describe(to_onnx(from_torch(nn.ReLU(), (X,)))) == "opset 17, the lowest that is written"
 
 
 def test_an_opset_that_onnxruntime_does_not_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Names are data: whatever they are, nothing runs, nothing is written elsewhere, nothing breaks out of a text."""
+"""Names are data: none of them runs code, writes files elsewhere, or escapes from a text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from cellbridge import converter, runtime
 from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import CellbridgeError
-from cellbridge.runtime.visible import MAX_LENGTH, encodable_name, shortened_names, visible_name, visible_text
+from cellbridge.runtime.visible import MAX_LENGTH, encodable_name, shorten_names, visible_name, visible_text
 from tests.converter.programs import two_cells
 from tests.parity.hostile import FORGED, LONE, OWNED, PAYLOADS, names, onnx_model, renamed_program
 
@@ -258,7 +258,7 @@ def test_long_names_are_shortened_for_people_alone(folder: Path) -> None:
     assert result.exit_code == 3
     assert max(map(len, result.output.splitlines())) < 1000
     assert " more characters)…" in result.output
-    assert shortened_names("a" * MAX_LENGTH + " b") == "a" * MAX_LENGTH + " b"
+    assert shorten_names("a" * MAX_LENGTH + " b") == "a" * MAX_LENGTH + " b"
 
 
 def test_the_check_finds_what_breaks_out() -> None:

@@ -72,6 +72,6 @@ def test_a_device_that_is_not_there(device: str) -> None:
 
 
 def test_settings_that_are_not_known_are_warned_of() -> None:
-    with pytest.warns(UserWarning, match="'memory_optimize_level', 'ascend_config' changes nothing here"):
+    with pytest.warns(UserWarning, match="'memory_optimize_level', 'ascend_config' has no effect here"):
         ms.set_context(memory_optimize_level="O0", ascend_config={}, device_id=2)
     assert ms.get_context("device_id") == 2

@@ -13,7 +13,8 @@ import pytest
 
 from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.ir.dims import parse, symbol
+from cellbridge.runtime.ir.dim_parser import parse
+from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
 from cellbridge.runtime.memory import check_memory, memory_size
 from cellbridge.runtime.ops import (
@@ -28,7 +29,7 @@ from cellbridge.runtime.ops import (
 )
 from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
-from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.subprograms import trace_subprogram
 from cellbridge.runtime.programs.verify import verify
 from tests.limits import limited
 from tests.runtime.building import build
@@ -40,8 +41,8 @@ GRAPH, TENSORS = "program.json", "tensors.safetensors"
 
 def example() -> Program:
     """Symbolic and data-dependent sizes, a branch, parameters."""
-    branch = traced(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
-    other = traced(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
+    branch = trace_subprogram(lambda x: [x * 2.0], [Type(FLOAT32, (N, 2))], "then")
+    other = trace_subprogram(lambda x: [trigonometry.sin(x)], [Type(FLOAT32, (N, 2))], "else")
 
     def function(x: Any, w: Any) -> Any:
         y = linear.matmul(x, w)
@@ -111,7 +112,7 @@ def test_a_member_said_to_be_larger_than_the_file(saved: tuple[Any, bytes, Path]
     data = pack(path, graph, tensors).read_bytes()
     size = len(tensors).to_bytes(4, "little")
     path.write_bytes(data.replace(size * 2, (2**31 - 1).to_bytes(4, "little") * 2))
-    with limited(memory=2**27), pytest.raises(ProgramError, match=r"is said to be larger than the file|damaged"):
+    with limited(memory=2**27), pytest.raises(ProgramError, match=r"claims to be larger than the file|damaged"):
         load(path)
 
 

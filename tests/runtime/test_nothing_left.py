@@ -11,7 +11,7 @@ import pytest
 import cellbridge.runtime as ms
 from cellbridge.runtime import GradOperation, Parameter, Tensor, grad, nn, ops, value_and_grad
 from cellbridge.runtime.eager import tape
-from cellbridge.runtime.precision import casting
+from cellbridge.runtime.precision import casts_operands
 
 X = Tensor([1.0, 2.0])
 
@@ -90,7 +90,7 @@ def test_an_exception_passes_unchanged_and_leaves_nothing(situation: str) -> Non
     with pytest.raises(Boom):
         SITUATIONS[situation]()
     assert tape.current() is None
-    assert not casting()
+    assert not casts_operands()
     net = Scaled()
     of_x, of_w = grad(net, 0, net.w)(X)
     assert (of_x.tolist(), of_w.tolist()) == ([3.0, 4.0], X.tolist())

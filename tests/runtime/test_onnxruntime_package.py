@@ -11,7 +11,7 @@ import pytest
 from cellbridge.runtime import onnxruntime_package
 from cellbridge.runtime.compiled import session
 from cellbridge.runtime.errors import UsageError
-from cellbridge.runtime.onnxruntime_package import installed, overwritten, require_whole
+from cellbridge.runtime.onnxruntime_package import conflict_hint, installed_packages, require_whole
 
 
 def environment(folder: Path, *distributions: str) -> Path:
@@ -34,8 +34,8 @@ def told(folder: Path) -> str:
 
 def test_what_is_installed_is_whole() -> None:
     require_whole()
-    assert len(installed()) == 1
-    assert overwritten() == ""
+    assert len(installed_packages()) == 1
+    assert conflict_hint() == ""
 
 
 def test_two_packages_and_lost_files_are_told_with_the_way_out(tmp_path: Path) -> None:
@@ -62,7 +62,7 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path) -> None:
     ],
 )
 def test_the_reason_is_that_of_what_is_installed(monkeypatch: pytest.MonkeyPatch, there: list[str], words: str) -> None:
-    monkeypatch.setattr(onnxruntime_package, "installed", lambda: there)
+    monkeypatch.setattr(onnxruntime_package, "installed_packages", lambda: there)
     with pytest.raises(UsageError) as raised:
         require_whole("no_such_onnxruntime")
     assert words in str(raised.value)

@@ -27,7 +27,7 @@ def test_an_array_on_the_left_records_too() -> None:
 def test_names_are_unique() -> None:
     builder = Builder()
     assert [builder.name(stem) for stem in ("x", "x", "x_1", "x")] == ["x", "x_1", "x_1_1", "x_2"]
-    continued = Builder.continuing(build(lambda x: x + x, (2,)))
+    continued = Builder.from_program(build(lambda x: x + x, (2,)))
     assert continued.name("x") != "x"
     assert continued.name("add") != "add"
 

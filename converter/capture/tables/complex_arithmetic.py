@@ -8,7 +8,7 @@ from ....runtime.ir.dims import product
 from ....runtime.ops import comparison, creation, reduction, shaping
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex, magnitude
-from ....runtime.ops.matrices import joined
+from ....runtime.ops.matrices import concatenate
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .complex_moves import truth
@@ -48,7 +48,7 @@ def _scaled(context: Context, x: Any, factor: Any) -> Any:
 
 def _broadcast(context: Context, x: Any) -> Complex:
     """The parts broadcast to the shape of the result: one of them may have the shape of a single operand."""
-    return Complex.of_real(x).each(lambda part: expand(context, part))
+    return Complex.from_real(x).each(lambda part: expand(context, part))
 
 
 multilinear("self other", "mul.Tensor", "mul.Scalar", "matmul.default", "linalg_matmul.default")
@@ -67,7 +67,7 @@ def vdot(context: Context, self: Complex, other: Any) -> Any:
 def div(context: Context, self: Any, other: Any) -> Any:
     """div.Tensor(Tensor self, Tensor other) -> Tensor"""
     a, b = numbers(context, self, other)
-    return Complex.of_real(a) / b
+    return Complex.from_real(a) / b
 
 
 @of_complex("aten.div.Tensor_mode", "aten.div.Scalar_mode")
@@ -87,7 +87,7 @@ def addcmul(context: Context, self: Any, tensor1: Any, tensor2: Any, *, value: A
 def addcdiv(context: Context, self: Any, tensor1: Any, tensor2: Any, *, value: Any = 1) -> Any:
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     x, a, b = numbers(context, self, tensor1, tensor2)
-    return _broadcast(context, x + _scaled(context, Complex.of_real(a) / b, value))
+    return _broadcast(context, x + _scaled(context, Complex.from_real(a) / b, value))
 
 
 @of_complex("aten.lerp.Tensor", "aten.lerp.Scalar")
@@ -102,17 +102,17 @@ def lerp(context: Context, self: Any, end: Any, weight: Any) -> Any:
 
 def _matmul(context: Context, a: Any, b: Any) -> Any:
     a, b = numbers(context, a, b)
-    return Complex.of_real(a) @ b if isinstance(a, Complex) or isinstance(b, Complex) else matmul(context, a, b)
+    return Complex.from_real(a) @ b if isinstance(a, Complex) or isinstance(b, Complex) else matmul(context, a, b)
 
 
 @of_complex("aten.linear.default")
 def linear(context: Context, input: Any, weight: Any, bias: Any = None) -> Any:
     """linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor"""
-    weight = Complex.of_real(weight)
+    weight = Complex.from_real(weight)
     if weight.ndim == 2:
         weight = weight.each(lambda part: shaping.transpose(part, permutation=(1, 0)))
     y = _matmul(context, input, weight)
-    return y if bias is None else y + Complex.of_real(bias)
+    return y if bias is None else y + Complex.from_real(bias)
 
 
 @of_complex("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
@@ -124,14 +124,14 @@ def addmm(context: Context, self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, a
 @of_complex("aten.addbmm.default")
 def addbmm(context: Context, self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    products = Complex.of_real(_matmul(context, batch1, batch2))
+    products = Complex.from_real(_matmul(context, batch1, batch2))
     return _add_scaled(context, self, products.each(lambda part: reduction.reduce_sum(part, axes=(0,))), beta, alpha)
 
 
 @of_complex("aten.addr.default")
 def addr(context: Context, self: Any, vec1: Any, vec2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    a, b = (Complex.of_real(x) for x in (vec1, vec2))
+    a, b = (Complex.from_real(x) for x in (vec1, vec2))
     column = a.each(lambda part: shaping.reshape(part, shape=(*a.shape, 1)))
     return _add_scaled(context, self, column * b, beta, alpha)
 
@@ -152,7 +152,7 @@ def eq(context: Context, self: Any, other: Any) -> Any:
     """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
     dtype = promote(self, other)
     a, b = (
-        Complex.of_real(x if isinstance(x, (Complex, SymbolicTensor)) else context.builder.constant(x.real, dtype))
+        Complex.from_real(x if isinstance(x, (Complex, SymbolicTensor)) else context.builder.constant(x.real, dtype))
         if not isinstance(x, complex)
         else Complex(context.builder.constant(x.real, dtype), context.builder.constant(x.imag, dtype))
         for x in (self, other)
@@ -206,14 +206,14 @@ def isfinite(context: Context, self: Complex) -> Any:
 @of_complex("aten.cumprod.default")
 def cumprod(context: Context, self: Any, dim: int, *, dtype: Any = None) -> Any:
     """cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor"""
-    x = Complex.of_real(numbers(context, self)[0])
+    x = Complex.from_real(numbers(context, self)[0])
     if x.ndim == 0:
         return x
     axis = normalize_axis(dim, x.ndim)
     size, reach = _require_known(x.shape[axis]), 1
     while reach < size:  # each element is multiplied by the one `reach` before it; `reach` doubles each time
         longer = _split_at(x, axis, reach, size) * _split_at(x, axis, 0, size - reach)
-        x = joined(_split_at(x, axis, 0, reach), longer, axis=axis)
+        x = concatenate(_split_at(x, axis, 0, reach), longer, axis=axis)
         reach *= 2
     return x
 
@@ -222,20 +222,20 @@ def cumprod(context: Context, self: Any, dim: int, *, dtype: Any = None) -> Any:
 def prod(context: Context, self: Any, *, dtype: Any = None) -> Any:
     """prod(Tensor self, *, ScalarType? dtype=None) -> Tensor"""
     flat = (product(self.shape),)
-    return prod_dim(context, Complex.of_real(self).each(lambda part: shaping.reshape(part, shape=flat)), 0)
+    return prod_dim(context, Complex.from_real(self).each(lambda part: shaping.reshape(part, shape=flat)), 0)
 
 
 @of_complex("aten.prod.dim_int")
 def prod_dim(context: Context, self: Any, dim: int, keepdim: bool = False, *, dtype: Any = None) -> Any:
     """prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"""
-    x = Complex.of_real(numbers(context, self)[0])
+    x = Complex.from_real(numbers(context, self)[0])
     axis = normalize_axis(dim, x.ndim)
     if x.ndim and x.shape[axis] == 0:
-        return Complex.of_real(creation.full_like(x.real, 1, shape=context.shape))
+        return Complex.from_real(creation.full_like(x.real, 1, shape=context.shape))
     while x.ndim and (size := _require_known(x.shape[axis])) > 1:
         half = size // 2
         halves = _split_at(x, axis, 0, half) * _split_at(x, axis, half, 2 * half)
-        x = joined(halves, _split_at(x, axis, size - 1, size), axis=axis) if size % 2 else halves
+        x = concatenate(halves, _split_at(x, axis, size - 1, size), axis=axis) if size % 2 else halves
     return x.each(lambda part: shaping.reshape(part, shape=context.shape))
 
 

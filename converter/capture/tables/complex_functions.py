@@ -14,7 +14,7 @@ import numpy as np
 
 from ....runtime.ops import comparison, creation, elementwise, trigonometry
 from ....runtime.ops.complex_numbers import Complex, magnitude
-from ....runtime.ops.declaring import zero
+from ....runtime.ops.declarations import zero
 from .complex_table import numbers, of_complex
 from .table import Context
 
@@ -24,7 +24,7 @@ def _function(function: Callable[[Complex], Complex]) -> Callable[[Complex], Com
 
     @of_complex(f"aten.{function.__name__}.default")
     def translation(context: Context, self: Any) -> Any:
-        return function(Complex.of_real(numbers(context, self)[0]))
+        return function(Complex.from_real(numbers(context, self)[0]))
 
     translation.__doc__ = function.__doc__
     return function
@@ -100,7 +100,7 @@ def rsqrt(z: Complex) -> Complex:
 @_function
 def reciprocal(z: Complex) -> Complex:
     """reciprocal(Tensor self) -> Tensor"""
-    return Complex.of_real(creation.full_like(z.real, 1)) / z
+    return Complex.from_real(creation.full_like(z.real, 1)) / z
 
 
 @_function
@@ -145,13 +145,13 @@ def cos(z: Complex) -> Complex:
 @_function
 def sinh(z: Complex) -> Complex:
     """sinh(Tensor self) -> Tensor"""
-    return -sin(z.turned()).turned()
+    return -sin(z.times_i()).times_i()
 
 
 @_function
 def cosh(z: Complex) -> Complex:
     """cosh(Tensor self) -> Tensor"""
-    return cos(z.turned())
+    return cos(z.times_i())
 
 
 @_function
@@ -165,7 +165,7 @@ def tanh(z: Complex) -> Complex:
 @_function
 def tan(z: Complex) -> Complex:
     """tan(Tensor self) -> Tensor"""
-    return -tanh(z.turned()).turned()
+    return -tanh(z.times_i()).times_i()
 
 
 @_function
@@ -193,7 +193,7 @@ def atanh(z: Complex) -> Complex:
 @_function
 def asin(z: Complex) -> Complex:
     """asin(Tensor self) -> Tensor"""
-    return -asinh(z.turned()).turned()
+    return -asinh(z.times_i()).times_i()
 
 
 @_function
@@ -205,13 +205,13 @@ def acos(z: Complex) -> Complex:
 @_function
 def atan(z: Complex) -> Complex:
     """atan(Tensor self) -> Tensor"""
-    return -atanh(z.turned()).turned()
+    return -atanh(z.times_i()).times_i()
 
 
 @of_complex("aten.pow.Tensor_Scalar")
 def pow_scalar(context: Context, self: Any, exponent: Any) -> Any:
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
-    z = Complex.of_real(numbers(context, self)[0])
+    z = Complex.from_real(numbers(context, self)[0])
     return _POWERS[exponent](z) if exponent in _POWERS else pow_(context, z, exponent)
 
 
@@ -223,7 +223,7 @@ _POWERS: dict[Any, Callable[[Complex], Complex]] = {
 @of_complex("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_(context: Context, self: Any, exponent: Any) -> Any:
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor; pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
-    z, power = (Complex.of_real(x) for x in numbers(context, self, exponent))
+    z, power = (Complex.from_real(x) for x in numbers(context, self, exponent))
     at_zero = _is_zero(z)
     logarithm = log(Complex(elementwise.where(at_zero, np.ones((), z.dtype), z.real), z.imaginary))
     result = exp(logarithm * power)

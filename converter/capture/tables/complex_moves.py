@@ -36,7 +36,7 @@ def polar(context: Context, abs: SymbolicTensor, angle: SymbolicTensor) -> Any:
 @of_complex("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
 def view_as_complex(context: Context, self: SymbolicTensor) -> Any:
     """view_as_complex(Tensor(a) self) -> Tensor(a)"""
-    return Complex.of_pair(self)
+    return Complex.from_pair(self)
 
 
 @of_complex("aten.view_as_real.default", "aten.view_as_real_copy.default")
@@ -102,7 +102,7 @@ def adjoint(context: Context, self: Complex) -> Any:
 def to_dtype(context: Context, self: Any, *_: Any, **__: Any) -> Any:
     """_to_copy(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
     if context.is_complex:
-        return numbers(context, Complex.of_real(self if isinstance(self, Complex) else cast(self, context.dtype)))[0]
+        return numbers(context, Complex.from_real(self if isinstance(self, Complex) else cast(self, context.dtype)))[0]
     return truth(self) if context.dtype == BOOL else cast(self.real, context.dtype)
 
 
@@ -182,7 +182,7 @@ def eye(context: Context, *_: Any, **__: Any) -> Any:
 
 def _with_zero_imaginary(x: Any, context: Context) -> Any:
     """A tensor of `context` with real numbers."""
-    return Complex.of_real(x) if context.is_complex else x
+    return Complex.from_real(x) if context.is_complex else x
 
 
 # ---- indexing, also by masks: applied to the pairs, so that the elements of a mask are counted once ----
@@ -191,7 +191,7 @@ def _with_zero_imaginary(x: Any, context: Context) -> Any:
 @of_complex("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index_(context: Context, self: Complex, indices: list[SymbolicTensor | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
-    return Complex.of_pair(index(on_pair(context), self.pair(), indices))
+    return Complex.from_pair(index(on_pair(context), self.pair(), indices))
 
 
 @of_complex("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -199,8 +199,8 @@ def index_put_(
     context: Context, self: Complex, indices: list[SymbolicTensor | None], values: Any, accumulate: bool = False
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
-    return Complex.of_pair(
-        index_put(on_pair(context), self.pair(), indices, Complex.of_real(values).pair(), accumulate)
+    return Complex.from_pair(
+        index_put(on_pair(context), self.pair(), indices, Complex.from_real(values).pair(), accumulate)
     )
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.registration import registering
+from ....runtime.registration import register_as
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import TABLE, Context, Number, Translation, cast, scalar
@@ -25,7 +25,7 @@ COMPLEX: dict[str, Translation] = {}
 
 def of_complex(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation like `aten`, for operators on complex tensors; a registered name raises."""
-    return registering(COMPLEX, targets)
+    return register_as(COMPLEX, targets)
 
 
 def of_parts(data: str, *names: str) -> None:
@@ -72,7 +72,7 @@ def part(context: Context, value: Any, imaginary: bool) -> Any:
         return value.imag if imaginary else value.real
     if not imaginary or value is None:
         return value
-    return Complex.of_real(cast(value, context.dtype)).imaginary if _is_tensor(value) else 0
+    return Complex.from_real(cast(value, context.dtype)).imaginary if _is_tensor(value) else 0
 
 
 def _is_tensor(value: Any) -> bool:
@@ -96,7 +96,7 @@ def _multilinear(name: str, data: list[str]) -> Translation:
                         expand(arguments | {parameter: _replace(value, i, part(arguments["context"], item, imaginary))})
                         for imaginary in (False, True)
                     )
-                    return a + b.turned() if isinstance(b, Complex) else Complex(a, b)
+                    return a + b.times_i() if isinstance(b, Complex) else Complex(a, b)
         return TABLE[name](**arguments)
 
     def translation(context: Context, *args: Any, **kwargs: Any) -> Any:

@@ -10,7 +10,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ops import comparison, elementwise, rounding, shaping
 from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.higher_order.own_gradient import own_gradient
-from ....runtime.programs.subprograms import traced
+from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast
 
@@ -120,5 +120,5 @@ def _quantize(x: SymbolicTensor, scale: Any, inverse: Any, zero_point: Any, leas
         return [elementwise.mul(g, cast(inside, g.dtype))]
 
     types = [value.value.type for value in (x, inside, result, result)]
-    program = traced(backward, types, "fake_quantize.backward")
+    program = trace_subprogram(backward, types, "fake_quantize.backward")
     return own_gradient(result, x, inside, outputs=1, backward=program)

@@ -28,7 +28,7 @@ def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalizatio
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     numbers = shaping.reshape(self, shape=(*self.shape, 1))
     axes = _axes(self, dim)
-    y = Complex.of_pair(fourier.dft(numbers, axes=axes, norm=NORMS[normalization]))
+    y = Complex.from_pair(fourier.dft(numbers, axes=axes, norm=NORMS[normalization]))
     if not onesided:
         return y
     axis = axes[-1]  # the other half is the complex conjugate
@@ -59,4 +59,4 @@ def _axes(x: Any, dim: list[int]) -> tuple[int, ...]:
 
 
 def _transform(x: Complex, axes: tuple[int, ...], *, inverse: bool, norm: str) -> Complex:
-    return Complex.of_pair(fourier.dft(x.pair(), axes=axes, inverse=inverse, norm=norm)) if axes else x
+    return Complex.from_pair(fourier.dft(x.pair(), axes=axes, inverse=inverse, norm=norm)) if axes else x

@@ -21,10 +21,10 @@ from ....runtime.ops.matrices import (
     identity_like,
     lower,
     matmul,
+    matrix_transpose,
     on_numbers,
     part,
     real,
-    transposed,
     upper,
 )  # fmt: skip
 from ....runtime.tracing import SymbolicTensor
@@ -94,7 +94,7 @@ def old_triangular_solve(
     context: Context, self: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
     """triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool unitriangular=False)"""
-    turned, is_upper = (transposed(a), not upper) if transpose else (a, upper)
+    turned, is_upper = (matrix_transpose(a), not upper) if transpose else (a, upper)
     x = on_numbers(triangular.solve_triangular, turned, self, upper=is_upper, unitriangular=unitriangular)
     copied = context.types[1]
     assert copied is not None
@@ -117,7 +117,7 @@ def slogdet(context: Context, a: Any) -> Any:
     factors, pivots = _factor(a, pivot=True) if any(context.used[2:]) else (None, None)
     if isinstance(a, Complex):
         sign, logarithm = matrix.log_determinant(a.pair(), paired=True)
-        return Complex.of_pair(sign), logarithm, factors, pivots
+        return Complex.from_pair(sign), logarithm, factors, pivots
     return *matrix.log_determinant(a), factors, pivots
 
 
@@ -127,7 +127,7 @@ def slogdet(context: Context, a: Any) -> Any:
 def _factor(x: Any, *, pivot: bool) -> tuple[Any, Any]:
     if isinstance(x, Complex):
         packed, pivots = triangular.lu(x.pair(), pivot=pivot, paired=True)
-        return Complex.of_pair(packed), pivots
+        return Complex.from_pair(packed), pivots
     packed, pivots = triangular.lu(x, pivot=pivot)
     return packed, pivots
 
@@ -151,7 +151,7 @@ def lu(context: Context, a: Any, *, pivot: bool = True) -> Any:
 
 def _permutation(packed: Any, pivots: SymbolicTensor, size: Any) -> Any:
     p = triangular.permutation(pivots, real(packed), size=size)
-    return Complex.of_real(p) if isinstance(packed, Complex) else p
+    return Complex.from_real(p) if isinstance(packed, Complex) else p
 
 
 def _triangles(packed: Any) -> tuple[Any, Any]:
@@ -243,7 +243,7 @@ def ldl_factor_ex(context: Context, self: Any, *, hermitian: bool = False, check
 def _ldl(x: Any, hermitian: bool) -> tuple[Any, Any]:
     if isinstance(x, Complex):
         factors, pivots = symmetric.ldl(x.pair(), hermitian=hermitian, paired=True)
-        return Complex.of_pair(factors), pivots
+        return Complex.from_pair(factors), pivots
     factors, pivots = symmetric.ldl(x)
     return factors, pivots
 
@@ -264,5 +264,5 @@ def ldl_solve(context: Context, factors: Any, pivots: SymbolicTensor, b: Any, *,
     """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
     if isinstance(b, Complex):
         pairs = (factors.pair(), pivots, b.pair())
-        return Complex.of_pair(symmetric.ldl_solve(*pairs, hermitian=hermitian, paired=True))
+        return Complex.from_pair(symmetric.ldl_solve(*pairs, hermitian=hermitian, paired=True))
     return symmetric.ldl_solve(factors, pivots, b)

@@ -15,7 +15,7 @@ from ....runtime.ops import comparison, elementwise, reduction, rounding, shapin
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.higher_order import loops
 from ....runtime.ops.higher_order.subprogram_rules import as_tuple
-from ....runtime.programs.subprograms import traced
+from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
@@ -37,7 +37,7 @@ def repeat_until(
     It returns whether to continue, and the new state.
     """
     types = [limit.value.type, *(x.value.type for x in (*state, *given))]
-    body = traced(step, types, "steps")
+    body = trace_subprogram(step, types, "steps")
     going = context.builder.constant(True, BOOL)
     return as_tuple(loops.loop(limit, going, *state, *given, body=body, carried=len(state)))
 

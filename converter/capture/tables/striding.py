@@ -8,7 +8,7 @@ from ....runtime.ir.dims import Dim, product
 from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import creation, indexing, shaping, slicing
 from ....runtime.ops.higher_order.own_gradient import own_gradient
-from ....runtime.programs.subprograms import traced
+from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
@@ -51,7 +51,7 @@ def explicit_as_strided_scatter(
         return [indexing.scatter(creation.full_like(g, 0, shape=g.shape), places, taken, axis=0), taken]
 
     types = [x.value.type for x in (memory, updates, places, written, written)]
-    program = traced(backward, types, "as_strided_scatter.backward")
+    program = trace_subprogram(backward, types, "as_strided_scatter.backward")
     return _from_memory(own_gradient(written, memory, updates, places, outputs=1, backward=program), self, order)
 
 

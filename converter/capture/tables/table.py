@@ -23,7 +23,7 @@ from ....runtime.ir.dims import Dim, SymbolicDim
 from ....runtime.ir.types import BOOL, Type, at_least_float32, is_half
 from ....runtime.ops import creation, elementwise
 from ....runtime.ops.complex_numbers import Complex
-from ....runtime.registration import registering
+from ....runtime.registration import register_as
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...dtypes import numpy_dtype, torch_dtype
 
@@ -80,7 +80,7 @@ class Number(SymbolicTensor):
 
 def aten(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a registered name raises."""
-    return registering(TABLE, targets)
+    return register_as(TABLE, targets)
 
 
 def promote(*operands: Any) -> np.dtype[Any]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
-from ....runtime.registration import registering
+from ....runtime.registration import register_as
 from ..text.expressions import ATOM, NEGATION, Expression, Literals, number, several
 
 Form = Callable[["Operation"], "Expression | MultiOutput"]
@@ -37,7 +37,7 @@ class UnsupportedForm(Exception):
 
 def form(*ops: str) -> Callable[[Form], Form]:
     """Register the form of ops; a registered name raises."""
-    return registering(FORMS, ops)
+    return register_as(FORMS, ops)
 
 
 class Scope(Protocol):

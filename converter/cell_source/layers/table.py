@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
-from ....runtime.registration import registering
+from ....runtime.registration import register_as
 from ..forms.table import Attributes, UnsupportedForm, dtype_name
 from ..text.expressions import fill_holes
 from .network import Layer, Module, Network
@@ -18,7 +18,7 @@ LAYERS: dict[str, Recognizer] = {}
 
 def layer(*ops: str) -> Callable[[Recognizer], Recognizer]:
     """Register a recognizer for layers whose main op is one of `ops`; a registered name raises."""
-    return registering(LAYERS, ops)
+    return register_as(LAYERS, ops)
 
 
 class Leaf(Attributes):

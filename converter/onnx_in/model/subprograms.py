@@ -11,7 +11,7 @@ from ....runtime.ir.program import Program
 from ....runtime.ir.sizes import input_symbols, readings, symbols_used
 from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import creation, data_dependent
-from ....runtime.programs.subprograms import finished
+from ....runtime.programs.subprograms import build_subprogram
 from ....runtime.tracing import Builder, SymbolicTensor
 from .initializers import Initializers
 from .values import KnownTensor
@@ -84,7 +84,7 @@ class Draft:
         captures = {outer.value: inner for outer, inner in self._pairs()}
         extra = [captures.get(x.value) or self.builder.new_value("unused", x.value.type) for x in operands]
         outputs = self.tensors if order is None else [self.tensors[i] for i in order]
-        return finished(self.builder, [*self.inputs, *extra], outputs, self.name)
+        return build_subprogram(self.builder, [*self.inputs, *extra], outputs, self.name)
 
     def _pairs(self) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
         return self.initializers.captures(self.builder)

@@ -10,7 +10,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ir.types import Type, at_least_float32
 from ....runtime.ops import convolution, creation, elementwise, linear, self_gated, shaping, slicing
 from ....runtime.ops.higher_order import loops
-from ....runtime.programs.subprograms import traced
+from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
 from .heads import align, part
@@ -82,7 +82,7 @@ def linear_attention(
             return [state, shaping.reshape(y, shape=(batch, q_num_heads, dv))]
 
         types = [Type(wide, state_shape), *(Type(wide, tuple(x.shape[1:])) for x in sliced)]
-        body = traced(step, types, "step")
+        body = trace_subprogram(step, types, "step")
         state, rows = loops.scan(state, *sliced, body=body, carried=1, scanned=len(sliced))
         output = shaping.transpose(rows, permutation=(1, 0, 2, 3))
         output = shaping.reshape(output, shape=(batch, length, q_num_heads * dv))

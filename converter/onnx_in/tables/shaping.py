@@ -9,7 +9,7 @@ import numpy as np
 from ....runtime.errors import ShapeError
 from ....runtime.ir.dims import SymbolicDim, minimum, product
 from ....runtime.ir.types import INT64, Type
-from ....runtime.onnx_functions.shaping import END, normalized
+from ....runtime.onnx_functions.shaping import END, positive_axes
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
@@ -160,7 +160,7 @@ def _within(
     if not len(first) == len(at) == len(forward) == count:
         return starts, ends
     declared = context.declared()[0]
-    for i, axis in enumerate(normalized(at, data.ndim)):
+    for i, axis in enumerate(positive_axes(at, data.ndim)):
         size, end = data.shape[axis], last[i]
         if isinstance(size, int) or isinstance(end, SymbolicDim) or not 1 < end < END or not forward[i]:
             continue

@@ -8,7 +8,7 @@ from typing import Any
 from ....runtime.ir.dims import symbols_in
 from ....runtime.ir.types import Type
 from ....runtime.ops.higher_order.onnx_function import onnx_function
-from ....runtime.programs.subprograms import traced
+from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 
 
@@ -39,7 +39,7 @@ def as_single_node(
         return tuple(body(*given))
     results = onnx_function(
         *given,
-        body=traced(body, types, operator),
+        body=trace_subprogram(body, types, operator),
         operator=operator,
         version=version,
         slots=tuple(x is not None for x in operands),

@@ -21,7 +21,7 @@ from torch import fx
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Type
-from ....runtime.registration import register, registering
+from ....runtime.registration import register, register_as
 
 Form = Callable[..., Any]
 
@@ -81,7 +81,7 @@ def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
     """
     if numbers:
         TAKE_NUMBERS.update(ops)
-    return registering(FORMS, ops)
+    return register_as(FORMS, ops)
 
 
 def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:

@@ -1,1 +1,1 @@
-"""Program transformations, one a file."""
+"""Passes over programs, one per file."""

@@ -1,4 +1,4 @@
-"""`isolated_program`: a program cut at every boundary of a Cell, to run each Cell on values of its own."""
+"""`isolated_program`: a program cut at the boundaries of its Cells, so that each Cell runs on given inputs."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ def isolated_program(
     fed: Container[Value] | None = None,
     fixed: Mapping[Value, np.ndarray[Any, Any]] | None = None,
 ) -> Program:
-    """Cut every boundary: what comes out of one is an input, what goes into one is an output.
+    """Cut every boundary: its result becomes an input of the program, its operand an output.
 
-    Fed with recorded values, each node runs once, on what was recorded where its Cell begins; each output holds what
-    the Cell (or the code between Cells) makes of that, to be compared with what was recorded there.
+    When the inputs are recorded values, each Cell (and the code between Cells) computes from the values recorded at
+    its start, and each output can be compared with the value recorded at that boundary.
 
     Args:
         program: a program with `boundary` nodes; a gradient program's are cut likewise.
-        fed: the results of those boundaries that there are values for; the others are left whole. None: all are cut.
-        fixed: what to feed results of boundaries with that are the same in every run: they are constants.
+        fed: results of the boundaries to cut; the others are kept. None: all are cut.
+        fixed: arrays for results of boundaries that are the same in every run, which become constants.
 
     Returns:
-        A program without those boundaries. It takes the inputs of `program`, then the result of each of them that is
-        used. It returns what is computed of: the operands of the boundaries, each once, then the outputs of `program`.
-        An operand that is an input, a constant or the result of another boundary isn't computed, and so isn't
-        returned. Buffer updates stay as they are. Arguments and result are dicts keyed by value names.
+        A program without those boundaries. It takes the inputs of `program`, then the result of each boundary that is
+        used. It returns the operands of the boundaries, each once, then the outputs of `program`, but only those that
+        are computed: an operand that is an input, a constant or the result of another boundary isn't returned. Buffer
+        updates are unchanged. Arguments and result are dicts keyed by value names.
     """
     kept: list[Node] = []
     boundaries: list[Node] = []

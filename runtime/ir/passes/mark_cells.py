@@ -1,4 +1,4 @@
-"""`mark_cells`: a program whose nodes only name their Cells gets calls that stand together, and boundaries."""
+"""`mark_cells`: contiguous Cell calls and boundaries for a program whose nodes only name their Cells."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ..types import CellCall, Node, Value
 
 
 def mark_cells(program: Program) -> Program:
-    """Put the nodes of each Cell call together, and mark the values that enter and leave it.
+    """Make the nodes of each Cell call contiguous, and mark the values that enter and leave it with boundaries.
 
-    A Cell whose nodes can't all run one after the other, since what they need comes from nodes outside that need others
-    of them, is called more than once.
+    A Cell becomes several calls if its nodes can't be contiguous, because some of them depend on nodes outside that in
+    turn depend on others of them.
     """
     order = _Order(program)
     root = order.run()
-    return _Marking(program, root).marked()
+    return _Marker(program, root).build()
 
 
 @dataclass
 class _Call:
-    """One call: its own nodes, and the calls within, in order."""
+    """One call: its own nodes and the calls inside it, in order."""
 
     path: str
     class_name: str
@@ -41,7 +41,7 @@ class _Call:
 
 
 class _Order:
-    """Finds an order of the nodes in which Cells are left as seldom as possible before they are done."""
+    """Finds an order of the nodes that interrupts as few Cells as possible."""
 
     def __init__(self, program: Program) -> None:
         self.program = program
@@ -56,7 +56,7 @@ class _Order:
                 self.inside[number].append(node)
                 parent = calls[number].parent
                 if number not in entered and parent is not None:
-                    # before the node that leads into it
+                    # before the first node inside it
                     self.of_call[parent].append(number)
                 entered.add(number)
                 number = parent
@@ -72,13 +72,13 @@ class _Order:
         self.done: set[Node] = set()
 
     def run(self) -> _Call:
-        """All calls, in order."""
+        """Return the call of the root, with all others inside it."""
         return self._call(0, partly=False)
 
     def _call(self, number: int, *, partly: bool) -> _Call:
-        """Run what is left of a call; `partly`: as far as it goes."""
+        """Schedule the remaining nodes of a call; with `partly`, only as many as are ready."""
         call = self.program.calls[number]
-        made = _Call(call.path, call.class_name)
+        result = _Call(call.path, call.class_name)
         waiting = self.of_call[number]
         while waiting:
             ready = next((item for item in waiting if self._is_ready(item)), None)
@@ -87,16 +87,16 @@ class _Order:
                 if started is None:
                     if partly:
                         break
-                    raise ProgramError("the nodes of the program need each other in a circle")
-                made.body.append(self._call(started, partly=True))
+                    raise ProgramError("the nodes of the program depend on each other in a cycle")
+                result.body.append(self._call(started, partly=True))
             elif isinstance(ready, int):
                 waiting.remove(ready)
-                made.body.append(self._call(ready, partly=False))
+                result.body.append(self._call(ready, partly=False))
             else:
                 waiting.remove(ready)
                 self.done.add(ready)
-                made.body.append(ready)
-        return made
+                result.body.append(ready)
+        return result
 
     def _is_ready(self, item: Node | int) -> bool:
         needs = self.outside[item] if isinstance(item, int) else self.needs[item]
@@ -107,8 +107,8 @@ class _Order:
         return any(node not in self.done and self.needs[node] <= self.done for node in self.inside[number])
 
 
-class _Marking:
-    """Writes the program in that order, with boundaries."""
+class _Marker:
+    """Builds the program in that order, with boundaries."""
 
     def __init__(self, program: Program, root: _Call) -> None:
         self.program = program
@@ -119,15 +119,15 @@ class _Marking:
         self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
         self.indices: dict[str, int] = {}
         self.numbers: Counter[str] = Counter()
-        self.current: dict[Value, Value] = {}  # what each value is called where we are
-        self.before: list[tuple[Value, Value]] = []  # what it was called before, change by change
+        self.current: dict[Value, Value] = {}  # the name of each value in the current call
+        self.before: list[tuple[Value, Value]] = []  # undo log of `current`
         results = (*program.outputs, *program.updates.values())
         self.uses: dict[Value, int] = {}
         for value in (*results, *(v for node in program.nodes for v in node.inputs if v is not None)):
             self.uses[value] = self.uses.get(value, 0) + 1
 
-    def marked(self) -> Program:
-        """The program."""
+    def build(self) -> Program:
+        """Return the program."""
         program = self.program
         outputs = self._call(self.root, None, program.inputs, program.outputs)
         buffers = {
@@ -144,7 +144,7 @@ class _Marking:
     def _call(
         self, call: _Call, parent: int | None, entering: Iterable[Value], leaving: Sequence[Value]
     ) -> list[Value]:
-        """Write a call; what it returns, each with a boundary of its own, however often a value is returned."""
+        """Append a call and return its outputs, each with its own boundary even if a value is returned twice."""
         number = len(self.calls)
         index = self.indices.get(call.path, 0)
         self.indices[call.path] = index + 1
@@ -192,7 +192,7 @@ class _Marking:
         return name
 
     def _boundary(self, call: _Call) -> tuple[list[Value], list[Value]]:
-        """The values that enter a call, in order of use, and those that leave it."""
+        """Return the values that enter a call, in order of use, and those that leave it."""
         nodes = list(call.nodes())
         made = {value for node in nodes for value in node.outputs}
         used: dict[Value, int] = {}
@@ -206,6 +206,6 @@ class _Marking:
 
 
 def _identifier(name: str, position: int) -> str:
-    """A value's name as that of a parameter of a function."""
+    """Return a value's name as an identifier for a parameter of a function."""
     plain = re.sub(r"\W", "_", name)
     return plain if plain.isidentifier() else f"input_{position}"

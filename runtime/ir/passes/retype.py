@@ -13,10 +13,10 @@ from ..types import Buffer, Constant, DTypeLike, Node, ProgramParameter, Value, 
 
 
 def retype(program: Program, dtype: DTypeLike) -> Program:
-    """Give every floating-point value, and every floating-point dtype among the attributes, the dtype `dtype`.
+    """Change every floating-point value, and every floating-point dtype among the attributes, to `dtype`.
 
-    A cast from one floating-point dtype to another so becomes a cast from `dtype` to itself. Finite numbers of the
-    program that `dtype` can't hold become the largest that it can (the lowest float64 of a mask, say, stays a number).
+    A cast between floating-point dtypes thus becomes a cast from `dtype` to itself. Finite numbers beyond the range of
+    `dtype` become its largest finite number (so that the lowest float64 in a mask, say, stays finite).
 
     Raises:
         TypeError: `dtype` isn't floating-point.
@@ -43,13 +43,13 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             return min(max(item, -largest), largest)
         return target if isinstance(item, np.dtype) and is_floating(item) else item
 
-    def held(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    def clamp(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if not is_floating(array.dtype) or float(ml_dtypes.finfo(array.dtype).max) <= largest:  # type: ignore[no-untyped-call]
             return array
         return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
 
     def data(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        return held(array).astype(target) if is_floating(array.dtype) else array
+        return clamp(array).astype(target) if is_floating(array.dtype) else array
 
     return Program(
         inputs=tuple(new(value) for value in program.inputs),
@@ -70,8 +70,8 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
             for n, p in program.parameters.items()
         },
         buffers={n: Buffer(new(b.value), data(b.data), optional(b.update)) for n, b in program.buffers.items()},
-        # a constant keeps the digits it has: it is rounded when it is used
-        constants=tuple(Constant(new(c.value), held(c.data)) for c in program.constants),
+        # a constant keeps its digits: it is rounded when it is used
+        constants=tuple(Constant(new(c.value), clamp(c.data)) for c in program.constants),
         calls=program.calls,
         arguments=program.arguments,
         result=program.result,

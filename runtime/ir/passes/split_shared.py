@@ -1,4 +1,4 @@
-"""`split_shared`: a boundary where a shared parameter enters each Cell that holds it."""
+"""`split_shared`: a boundary for a shared parameter in each Cell that owns it."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from ..types import Node, Value
 
 
 def split_shared(program: Program) -> Program:
-    """Give every call of a Cell that holds a shared parameter (a tied embedding, say) a boundary of its own for it.
+    """Give every call of a Cell that owns a shared parameter (a tied embedding, say) its own boundary for it.
 
-    So the share of each Cell in the parameter's gradient can be observed: the boundary has the kind "parameter", its
-    gradient "parameter_gradient", and the slot is the parameter's qualified name. A Cell that uses a parameter that
-    it doesn't hold gets none.
+    This makes the contribution of each Cell to the parameter's gradient observable: the boundary has the kind
+    "parameter", its gradient the kind "parameter_gradient", and the slot is the parameter's qualified name. A Cell that
+    uses a parameter without owning it gets no boundary.
     """
     holders: dict[Value, tuple[str, set[str]]] = {}
     for name, parameter in program.parameters.items():

@@ -1,13 +1,13 @@
-"""What makes a model smaller and leaves its numbers as they are, one pass a file.
+"""Passes that make an ONNX graph smaller without changing its results, one per file.
 
-A pass takes the `Graph` as the rules of the ops have written it and the names of the tensors that are handed out, and
-changes it in place. These passes cross Cells; those that keep to them are passes of the IR.
+A pass takes the `Graph` and the names of the tensors that the model returns, and changes the graph in place. These
+passes work across Cells; passes of the IR don't.
 """
 
 from __future__ import annotations
 
-from ..emitted import live
 from ..graph import Graph
+from ..onnx_node import live
 from .cast_first import cast_first
 from .compare_maxima import compare_maxima
 from .fold import fold
@@ -29,7 +29,7 @@ PASSES = (
 
 
 def optimize(graph: Graph, results: list[str]) -> None:
-    """Run all passes; `results` are the tensors handed out."""
+    """Run all passes; `results` are the tensors that the model returns."""
     for transform in PASSES:
         handed_out = {graph.current(name) for name in results}
         graph.nodes = live(graph.nodes, handed_out)

@@ -1,22 +1,22 @@
-"""`cast_first`: what is transposed in half precision and then cast to float32 is cast first."""
+"""`cast_first`: a tensor in half precision that is transposed and then cast to float32 is cast first."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from ...ir.types import FLOAT32, is_half
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 
 def cast_first(graph: Graph, results: set[str]) -> None:
-    """Exchange a Transpose and the Cast behind it, so that the Transpose meets those that follow.
+    """Swap a Transpose and the Cast after it, so that the Transpose can be merged with those that follow.
 
-    ONNX Runtime 1.31 ends the process where a transposed, cast and transposed tensor is multiplied and used otherwise.
+    ONNX Runtime 1.31 crashes where a transposed, cast and transposed tensor is multiplied and also used otherwise.
     """
-    del results  # the transposed tensor stays where it is used by itself
-    transposed: dict[str, Emitted] = {}
-    nodes: list[Emitted] = []
+    del results  # the transposed tensor is kept where it is used by itself
+    transposed: dict[str, OnnxNode] = {}
+    nodes: list[OnnxNode] = []
     for node in graph.nodes:
         if node.op_type == "Transpose":
             transposed[node.outputs[0]] = node
@@ -27,6 +27,6 @@ def cast_first(graph: Graph, results: set[str]) -> None:
             name = graph.unique(node.name)
             wide = graph.define(f"{name}_output_0", source.with_dtype(FLOAT32))
             nodes.append(replace(node, name=name, inputs=before.inputs[:1], outputs=(wide,)))
-            node = node.replaced("Transpose", (wide,), dict(before.attributes))
+            node = node.with_operator("Transpose", (wide,), dict(before.attributes))
         nodes.append(node)
     graph.nodes = nodes

@@ -1,4 +1,4 @@
-"""`compare_maxima`: where a max pool found its maxima is told by comparisons, for its gradient."""
+"""`compare_maxima`: the positions of the maxima of a max pool, for its gradient, are computed by comparisons."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from math import prod
 import numpy as np
 
 from ...ir.types import FLOAT32, INT64
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 FEW_TAPS = 4
-"""With more of them, MaxPool tells positions sooner than comparisons do."""
+"""With more taps, MaxPool computes positions faster than comparisons do."""
 EXACT = 2**24
-"""Up to here, float32 has all integers."""
+"""float32 represents all integers up to here."""
 
 
 def compare_maxima(graph: Graph, results: set[str]) -> None:
-    """MaxPool gives values alone, in a tenth of the time, and what tap of its window each is comes from comparisons.
+    """Let MaxPool return values only, which takes a tenth of the time, and find their positions by comparisons.
 
-    For float32 and windows of few taps that fill images of known size, where only MaxUnpool takes the positions. Of
-    equal taps the first counts, as in MaxPool.
+    This is done in float32, for windows of few taps that fill images of known size, if only MaxUnpool uses the
+    positions. Of equal taps the first counts, as in MaxPool.
     """
     uses = graph.uses()
     wanted = {node.inputs[1] for node in graph.nodes if node.op_type == "MaxUnpool" and uses[node.inputs[1]] == 1}
@@ -30,13 +30,13 @@ def compare_maxima(graph: Graph, results: set[str]) -> None:
     for node in nodes:
         graph.nodes.append(node.with_inputs(places))
         if node.op_type == "MaxPool" and len(node.outputs) == 2 and node.outputs[1] in wanted - results:
-            sizes = _filled(graph, node)
+            sizes = _filled_image_sizes(graph, node)
             if sizes is not None:
                 places[node.outputs[1]] = _positions(graph, node, sizes)
 
 
-def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
-    """The sizes of the images, if they are known and windows of few taps fill them."""
+def _filled_image_sizes(graph: Graph, pools: OnnxNode) -> tuple[int, ...] | None:
+    """Return the sizes of the images if they are known and windows of few taps fill them, else None."""
     type, attributes = graph.types.get(pools.inputs[0]), pools.attributes
     if type is None or type.dtype != FLOAT32 or type.sizes is None:
         return None
@@ -48,8 +48,8 @@ def _filled(graph: Graph, pools: Emitted) -> tuple[int, ...] | None:
     return type.sizes if plain and divides and 1 < prod(kernel) <= FEW_TAPS and prod(spatial) < EXACT else None
 
 
-def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
-    """Positions in the whole tensor, as MaxPool counts them."""
+def _positions(graph: Graph, pools: OnnxNode, sizes: tuple[int, ...]) -> str:
+    """Return positions in the whole tensor, as MaxPool counts them."""
     kernel = tuple(pools.attributes["kernel_shape"])
     counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))
     steps = [int(np.ravel_multi_index(tap, sizes[2:])) for tap in product(*map(range, kernel))]
@@ -59,7 +59,7 @@ def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
     planes = np.arange(prod(sizes[:2])).reshape(*sizes[:2], *(1 for _ in counts)) * prod(sizes[2:])
     with graph.at_node(pools):
         taps = _taps(graph, pools.inputs[0], sizes, kernel)
-        # from the last tap back: 0 where this one is the maximum, else the step to the next and on from there
+        # from the last tap to the first: 0 where this one is the maximum, else the step to the next plus its offset
         position = ""
         for tap, step in reversed(list(zip(taps[:-1], np.diff(steps), strict=True))):
             missed = graph.op("Cast", graph.op("Not", graph.op("Equal", tap, pools.outputs[0])), to=FLOAT32)
@@ -70,9 +70,9 @@ def _positions(graph: Graph, pools: Emitted, sizes: tuple[int, ...]) -> str:
 
 
 def _taps(graph: Graph, x: str, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> list[str]:
-    """What all windows have at each tap, in row-major order, each `(batch, channels, *counts)`.
+    """Return the elements of all windows at each tap, in row-major order, each `(batch, channels, *counts)`.
 
-    Axis by axis: to cut each off by itself is several times as fast as to move them all.
+    It goes axis by axis: slicing out each tap is several times as fast as one transposition of all.
     """
     counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))
     parts, shape = [x], list(sizes[:2])

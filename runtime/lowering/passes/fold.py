@@ -1,4 +1,4 @@
-"""`fold`: what depends on no input is computed once, when the model is written."""
+"""`fold`: constant folding, the computation of nodes that depend on no input when the model is written."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from onnx.reference import ReferenceEvaluator
 
 from ...ir.types import Type, as_dtype, is_half
 from ...ops.boundary import STOP_GRADIENT
-from ..deferred import Array, Deferred, array_of, type_of
-from ..emitted import Emitted, node_proto
+from ..deferred import Array, DeferredTensor, array_of, type_of
 from ..graph import Graph
+from ..onnx_node import OnnxNode, node_proto
 
-SMALL = 2**12  # bytes; only larger tensors count in how much a model grows
-AT_ONCE = 2**18  # bytes; larger tensors are computed when they are written
-GROWTH = 2**20  # bytes that a model may grow by for what is computed of one set of tensors
+SMALL = 2**12  # bytes; only larger tensors count towards the growth of a model
+AT_ONCE = 2**18  # bytes; larger tensors are computed only when they are written
+GROWTH = 2**20  # bytes by which a model may grow for each set of connected tensors
 
-# What onnx's reference implementation is right about, as tests/converter/test_onnx_passes.py tries on every op's cases.
-# (It isn't about Pad with negative pads, GatherElements on part of an axis, and Pow of integers.)
+# Operators that onnx's reference implementation computes correctly, as tests/converter/test_onnx_passes.py checks with
+# the cases of every op. (It is wrong for Pad with negative pads, GatherElements on part of an axis, Pow of integers.)
 MOVING = frozenset({
     "Cast", "Concat", "ConstantOfShape", "Expand", "EyeLike", "Flatten", "Gather", "GatherND", "Identity", "OneHot",
     "Range", "Reshape", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile",
@@ -34,46 +34,46 @@ COMPUTING = frozenset({
     "Tanh", "Xor",
 })  # fmt: skip
 
-Tensor = Array | Deferred
+Tensor = Array | DeferredTensor
 
 
 def fold(graph: Graph, results: set[str]) -> None:
-    """Replace nodes that depend on no input by what they compute.
+    """Replace nodes that depend on no input by their results.
 
-    That is done by onnx's reference implementation, when the tensor is written: a transposed weight is a view, and no
-    second set of weights is ever held. Where a model would grow (a table that is also used transposed, a large tensor
-    expanded from a small one), the nodes stay. So do those that let no gradient pass to a parameter.
+    Onnx's reference implementation computes them when the tensor is written: a transposed weight is a view, so there is
+    never a second copy of the weights in memory. Nodes stay where the model would grow (a table that is also used
+    transposed, a large tensor expanded from a small one), or where they stop the gradient to a parameter.
     """
     known: dict[str, Tensor] = dict(graph.initializers)
     of_parameters = set(graph.sources)
-    folded: list[Emitted] = []
+    folded: list[OnnxNode] = []
     for node in graph.nodes:
-        if node.inputs and all(name in known for name in node.inputs if name) and _is_folded(node, known):
+        if node.inputs and all(name in known for name in node.inputs if name) and _can_fold(node, known):
             if not of_parameters.isdisjoint(node.inputs):
                 if STOP_GRADIENT in node.metadata:
                     continue
                 of_parameters.update(node.outputs)
-            computed = _computed(node, known, graph.opset)
+            computed = _compute(node, known, graph.opset)
             if computed is not None:
                 known.update(computed)
                 folded.append(node)
     folded = _without_growth(graph, folded, known, results)
     gone = set(map(id, folded))
     graph.nodes = [node for node in graph.nodes if id(node) not in gone]
-    _add(graph, folded, known, {name for node in graph.nodes for name in node.taken()} | results)
+    _add(graph, folded, known, {name for node in graph.nodes for name in node.used_tensors()} | results)
 
 
-def _is_folded(node: Emitted, known: Mapping[str, Tensor]) -> bool:
-    """Whether the reference computes it as runtimes do: those keep more digits between operators of half precision."""
+def _can_fold(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
+    """Whether the reference implementation agrees with runtimes, which keep more digits between half-precision ops."""
     if node.op_type in MOVING:
         return True
     return node.op_type in COMPUTING and not any(is_half(type_of(known[name]).dtype) for name in node.inputs if name)
 
 
-def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of what the folded nodes compute and others use, named after the tensor it is of.
+def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used: set[str]) -> None:
+    """Make initializers of the results of folded nodes that other nodes use, named after their origin.
 
-    That is the one large tensor among those that it is computed of, else the first parameter or buffer.
+    The origin is the only large tensor that a result is computed from, else the first parameter or buffer.
     """
     stems = {name: name for name in graph.initializers}
     renamed: dict[str, str] = {}
@@ -99,11 +99,11 @@ def _add(graph: Graph, folded: list[Emitted], known: Mapping[str, Tensor], used:
 
 
 def _without_growth(
-    graph: Graph, nodes: list[Emitted], known: Mapping[str, Tensor], results: set[str]
-) -> list[Emitted]:
-    """Those nodes that can be folded without the model growing by more than `GROWTH`.
+    graph: Graph, nodes: list[OnnxNode], known: Mapping[str, Tensor], results: set[str]
+) -> list[OnnxNode]:
+    """Return the nodes that can be folded without making the model grow by more than `GROWTH`.
 
-    Large tensors that nodes connect are weighed together: those that would be in the model, against those that are.
+    Large tensors that nodes connect count together: those that would be in the model minus those that are in it.
     """
     sets: dict[str, str] = {}
 
@@ -112,20 +112,20 @@ def _without_growth(
             name = sets[name]
         return name
 
-    def connected(node: Emitted) -> list[str]:
+    def connected(node: OnnxNode) -> list[str]:
         return [name for name in (*node.inputs, *node.outputs) if name and known[name].nbytes > SMALL]
 
     for node in nodes:
         for name in connected(node):
             sets[representative(name)] = representative(connected(node)[0])
     gone = set(map(id, nodes))
-    used = {name for node in graph.nodes if id(node) not in gone for name in node.taken()} | results
+    used = {name for node in graph.nodes if id(node) not in gone for name in node.used_tensors()} | results
     growth: dict[str, int] = {}
     for name in sets:
         change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
         growth[representative(name)] = growth.get(representative(name), 0) + change
-    kept: list[Emitted] = []
-    left: set[str] = set()  # what isn't a constant any more
+    kept: list[OnnxNode] = []
+    left: set[str] = set()  # tensors that are no longer constants
     for node in nodes:
         large = connected(node)
         if left.intersection(node.inputs) or (large and growth[representative(large[0])] > GROWTH):
@@ -135,26 +135,26 @@ def _without_growth(
     return kept
 
 
-def _computed(node: Emitted, known: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
-    """What the node computes, by name; None where its types can't be told beforehand."""
+def _compute(node: OnnxNode, known: Mapping[str, Tensor], opset: int) -> dict[str, Tensor] | None:
+    """Return the results of the node by name; None if their types can't be inferred."""
     proto = node_proto(node, {})
     inputs = {name: known[name] for name in node.inputs if name}
-    types = _inferred(proto, inputs, opset)
+    types = _infer_types(proto, inputs, opset)
     if types is None:
         return None
     result: dict[str, Tensor] = {}
     for position, (name, type) in enumerate(zip(node.outputs, types, strict=True)):
-        tensor = Deferred(type, partial(_evaluated, proto, inputs, opset, position, type))
+        tensor = DeferredTensor(type, partial(_evaluate, proto, inputs, opset, position, type))
         result[name] = tensor.compute() if tensor.nbytes <= AT_ONCE else tensor
     return result
 
 
-def _inferred(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int) -> list[Type] | None:
+def _infer_types(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int) -> list[Type] | None:
     types = {name: _type_proto(type_of(tensor)) for name, tensor in inputs.items()}
     data = {
         name: onnx.numpy_helper.from_array(tensor, name)
         for name, tensor in inputs.items()
-        if not isinstance(tensor, Deferred) and tensor.nbytes <= SMALL
+        if not isinstance(tensor, DeferredTensor) and tensor.nbytes <= SMALL
     }
     operators = [onnx.helper.make_opsetid("", opset)]
     schema = onnx.defs.get_schema(node.op_type, opset)
@@ -179,8 +179,8 @@ def _type(tensor: onnx.TypeProto.Tensor) -> Type:
     return Type(dtype, tuple(dim.dim_value for dim in tensor.shape.dim))
 
 
-def _evaluated(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int, position: int, type: Type) -> Array:
-    """Output `position` of the node, by onnx's reference implementation."""
+def _evaluate(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int, position: int, type: Type) -> Array:
+    """Compute output `position` of the node by onnx's reference implementation."""
     graph = onnx.GraphProto(name="folded", node=[node])
     graph.input.extend(onnx.ValueInfoProto(name=name) for name in inputs)
     graph.output.add(name=node.output[position])

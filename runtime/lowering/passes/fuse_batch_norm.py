@@ -1,23 +1,23 @@
-"""`fuse_batch_norm`: a batch normalization with fixed statistics is part of the convolution before it."""
+"""`fuse_batch_norm`: fuses a batch normalization with fixed statistics into the convolution before it."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
-SCALED_AXIS = {"Conv": 0, "ConvTranspose": 1}  # of the weight: that of the channels that come out
+SCALED_AXIS = {"Conv": 0, "ConvTranspose": 1}  # the axis of the output channels in the weight
 
 
 def fuse_batch_norm(graph: Graph, results: set[str]) -> None:
-    """Conv or ConvTranspose, then BatchNormalization: weight and bias of the convolution take up scale and shift.
+    """Fuse scale and shift of a BatchNormalization into weight and bias of the Conv or ConvTranspose before it.
 
     With s = scale / sqrt(variance + epsilon), the weight becomes `weight * s` and the bias `(bias - mean) * s + shift`,
     computed in float64 and rounded once.
     """
     uses = graph.uses()
-    convolutions: dict[str, Emitted] = {}
+    convolutions: dict[str, OnnxNode] = {}
     for node in list(graph.nodes):
         if node.op_type in SCALED_AXIS:
             convolutions[node.outputs[0]] = node
@@ -29,12 +29,12 @@ def fuse_batch_norm(graph: Graph, results: set[str]) -> None:
             _fuse(graph, before, node)
 
 
-def _is_whole(node: Emitted) -> bool:
-    """Whether the channels that come out are along one axis of the weight."""
+def _is_whole(node: OnnxNode) -> bool:
+    """Whether one axis of the weight holds all output channels."""
     return node.op_type == "Conv" or node.attributes.get("group", 1) == 1
 
 
-def _fuse(graph: Graph, convolution: Emitted, normalization: Emitted) -> None:
+def _fuse(graph: Graph, convolution: OnnxNode, normalization: OnnxNode) -> None:
     weight, *bias = convolution.inputs[1:]
     scale, shift, mean, variance = normalization.inputs[1:]
     dtype = graph.types[weight].dtype
@@ -55,7 +55,7 @@ def _fuse(graph: Graph, convolution: Emitted, normalization: Emitted) -> None:
         moved = graph.op("Add", graph.op("Mul", centered, factor), wide(shift))
         new_bias = graph.op("Cast", moved, to=graph.types[shift].dtype)
     rest.remove(normalization)
-    rest[0] = Emitted(
+    rest[0] = OnnxNode(
         convolution.op_type,
         convolution.name,
         (convolution.inputs[0], new_weight, new_bias),
@@ -66,5 +66,5 @@ def _fuse(graph: Graph, convolution: Emitted, normalization: Emitted) -> None:
     graph.nodes += rest
 
 
-def _epsilon(node: Emitted) -> np.float64:
+def _epsilon(node: OnnxNode) -> np.float64:
     return np.float64(node.attributes.get("epsilon", 1e-5))

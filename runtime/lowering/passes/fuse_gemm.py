@@ -1,17 +1,17 @@
-"""`fuse_gemm`: a product of matrices and the addition of a bias are one Gemm."""
+"""`fuse_gemm`: fuses a matrix product and the addition of a bias into one Gemm."""
 
 from __future__ import annotations
 
 from ...ir.types import is_floating
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 
 def fuse_gemm(graph: Graph, results: set[str]) -> None:
-    """`a @ b + c` with matrices a and b, and a c of one row, becomes Gemm-13."""
+    """Replace `a @ b + c`, with matrices a and b and a c of one row, by Gemm-13."""
     uses = graph.uses()
-    products: dict[str, Emitted] = {}
-    nodes: list[Emitted] = []
+    products: dict[str, OnnxNode] = {}
+    nodes: list[OnnxNode] = []
     for node in graph.nodes:
         if node.op_type == "MatMul" and _multiplies_matrices(graph, node):
             products[node.outputs[0]] = node
@@ -20,13 +20,13 @@ def fuse_gemm(graph: Graph, results: set[str]) -> None:
                 if product in products and uses[product] == 1 and product not in results and _is_row(graph, bias):
                     a, b = products[product].inputs
                     nodes.remove(products[product])
-                    node = node.replaced("Gemm", (a, b, bias), {})
+                    node = node.with_operator("Gemm", (a, b, bias), {})
                     break
         nodes.append(node)
     graph.nodes = nodes
 
 
-def _multiplies_matrices(graph: Graph, node: Emitted) -> bool:
+def _multiplies_matrices(graph: Graph, node: OnnxNode) -> bool:
     types = [graph.types.get(name) for name in node.inputs]
     return all(type is not None and type.rank == 2 and is_floating(type.dtype) for type in types)
 

@@ -1,4 +1,4 @@
-"""`join_directions`: a recurrent layer that goes forward and one that goes backward are one, in both directions."""
+"""`join_directions`: joins a forward and a reverse recurrent layer on the same sequence into a bidirectional one."""
 
 from __future__ import annotations
 
@@ -6,58 +6,58 @@ from typing import Any
 
 import numpy as np
 
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 RECURRENT = ("GRU", "LSTM", "RNN")
 BOTH_WAYS = frozenset({"hidden_size", "direction", "activations", "linear_before_reset"})
-"""Attributes that layers may have which are joined."""
+"""Attributes that layers to be joined may have."""
 
 
 def join_directions(graph: Graph, results: set[str]) -> None:
-    """LSTM-14, GRU-14 or RNN-14 forward and in reverse, on one sequence and with weights of the model: bidirectional.
+    """Join LSTM-14, GRU-14 or RNN-14 forward and in reverse, on one sequence and with stored weights.
 
-    What each gives is split off again; the outputs of all steps that are put side by side already are.
+    The outputs of each direction are split off again, unless they are concatenated anyway.
     """
     del results
-    waiting: dict[tuple[Any, ...], Emitted] = {}
+    waiting: dict[tuple[Any, ...], OnnxNode] = {}
     for node in list(graph.nodes):
         if node.op_type not in RECURRENT or node.attributes.keys() - BOTH_WAYS:
             continue
         direction = node.attributes["direction"]
         key = node.op_type, node.inputs[0], node.inputs[4:5], len(node.inputs), len(node.outputs), _settings(node)
         other = waiting.get((*key, "reverse" if direction == "forward" else "forward"))
-        if other is None or not _of_the_model(graph, node, other):
+        if other is None or not _can_move(graph, node, other):
             waiting[(*key, direction)] = node
             continue
         graph.nodes.remove(node)
-        rest = _cut(graph, other)
+        rest = _cut_out(graph, other)
         with graph.at_node(other):
-            replaced = _joined(graph, other, node)
+            replaced = _join(graph, other, node)
         graph.nodes += rest
         graph.replace(replaced)
-    _put_side_by_side(graph)
+    _concatenate_directions(graph)
 
 
-def _settings(node: Emitted) -> str:
+def _settings(node: OnnxNode) -> str:
     return repr(sorted((name, value) for name, value in node.attributes.items() if name != "direction"))
 
 
-def _of_the_model(graph: Graph, node: Emitted, other: Emitted) -> bool:
-    """Whether all that the node takes is there where the other stands, and both take the same kinds of input."""
+def _can_move(graph: Graph, node: OnnxNode, other: OnnxNode) -> bool:
+    """Whether all inputs of the node are available at the place of the other, and both have the same kinds of input."""
     given = [bool(name) for name in node.inputs] == [bool(name) for name in other.inputs]
     return given and all(not n or n in graph.initializers or n in other.inputs for n in node.inputs)
 
 
-def _cut(graph: Graph, node: Emitted) -> list[Emitted]:
-    """Take a node, and those after it, out of the graph; what is emitted then takes its place. Gives those after it."""
+def _cut_out(graph: Graph, node: OnnxNode) -> list[OnnxNode]:
+    """Remove a node and those after it from the graph, so that others can be emitted in its place; return the rest."""
     position = graph.nodes.index(node)
     rest, graph.nodes = graph.nodes[position + 1 :], graph.nodes[:position]
     return rest
 
 
-def _joined(graph: Graph, one: Emitted, two: Emitted) -> dict[str, str]:
-    """Emit the layer in both directions; what takes the place of the outputs of the two."""
+def _join(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
+    """Emit the bidirectional layer; return the replacements of the outputs of the two layers."""
     forward, reverse = (one, two) if one.attributes["direction"] == "forward" else (two, one)
 
     def together(place: int) -> str:
@@ -76,12 +76,12 @@ def _joined(graph: Graph, one: Emitted, two: Emitted) -> dict[str, str]:
     return replaced
 
 
-def _put_side_by_side(graph: Graph) -> None:
-    """Concat-13 of the outputs of both directions, features after features: a Transpose-13 and a Reshape-14."""
+def _concatenate_directions(graph: Graph) -> None:
+    """Replace Concat-13 of the outputs of both directions along the features by a Transpose-13 and a Reshape-14."""
     producers = {output: node for node in graph.nodes for output in node.outputs}
 
     def direction(name: str) -> tuple[str, int] | None:
-        """The outputs of a bidirectional layer, and which of its directions the tensor is."""
+        """Return the output of a bidirectional layer that a tensor is part of, and the index of its direction."""
         squeezed = producers.get(name)
         split = producers.get(squeezed.inputs[0]) if squeezed is not None and squeezed.op_type == "Squeeze" else None
         if split is None or split.op_type != "Split" or split.attributes["axis"] != 1 or squeezed is None:
@@ -99,8 +99,8 @@ def _put_side_by_side(graph: Graph) -> None:
         if found[0] is None or found[1] is None or found[0][0] != found[1][0] or [f[1] for f in found if f] != [0, 1]:
             continue
         width = 2 * int(producers[found[0][0]].attributes["hidden_size"])
-        rest = _cut(graph, node)
+        rest = _cut_out(graph, node)
         with graph.at_node(node):
             beside = graph.op("Transpose", found[0][0], perm=[0, 2, 1, 3])
             shape = graph.constant(np.array([0, 0, width], np.int64))
-        graph.nodes += [node.replaced("Reshape", (beside, shape), {}), *rest]
+        graph.nodes += [node.with_operator("Reshape", (beside, shape), {}), *rest]

@@ -1,4 +1,4 @@
-"""`match_ranks`: a number that meets a tensor with a last axis of one gets as many axes as the tensor has."""
+"""`match_ranks`: gives a scalar operand as many axes as the other operand if that has a last axis of size 1."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from ..graph import Graph
 
 BROADCASTING = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
 SHORT = 64
-"""Elements in a run below which ONNX Runtime's way through broadcast tensors, run by run, costs more than they do."""
+"""Elements in a run below which ONNX Runtime's loop over the runs of a broadcast costs more than the elements."""
 
 
 def match_ranks(graph: Graph, results: set[str]) -> None:
-    """A scalar times a tensor (512, 256, 1, 1) becomes (1, 1, 1, 1) times the tensor.
+    """Replace a scalar times a tensor (512, 256, 1, 1) by a (1, 1, 1, 1) tensor times it.
 
-    With fewer axes on one side, ONNX Runtime ends a run of elements at each axis of size 1: so it goes through the
-    weight of a 1x1 convolution element by element, which takes 20 ns for each, fifty times as long as it should.
+    If one operand has fewer axes, ONNX Runtime ends a run of elements at each axis of size 1. It then processes the
+    weight of a 1x1 convolution element by element, at 20 ns each, which is fifty times too slow.
     """
     del results  # the outputs keep their names
     nodes, graph.nodes = graph.nodes, []
@@ -30,12 +30,12 @@ def match_ranks(graph: Graph, results: set[str]) -> None:
                 for name, type, other in zip(node.inputs, types, types[::-1], strict=True)
             )
             if inputs != node.inputs:
-                node = node.replaced(node.op_type, inputs, node.attributes)
+                node = node.with_operator(node.op_type, inputs, node.attributes)
         graph.nodes.append(node)
 
 
 def _is_slow(number: Type | None, tensor: Type) -> bool:
-    """Whether the one has a single element and fewer axes, and the other an axis of 1 with few elements behind it."""
+    """Whether one has a single element and fewer axes, and the other an axis of 1 with few elements after it."""
     if number is None or number.rank >= tensor.rank or any(dim != 1 for dim in number.shape):
         return False
     ones = [axis for axis, dim in enumerate(tensor.shape) if axis and dim == 1]

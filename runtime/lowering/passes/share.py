@@ -1,4 +1,4 @@
-"""`share`: what several nodes compute alike is computed once (common sub-expressions: shapes, masks, tables)."""
+"""`share`: eliminates common sub-expressions such as shapes, masks and tables."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 import numpy as np
 
 from ...ops.boundary import STOP_GRADIENT
-from ..emitted import Emitted, Subgraph
 from ..graph import Graph
+from ..onnx_node import OnnxNode, Subgraph
 
-# what draws is drawn anew by each node
+# each random node draws its own numbers
 RANDOM = frozenset(
     {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 
 
 def share(graph: Graph, results: set[str]) -> None:
-    """Nodes with the same operator, inputs and attributes become one, which belongs to the Cell of the first."""
-    del results  # a name is no reason to compute a thing twice
-    first: dict[Hashable, Emitted] = {}
+    """Merge nodes with the same operator, inputs and attributes into one, which belongs to the Cell of the first."""
+    del results  # a returned tensor may be shared too
+    first: dict[Hashable, OnnxNode] = {}
     replaced: dict[str, str] = {}
-    kept: list[Emitted] = []
+    kept: list[OnnxNode] = []
     for node in graph.nodes:
         node = node.with_inputs(replaced)
         if node.op_type in RANDOM or any(isinstance(value, Subgraph) for value in node.attributes.values()):

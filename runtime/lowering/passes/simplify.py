@@ -1,4 +1,4 @@
-"""`simplify`: nodes that change nothing vanish, and those that only rearrange a tensor become one where they meet."""
+"""`simplify`: removes nodes that change nothing, and merges adjacent nodes that only rearrange a tensor."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import numpy as np
 
 from ...ir.types import Type
 from ...ops.boundary import STOP_GRADIENT
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
 
 def simplify(graph: Graph, results: set[str]) -> None:
-    """Leave out what changes nothing; two transpositions are one, and two changes of shape."""
-    del results  # a node whose tensor is handed out stays where others don't need it any more
-    producers: dict[str, Emitted] = {}
+    """Remove nodes that change nothing; merge two transpositions, and two changes of shape, into one."""
+    del results  # a node whose tensor is returned stays even if other nodes don't need it any more
+    producers: dict[str, OnnxNode] = {}
     same: dict[str, str] = {}
-    nodes: list[Emitted] = []
+    nodes: list[OnnxNode] = []
     for node in graph.nodes:
-        node = _merged(graph, node.with_inputs(same), producers)
-        source = _unchanged(graph, node)
+        node = _merge(graph, node.with_inputs(same), producers)
+        source = _identity_input(graph, node)
         if source is None:
             nodes.append(node)
             producers.update((output, node) for output in node.outputs)
@@ -30,23 +30,23 @@ def simplify(graph: Graph, results: set[str]) -> None:
     graph.replace(same)
 
 
-def _merged(graph: Graph, node: Emitted, producers: dict[str, Emitted]) -> Emitted:
-    """The node that does at once what this one does after the one before it; the node itself if there is none."""
+def _merge(graph: Graph, node: OnnxNode, producers: dict[str, OnnxNode]) -> OnnxNode:
+    """Return one node for this one and the one before it; the node itself if they can't be merged."""
     before = producers.get(node.inputs[0]) if node.inputs else None
     if before is None:
         return node
     if node.op_type == before.op_type == "Transpose":
         order = [before.attributes["perm"][axis] for axis in node.attributes["perm"]]
-        return node.replaced("Transpose", before.inputs[:1], {"perm": order})
+        return node.with_operator("Transpose", before.inputs[:1], {"perm": order})
     if node.op_type in RESHAPES and before.op_type in RESHAPES:
         shape = graph.types[node.outputs[0]].shape if node.outputs[0] in graph.types else None
         if shape is not None and all(isinstance(dim, int) and dim > 0 for dim in shape):
-            return node.replaced("Reshape", (before.inputs[0], graph.constant(np.array(shape, np.int64))), {})
+            return node.with_operator("Reshape", (before.inputs[0], graph.constant(np.array(shape, np.int64))), {})
     return node
 
 
-def _unchanged(graph: Graph, node: Emitted) -> str | None:
-    """The input that the node hands on as it is; None if it changes it, or lets no gradient pass."""
+def _identity_input(graph: Graph, node: OnnxNode) -> str | None:
+    """Return the input that the node returns unchanged; None if it changes it, or stops the gradient."""
     kind = node.op_type
     if STOP_GRADIENT in node.metadata:
         return None
@@ -74,7 +74,7 @@ def _is(graph: Graph, name: str, type: Type) -> bool:
     return graph.types.get(name) == type
 
 
-def _goes_forward(graph: Graph, node: Emitted) -> bool:
+def _goes_forward(graph: Graph, node: OnnxNode) -> bool:
     steps = graph.initializers.get(node.inputs[4]) if len(node.inputs) > 4 else np.array([1])
     return isinstance(steps, np.ndarray) and bool((steps > 0).all())
 

@@ -1,4 +1,4 @@
-"""`turn_kernels`: a transposed convolution that goes by single steps is a convolution with its kernel turned round."""
+"""`turn_kernels`: replaces a transposed convolution of stride 1 by a convolution with the flipped kernel."""
 
 from __future__ import annotations
 
@@ -6,30 +6,30 @@ from math import prod
 
 import numpy as np
 
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 MANY_CHANNELS = 64
-"""With fewer channels coming out, but for one to a group, ONNX Runtime computes a ConvTranspose as fast."""
+"""With fewer output channels, except for one per group, ONNX Runtime computes a ConvTranspose as fast."""
 
 
 def turn_kernels(graph: Graph, results: set[str]) -> None:
-    """ConvTranspose of stride 1 becomes Conv where its weight is computed or handed in.
+    """Replace ConvTranspose of stride 1 by Conv if its weight is computed or an input.
 
-    So the input gradient of a convolution that is trained is another convolution, which ONNX Runtime computes faster. A
-    weight that the model holds stays as it is.
+    The input gradient of a convolution in training thus becomes another convolution, which ONNX Runtime computes
+    faster. A weight that is stored in the model is left alone.
     """
     del results  # the outputs keep their names
     nodes, graph.nodes = graph.nodes, []
     for node in nodes:
         weight = graph.types.get(node.inputs[1]) if node.op_type == "ConvTranspose" else None
         if weight is not None and weight.sizes and node.inputs[1] not in graph.initializers:
-            node = _turned(graph, node, weight.sizes)
+            node = _as_convolution(graph, node, weight.sizes)
         graph.nodes.append(node)
 
 
-def _turned(graph: Graph, node: Emitted, sizes: tuple[int, ...]) -> Emitted:
-    """The convolution that the node, with a weight of these sizes, is; the node itself if that is none, or slower."""
+def _as_convolution(graph: Graph, node: OnnxNode, sizes: tuple[int, ...]) -> OnnxNode:
+    """Return the node, with a weight of these sizes, as a convolution; itself if that is impossible or slower."""
     channels, out_channels, *kernel = sizes
     strides, dilations, group = (node.attributes[name] for name in ("strides", "dilations", "group"))
     spans = [d * (size - 1) for d, size in zip(dilations, kernel, strict=True)]
@@ -42,15 +42,15 @@ def _turned(graph: Graph, node: Emitted, sizes: tuple[int, ...]) -> Emitted:
     turned = graph.constant(np.arange(taps)[::-1])
     with graph.at_node(node):
 
-        def reshaped(name: str, *shape: int) -> str:
+        def reshape(name: str, *shape: int) -> str:
             return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
 
         if depthwise:
-            weight = graph.op("Gather", reshaped(node.inputs[1], channels, taps), turned, axis=1)
-        else:  # transposed as matrices: ONNX Runtime is slow to move the few taps of two channels at a time
-            weight = graph.op("Transpose", reshaped(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
+            weight = graph.op("Gather", reshape(node.inputs[1], channels, taps), turned, axis=1)
+        else:  # transposed as matrices: ONNX Runtime is slow at moving the few taps of two channels at a time
+            weight = graph.op("Transpose", reshape(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
             weight = graph.op("Gather", weight, turned, axis=1)
-            weight = graph.op("Transpose", reshaped(weight, channels * taps, out_channels), perm=(1, 0))
-        weight = reshaped(weight, group * out_channels, channels // group, *kernel)
+            weight = graph.op("Transpose", reshape(weight, channels * taps, out_channels), perm=(1, 0))
+        weight = reshape(weight, group * out_channels, channels // group, *kernel)
     attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": group}
-    return node.replaced("Conv", (node.inputs[0], weight, *node.inputs[2:]), attributes)
+    return node.with_operator("Conv", (node.inputs[0], weight, *node.inputs[2:]), attributes)

@@ -1,4 +1,4 @@
-"""`unpool`: the gradient of a max pool goes the shortest way back."""
+"""`unpool`: simplifies the gradient of a max pool."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 
 def unpool(graph: Graph, results: set[str]) -> None:
-    """MaxUnpool takes positions as MaxPool counts them, and what masks its result masks what it is given.
+    """Let MaxUnpool use the positions of MaxPool directly, and mask its input instead of its result.
 
-    Positions in the plane, as ATen has them, are those in the whole tensor less where the plane begins: which is added
-    again. And where a ReLU came before the pool, its gradient is masked where it was 0: at the chosen places that is
-    where the maxima are 0, which are fewer; elsewhere the gradient is 0 anyway.
+    Positions in the plane, as in ATen, are those in the whole tensor minus the start of the plane, which is then added
+    again. If a ReLU precedes the pool, its gradient is masked where its result was 0. At the positions of the maxima
+    that is where the maxima are 0, and there are fewer of these; elsewhere the gradient is 0 anyway.
     """
     uses = graph.uses()
     producers = {name: node for node in graph.nodes for name in node.outputs}
@@ -23,15 +23,15 @@ def unpool(graph: Graph, results: set[str]) -> None:
     for node in nodes:
         if node.op_type == "MaxUnpool":
             g, places, shape = node.inputs
-            node = node.replaced("MaxUnpool", (g, _counted_in_whole(places, producers), shape), node.attributes)
+            node = node.with_operator("MaxUnpool", (g, _whole_positions(places, producers), shape), node.attributes)
             producers[node.outputs[0]] = node
         elif node.op_type == "Where" and uses[node.inputs[2]] == 1 and node.inputs[2] not in results:
-            node = _masked_before(graph, node, producers)
+            node = _mask_input(graph, node, producers)
         graph.nodes.append(node)
 
 
-def _counted_in_whole(places: str, producers: Mapping[str, Emitted]) -> str:
-    """`indices`, where `places` are `indices - begins + begins`; else `places`."""
+def _whole_positions(places: str, producers: Mapping[str, OnnxNode]) -> str:
+    """Return `indices` if `places` is `indices - begins + begins`, else `places`."""
     added = producers.get(places)
     taken = producers.get(added.inputs[0]) if added is not None and added.op_type == "Add" else None
     if added is None or taken is None or taken.op_type != "Sub" or taken.inputs[1] != added.inputs[1]:
@@ -39,8 +39,8 @@ def _counted_in_whole(places: str, producers: Mapping[str, Emitted]) -> str:
     return taken.inputs[0]
 
 
-def _masked_before(graph: Graph, where: Emitted, producers: Mapping[str, Emitted]) -> Emitted:
-    """MaxUnpool of what is masked, if `where` masks what a MaxUnpool gives by the maxima's being at most 0."""
+def _mask_input(graph: Graph, where: OnnxNode, producers: Mapping[str, OnnxNode]) -> OnnxNode:
+    """Return a MaxUnpool with a masked input, if `where` masks the result of a MaxUnpool where maxima are at most 0."""
     mask, zero, unpooled = where.inputs
     unpools, compares = producers.get(unpooled), producers.get(mask)
     if unpools is None or compares is None or unpools.op_type != "MaxUnpool" or compares.op_type != "LessOrEqual":
@@ -55,4 +55,4 @@ def _masked_before(graph: Graph, where: Emitted, producers: Mapping[str, Emitted
     with graph.at_node(where):
         mask = graph.op("LessOrEqual", pools.outputs[0], zero)
         masked = graph.op("Where", mask, zero, g)
-    return where.replaced("MaxUnpool", (masked, places, shape), unpools.attributes)
+    return where.with_operator("MaxUnpool", (masked, places, shape), unpools.attributes)

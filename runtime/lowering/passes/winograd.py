@@ -1,8 +1,8 @@
-"""`winograd`: convolutions of small images with 3x3 kernels, with fewer multiplications.
+"""`winograd`: 3x3 convolutions of small images with fewer multiplications.
 
-F(2x2, 3x3) of Lavin and Gray 2016, "Fast algorithms for convolutional neural networks": four places of the result take
-16 products instead of 36. Tiles d (4x4) and kernels g (3x3) are transformed, multiplied place by place and summed over
-the channels, which are 16 products of matrices, and transformed back:
+F(2x2, 3x3) of Lavin and Gray 2016, "Fast algorithms for convolutional neural networks": four elements of the result
+take 16 products instead of 36. Tiles d (4x4) and kernels g (3x3) are transformed, multiplied elementwise and summed
+over the channels, which takes 16 matrix products, and transformed back:
 
     y = A.T @ ((G @ g @ G.T) * (B.T @ d @ B)) @ A
 """
@@ -15,25 +15,25 @@ from typing import Any
 import numpy as np
 
 from ...ir.types import FLOAT32
-from ..emitted import Emitted
 from ..graph import Graph
+from ..onnx_node import OnnxNode
 
 Array = np.ndarray[Any, Any]
 
 INPUT = np.array([[1, 0, -1, 0], [0, 1, 1, 0], [0, -1, 1, 0], [0, 1, 0, -1]], np.float32)  # B.T
 KERNEL = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]], np.float32) / 2  # G
 OUTPUT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)  # A.T
-TURNED = [3, 1, 2, 0]  # rows of G for a kernel that is turned round
+FLIPPED_ROWS = [3, 1, 2, 0]  # rows of G for a flipped kernel
 
 WORTHWHILE = 0.75
-"""The largest part of the multiplications that may be left; the time of what is saved beyond goes into moving data."""
+"""The largest share of multiplications that may remain; beyond it, moving data takes the time that is saved."""
 KERNEL_COST = 300
-"""What transforming one kernel is counted as, in multiplications: it is mostly the time to move 25 numbers."""
+"""Cost of the transform of one kernel in multiplications: it is mostly the time to move 25 numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Convolution:
-    """A 3x3 convolution of stride 1, or the transposed one (`turned`), on images of known sizes.
+    """A 3x3 convolution of stride 1, or the transposed one (`transposed`), on images of known sizes.
 
     `pads` are those of the convolution, per spatial axis; `weight` is as the node has it.
     """
@@ -41,7 +41,7 @@ class _Convolution:
     images: tuple[int, ...]
     weight: tuple[int, ...]
     pads: tuple[tuple[int, int], ...]
-    turned: bool
+    transposed: bool
 
     @property
     def counts(self) -> tuple[int, ...]:
@@ -50,14 +50,14 @@ class _Convolution:
 
     @property
     def channels(self) -> tuple[int, int]:
-        """Those that go in and those that come out."""
+        """Numbers of input and output channels."""
         out_channels, channels = self.weight[:2]
-        return (out_channels, channels) if self.turned else (channels, out_channels)
+        return (out_channels, channels) if self.transposed else (channels, out_channels)
 
     def matrices(self) -> tuple[Array, Array]:
         """`(16 * tiles, places)`: images into transformed tiles; `(places of the result, 16 * tiles)`: back."""
         axes = [_along(*axis) for axis in zip(self.images[2:], self.counts, self.pads, strict=True)]
-        order = TURNED if self.turned else [0, 1, 2, 3]
+        order = FLIPPED_ROWS if self.transposed else [0, 1, 2, 3]
         (into, back), (into_2, back_2) = ((i[order], b[:, order]) for i, b in axes)
         tiles = np.einsum("itr,juc->ijturc", into, into_2).reshape(-1, np.prod(self.images[2:]))
         return tiles, np.einsum("rit,cju->rcijtu", back, back_2).reshape(np.prod(self.counts), -1)
@@ -73,10 +73,10 @@ class _Convolution:
 
 
 def winograd(graph: Graph, results: set[str]) -> None:
-    """Conv, and ConvTranspose of stride 1, become products of matrices where that saves enough multiplications.
+    """Replace Conv, and ConvTranspose of stride 1, by matrix products if that saves enough multiplications.
 
-    Only in float32, for known sizes, and where the weight is computed or handed in: what a model holds stays as it is.
-    An infinity or NaN in an image reaches all places of the result, as each tile is a sum over the whole image.
+    This is done only in float32, for known sizes, and if the weight is computed or an input: stored weights are left
+    alone. An infinity or NaN in an image spreads to the whole result, as each tile is a sum over the whole image.
     """
     del results  # the outputs keep their names
     constants: dict[bytes, str] = {}
@@ -96,28 +96,28 @@ def winograd(graph: Graph, results: set[str]) -> None:
         (channels, out_channels), batch = convolution.channels, convolution.images[0]
         tiles, back = convolution.matrices()
 
-        def reshaped(name: str, *shape: int) -> str:
+        def reshape(name: str, *shape: int) -> str:
             return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
 
         with graph.at_node(node):
-            # forward and backward write the kernels alike, and so share them
-            kernels = graph.op("Transpose", reshaped(node.inputs[1], channels * out_channels, 9), perm=(1, 0))
+            # the same form in forward and backward pass, so that they share the transformed kernels
+            kernels = graph.op("Transpose", reshape(node.inputs[1], channels * out_channels, 9), perm=(1, 0))
             kernels = graph.op("MatMul", constant(np.kron(KERNEL, KERNEL)), kernels)
-            kernels = reshaped(kernels, 16, *convolution.weight[:2])
-            if not convolution.turned:
+            kernels = reshape(kernels, 16, *convolution.weight[:2])
+            if not convolution.transposed:
                 kernels = graph.op("Transpose", kernels, perm=(0, 2, 1))
             images = graph.op("Transpose", node.inputs[0], perm=(2, 3, 0, 1))
-            images = graph.op("MatMul", constant(tiles), reshaped(images, tiles.shape[1], batch * channels))
-            products = graph.op("MatMul", reshaped(images, 16, -1, channels), kernels)
-            y = graph.op("MatMul", constant(back), reshaped(products, back.shape[1], batch * out_channels))
-            y = reshaped(y, *convolution.counts, batch, out_channels)
+            images = graph.op("MatMul", constant(tiles), reshape(images, tiles.shape[1], batch * channels))
+            products = graph.op("MatMul", reshape(images, 16, -1, channels), kernels)
+            y = graph.op("MatMul", constant(back), reshape(products, back.shape[1], batch * out_channels))
+            y = reshape(y, *convolution.counts, batch, out_channels)
             for bias in node.inputs[2:]:
                 y = graph.op("Add", y, bias)
-        graph.nodes.append(node.replaced("Transpose", (y,), {"perm": (2, 3, 0, 1)}))
+        graph.nodes.append(node.with_operator("Transpose", (y,), {"perm": (2, 3, 0, 1)}))
 
 
-def _convolution(graph: Graph, node: Emitted) -> _Convolution | None:
-    """What the node computes; None if it is something else."""
+def _convolution(graph: Graph, node: OnnxNode) -> _Convolution | None:
+    """Return the convolution that the node computes; None if it isn't such a convolution."""
     if node.op_type not in ("Conv", "ConvTranspose") or node.inputs[1] in graph.initializers:
         return None
     types = [graph.types.get(name) for name in node.inputs[:2]]
@@ -135,7 +135,7 @@ def _convolution(graph: Graph, node: Emitted) -> _Convolution | None:
 
 
 def _along(size: int, count: int, pads: tuple[int, int]) -> tuple[Array, Array]:
-    """The transforms along one axis: `(4, tiles, size)` and `(count, 4, tiles)`."""
+    """Return the transforms along one axis: `(4, tiles, size)` and `(count, 4, tiles)`."""
     tiles = -(-count // 2)
     into, back = np.zeros((4, tiles, size), np.float32), np.zeros((count, 4, tiles), np.float32)
     for tile in range(tiles):

@@ -1,4 +1,4 @@
-"""Rewrites of programs for ONNX Runtime: ops for which it has no kernel, or a wrong one, in terms of others."""
+"""Rewrites of programs for ONNX Runtime: ops without a (correct) kernel are expressed by others."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ from .rewrite import Rule, rewrite
 from .upcast_half_precision import upcast_half_precision
 
 ON_CPU: tuple[Rule, ...] = (upcast_half_precision, int64_sum_as_matmul, float64_conv_as_matmul)
-"""What a program needs to run on the CPU, in this order."""
+"""The rewrites that a program needs to run on the CPU, in this order."""
 
 __all__ = ["ON_CPU", "Rule", "rewrite", "upcast_half_precision"]

@@ -1,6 +1,6 @@
-"""`float64_conv_as_matmul`: convolutions and means of windows in float64 are sums and products of matrices.
+"""`float64_conv_as_matmul`: replaces convolutions and average pools in float64 by matrix products and sums.
 
-ONNX Runtime (1.31) has kernels for them in float32 only on the CPU.
+ONNX Runtime has kernels for them in float32 only on the CPU.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from ...ops.indexing import take
 from ...ops.slicing import pad
 from ...ops.windows import Padding, Sizes, window_span
 from ...tracing import Builder, SymbolicTensor
-from .rewrite import let_last_node_give
+from .rewrite import take_over_outputs
 
 Shape = tuple[Dim, ...]
 
 
 def float64_conv_as_matmul(builder: Builder, node: Node) -> bool:
-    """The rule; empty results have a form of their own in ONNX."""
+    """The rule for `rewrite`; empty results are lowered separately."""
     y = node.outputs[0]
     if node.op not in FORMS or y.dtype != FLOAT64 or 0 in (y.type.sizes or ()):
         return False
     operands = (None if value is None else SymbolicTensor(builder, value) for value in node.inputs)
     FORMS[node.op](y.shape, *operands, **node.attributes)
-    let_last_node_give(builder, node)
+    take_over_outputs(builder, node)
     return True
 
 
@@ -38,10 +38,10 @@ def _conv(
     shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
-    """The windows of each group as the columns of a matrix, multiplied by the weight."""
+    """Multiply the windows of each group, as the columns of a matrix, by the weight."""
     kernel = tuple(int(n) for n in weight.shape[2:])
     rank, counts = len(kernel), shape[2:]
-    x = _padded(x, padding)
+    x = _pad(x, padding)
     for axis in reversed(range(rank)):
         x = _windows(x, axis + 2, kernel[axis], counts[axis], stride[axis], dilation[axis])
     taps_first = (0, 1, *range(2, 2 + 2 * rank, 2), *range(3, 3 + 2 * rank, 2))
@@ -57,14 +57,14 @@ def _conv_transpose(
     shape: Shape, x: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor | None = None, *,
     stride: Sizes, padding: Padding, output_padding: Shape, dilation: Sizes, groups: int,
 ) -> Any:  # fmt: skip
-    """A convolution by single steps of `x` with zeros between its elements, by the weight turned round."""
+    """Convolve `x`, with zeros between its elements, with the flipped weight, at stride 1."""
     channels, out_channels, *kernel = weight.shape
     spatial = tuple(range(2, 2 + len(kernel)))
     pads = []
     for axis, k, s, (before, after), d, extra in zip(
         spatial, kernel, stride, padding, dilation, output_padding, strict=True
     ):
-        x = _spread(x, axis, s)
+        x = _insert_zeros(x, axis, s)
         reach = window_span(int(k), d) - 1
         pads.append((reach - before, reach - after + extra - (s - 1)))
     by_group = shaping.reshape(weight, shape=(groups, channels // groups, out_channels, *kernel))
@@ -79,13 +79,13 @@ def _avg_pool(shape: Shape, x: SymbolicTensor, **attributes: Any) -> Any:
 
 
 def _avg_pool_gradient(shape: Shape, g: SymbolicTensor, *, size: Shape, **attributes: Any) -> Any:
-    """What each window got, spread over its elements."""
+    """Spread the cotangent of each window over its elements."""
     kernel, stride, padding = _geometry(attributes).values()
     share = g / _divisors(g, size, g.shape[2:], **attributes)
     for i, (count, k, s, (before, _)) in enumerate(zip(g.shape[2:], kernel, stride, padding, strict=True)):
         axis = i + 2
-        end = size[i] + before - count * s  # negative where the last window reaches beyond the image
-        share = _at(_spread(share, axis, s), axis, (k - 1 - before, end))
+        end = size[i] + before - count * s  # negative if the last window extends beyond the image
+        share = _pad_axis(_insert_zeros(share, axis, s), axis, (k - 1 - before, end))
         share = reduction.reduce_sum(_windows(share, axis, k, size[i], 1, 1), axes=(axis,))
     return share
 
@@ -96,7 +96,7 @@ FORMS: dict[str, Callable[..., Any]] = {
     "avg_pool": _avg_pool,
     "avg_pool_gradient": _avg_pool_gradient,
 }
-"""Given the shape of the result, and operands and attributes of the op; the last node that each appends gives that."""
+"""By op: takes the shape of the result, operands and attributes; the last node that it appends computes the result."""
 
 
 def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -104,12 +104,12 @@ def _geometry(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sums(x: SymbolicTensor, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding) -> Any:
-    """The sums of windows, of which the last may reach beyond the padding."""
-    x = _padded(x, padding)
+    """Return the sums of windows, the last of which may extend beyond the padding."""
+    x = _pad(x, padding)
     for i, (k, s, count) in enumerate(zip(kernel, stride, counts, strict=True)):
         axis, reach = i + 2, (count - 1) * s + k
         missing = reach - x.shape[axis]
-        x = _at(x, axis, (0, maximum(missing, 0)))
+        x = _pad_axis(x, axis, (0, maximum(missing, 0)))
         x = reduction.reduce_sum(_windows(x, axis, k, count, s, 1), axes=(axis,))
     return x
 
@@ -118,43 +118,43 @@ def _divisors(
     x: SymbolicTensor, sizes: Shape, counts: Shape, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None,
 ) -> Any:  # fmt: skip
-    """What the sum of each window is divided by: where they differ, how many elements it has."""
+    """Return the divisor of the sum of each window: the number of its elements, if the windows differ."""
     if divisor_override is not None:
         return float(divisor_override)
     if not ceil_mode and (count_include_pad or not any(map(any, padding))):
         return float(prod(kernel))
     ones, none = creation.full_like(x, 1.0, (1, 1, *sizes)), ((0, 0),) * len(sizes)
     if count_include_pad:
-        ones, padding = _padded(ones, padding, 1.0), none
+        ones, padding = _pad(ones, padding, 1.0), none
     return _sums(ones, counts, kernel=kernel, stride=stride, padding=padding)
 
 
 def _windows(x: SymbolicTensor, axis: int, size: int, count: Dim, stride: int, dilation: int) -> SymbolicTensor:
-    """`axis` replaced by two: the taps of a window, and the windows."""
+    """Replace `axis` by two: the taps of a window, and the windows."""
     starts = x.builder.create(creation.arange, start=0, stop=count, dtype=INT64) * stride
     windows: SymbolicTensor = take(x, starts + np.arange(size)[:, None] * dilation, axis=axis)
     return windows
 
 
-def _spread(x: SymbolicTensor, axis: int, step: int) -> Any:
-    """Along `axis`, each element is followed by `step - 1` zeros."""
+def _insert_zeros(x: SymbolicTensor, axis: int, step: int) -> Any:
+    """Insert `step - 1` zeros after each element along `axis`."""
     if step == 1:
         return x
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
     apart = shaping.reshape(x, shape=(*before, 1, *after))
-    return shaping.reshape(_at(apart, axis + 1, (0, step - 1)), shape=(*before[:-1], before[-1] * step, *after))
+    return shaping.reshape(_pad_axis(apart, axis + 1, (0, step - 1)), shape=(*before[:-1], before[-1] * step, *after))
 
 
-def _padded(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
-    """`x` with its spatial axes padded; cut where a number is negative."""
+def _pad(x: SymbolicTensor, padding: tuple[tuple[Dim, Dim], ...], value: float = 0.0) -> Any:
+    """Pad the spatial axes of `x`; negative numbers crop."""
     if not any(map(any, padding)):
         return x
     before, after = zip(*padding, strict=True)
     return pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
 
 
-def _at(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
-    """`x` with zeros around it along one axis; cut where a number is negative."""
+def _pad_axis(x: SymbolicTensor, axis: int, padding: tuple[Dim, Dim]) -> Any:
+    """Pad one axis of `x` with zeros; negative numbers crop."""
     if padding == (0, 0):
         return x
     none = [(0, 0)] * x.ndim

@@ -1,4 +1,4 @@
-"""`rewrite`: a program in which a rule has replaced nodes by others that compute the same values."""
+"""`rewrite`: replaces nodes of a program, by a rule, with others that compute the same values."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from ...ir.types import Node
 from ...tracing import Builder
 
 Rule = Callable[[Builder, Node], bool]
-"""Appends nodes to the builder that compute the outputs of a node; False, with nothing appended, keeps the node."""
+"""Appends nodes that compute the outputs of a node to the builder; or appends nothing and returns False to keep it."""
 
 
 def rewrite(program: Program, rule: Rule) -> Program:
-    """The program with the nodes that `rule` replaces, in sub-programs too; the program itself if there are none.
+    """Return the program with nodes replaced by `rule`, also in sub-programs; the program itself if there are none.
 
-    A node that holds sub-programs is kept, with those rewritten.
+    A node that has sub-programs is kept, with its sub-programs rewritten.
     """
-    builder = Builder.continuing(program)
+    builder = Builder.from_program(program)
     builder.nodes = []
     changed = False
     for node in program.nodes:
@@ -35,6 +35,6 @@ def rewrite(program: Program, rule: Rule) -> Program:
     return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants)) if changed else program
 
 
-def let_last_node_give(builder: Builder, node: Node) -> None:
-    """Let the node that was appended last have the outputs of `node`, which it takes the place of."""
+def take_over_outputs(builder: Builder, node: Node) -> None:
+    """Give the node that was appended last the outputs of `node`, which it replaces."""
     builder.nodes[-1] = replace(builder.nodes[-1], outputs=node.outputs)

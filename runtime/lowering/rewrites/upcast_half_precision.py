@@ -1,4 +1,4 @@
-"""`upcast_half_precision`: what computes in float16 or bfloat16 computes in float32, and rounds once."""
+"""`upcast_half_precision`: ops in float16 or bfloat16 compute in float32 and round once."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ tests/runtime/compiled/test_every_op.py holds."""
 
 
 def upcast_half_precision(builder: Builder, node: Node) -> bool:
-    """The rule: cast the half-precision operands of an op to float32, and its results back, as the interpreter does.
+    """The rule for `rewrite`: cast half-precision operands of an op to float32, and its results back.
 
-    Ops that only move elements keep theirs but for `WITHOUT_KERNEL`. Values stay what they are.
+    The interpreter does the same. Ops that only move elements keep their dtype, except for those in `WITHOUT_KERNEL`;
+    either way their results are the same.
     """
     if not _computes_in_half(get(node.op), node):
         return False

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.program import Program
 from ...ir.types import BOOL
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
+from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating_operands, run
 
 
 @operator
@@ -41,7 +41,7 @@ def _(
     fresh = iter(symbols)
     pairs = zip(result_types(then_branch, operands), result_types(else_branch, operands), strict=True)
     own = own_symbols(then_branch) | own_symbols(else_branch)
-    return tuple(joined_type(a, b, own, fresh) for a, b in pairs)
+    return tuple(common_type(a, b, own, fresh) for a, b in pairs)
 
 
 @cond.native_kernel
@@ -75,7 +75,7 @@ def _(
             symbols=names,
         )
     )
-    return None, *to_floating(operands, found)
+    return None, *for_floating_operands(operands, found)
 
 
 @cond.onnx

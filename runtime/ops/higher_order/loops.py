@@ -17,7 +17,7 @@ from .. import comparison, creation, reduction
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import trips
 from .control_flow import cond
-from .subprogram_rules import as_tuple, cotangents_of, joined_type, run, to_floating
+from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating_operands, run
 
 
 @operator
@@ -55,7 +55,7 @@ def _(
     require(going_on == Type(BOOL, ()), f"the body must give a bool without dimensions first, it gives {going_on}")
     require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are given back")
     own, fresh = own_symbols(body), iter(symbols)
-    types = [joined_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
+    types = [common_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
     stacked = results[carried:]
     require(not stacked or bool(symbols), "what is stacked needs a symbol for the number of iterations")
     return *types, *(Type(t.dtype, (symbol(symbols[-1]), *t.shape)) for t in stacked)
@@ -74,10 +74,10 @@ def _(
         state = tuple(results[:carried])
         rows.append(tuple(results[carried:]))
         go_on, iteration = bool(again), iteration + 1
-    return *state, *_stacked(rows, body, 1 + carried, (np.zeros((), np.int64), *operands))
+    return *state, *_stack(rows, body, 1 + carried, (np.zeros((), np.int64), *operands))
 
 
-def _stacked(rows: Sequence[tuple[Array, ...]], body: Program, first: int, operands: Sequence[Array]) -> list[Array]:
+def _stack(rows: Sequence[tuple[Array, ...]], body: Program, first: int, operands: Sequence[Array]) -> list[Array]:
     """Rows along a new first axis; where there are none, empty arrays of the types that the body gives."""
     from ...programs.subprograms import result_types
 
@@ -103,14 +103,14 @@ def _(
         raise ProgramError("op loop has no gradient where the shapes of carried values change")
     # the loop once more, to see what each iteration began with
     state = body.inputs[1 : 1 + carried]
-    kept = _giving(body, (*body.outputs, body.inputs[0], *state))
+    kept = _with_outputs(body, (*body.outputs, body.inputs[0], *state))
     count = symbols[-1] if len(outputs) > carried else _new_symbol(limit)
     again = as_tuple(loop(limit, going, *operands, body=kept, carried=carried, symbols=(count,)))[len(outputs) :]
-    step = _giving(body, body.outputs[1:])
+    step = _with_outputs(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
     cotangents = cotangents_of(as_tuple(g), outputs)
-    found = _backwards(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
-    return None, None, *to_floating(operands, found)
+    found = _backward_scan(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
+    return None, None, *for_floating_operands(operands, found)
 
 
 @loop.onnx
@@ -149,13 +149,13 @@ def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool)
     require(bool(sliced) and all(t.rank for t in sliced), "needed something to slice, with a first axis")
     length = sliced[0].shape[0]
     require(all(t.shape[0] == length for t in sliced), f"needed one length, given {', '.join(map(str, sliced))}")
-    results = result_types(body, _of_one(operands, carried, scanned))
+    results = result_types(body, _iteration_types(operands, carried, scanned))
     for before, after in zip(operands[:carried], results[:carried], strict=True):
         require(before == after, f"a carried value goes in as {before} and comes out as {after}")
     return *results[:carried], *(Type(t.dtype, (length, *t.shape)) for t in results[carried:])
 
 
-def _of_one(operands: Sequence[Type], carried: int, scanned: int) -> list[Type]:
+def _iteration_types(operands: Sequence[Type], carried: int, scanned: int) -> list[Type]:
     """Types of the operands of one iteration."""
     sliced = range(carried, carried + scanned)
     return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in enumerate(operands)]
@@ -163,7 +163,7 @@ def _of_one(operands: Sequence[Type], carried: int, scanned: int) -> list[Type]:
 
 @scan.native_kernel
 def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Array, ...]:
-    state, sliced, captured = _divided(operands, carried, scanned)
+    state, sliced, captured = _split_operands(operands, carried, scanned)
     length = len(sliced[0])
     rows: list[tuple[Array, ...]] = []
     for i in reversed(range(length)) if reverse else range(length):
@@ -172,7 +172,7 @@ def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool
         state = results[:carried]
         rows.append(results[carried:])
     ordered = rows[::-1] if reverse else rows
-    return *state, *_stacked(ordered, body, carried, (*state, *(_slice_like(x) for x in sliced), *captured))
+    return *state, *_stack(ordered, body, carried, (*state, *(_slice_like(x) for x in sliced), *captured))
 
 
 def _slice_like(x: Array) -> Array:
@@ -184,12 +184,16 @@ def _(g: Any, y: Any, *operands: Tensor, body: Program, carried: int, scanned: i
     outputs = as_tuple(y)
     beginnings: tuple[Any, ...] = ()
     if carried:  # the scan once more, to see what each iteration began with
-        kept = _giving(body, (*body.outputs, *body.inputs[:carried]))
+        kept = _with_outputs(body, (*body.outputs, *body.inputs[:carried]))
         again = as_tuple(scan(*operands, body=kept, carried=carried, scanned=scanned, reverse=reverse))
         beginnings = again[len(outputs) :]
-    _, sliced, captured = _divided(operands, carried, scanned)
+    _, sliced, captured = _split_operands(operands, carried, scanned)
     cotangents = cotangents_of(as_tuple(g), outputs)
-    return tuple(to_floating(operands, _backwards(cotangents, beginnings, sliced, captured, body, reverse=not reverse)))
+    return tuple(
+        for_floating_operands(
+            operands, _backward_scan(cotangents, beginnings, sliced, captured, body, reverse=not reverse)
+        )
+    )
 
 
 @scan.onnx
@@ -210,7 +214,7 @@ def _(graph: OnnxGraph, *operands: str, body: Program, carried: int, scanned: in
 # ---- what both share ----
 
 
-def _backwards(
+def _backward_scan(
     cotangents: Sequence[Tensor],
     beginnings: Sequence[Tensor],
     sliced: Sequence[Tensor],
@@ -234,7 +238,7 @@ def _backwards(
     Returns:
         Cotangents of the floating-point ones among carried values, sliced and captured operands.
     """
-    from ...programs.subprograms import gradient, inlined, traced
+    from ...programs.subprograms import gradient, inline, trace_subprogram
 
     step_back = gradient(body)
     of_state = sum(is_floating(x.dtype) for x in beginnings)
@@ -244,32 +248,32 @@ def _backwards(
 
     def step(*given: Any) -> list[Any]:
         state, so_far, begun, slices, rows, constant = _parts(given, sizes)
-        found = inlined(given[0].builder, step_back, [*begun, *slices, *constant, *state, *rows])
+        found = inline(given[0].builder, step_back, [*begun, *slices, *constant, *state, *rows])
         more = [a + b for a, b in zip(so_far, found[of_state + of_slices :], strict=True)]
         return [*found[:of_state], *more, *found[of_state : of_state + of_slices]]
 
     operands = [*cotangents[:of_state], *sums, *beginnings, *sliced, *cotangents[of_state:], *captured]
     carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)
-    types = _of_one([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
-    back = traced(step, types, f"{body.calls[0].class_name}_gradient")
+    types = _iteration_types([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
+    back = trace_subprogram(step, types, f"{body.calls[0].class_name}_gradient")
 
-    def scanned_back(*given: Any) -> tuple[Any, ...]:
+    def scan_back(*given: Any) -> tuple[Any, ...]:
         return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
 
     if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
-        # ONNX Runtime (1.31) has no Scan of nothing
+        # ONNX Runtime has no Scan of nothing
         every = [Type(x.dtype, tuple(x.shape)) for x in operands]
         some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
         result = as_tuple(
             cond(
                 comparison.greater(some, np.asarray(0, np.int64)),
                 *operands,
-                then_branch=traced(scanned_back, every, "some"),
-                else_branch=traced(lambda *given: given[:carried], every, "none"),
+                then_branch=trace_subprogram(scan_back, every, "some"),
+                else_branch=trace_subprogram(lambda *given: given[:carried], every, "none"),
             )
         )
     else:
-        result = scanned_back(*operands)
+        result = scan_back(*operands)
     return [*result[:of_state], *result[carried:], *result[of_state:carried]]
 
 
@@ -279,12 +283,12 @@ def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
     return [items[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
-def _divided(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
+def _split_operands(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
     """Operands of a scan: carried, sliced, given to every iteration."""
     return _parts(operands, (carried, scanned, len(operands) - carried - scanned))
 
 
-def _giving(program: Program, outputs: tuple[Any, ...]) -> Program:
+def _with_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
     """The sub-program with other outputs."""
     return program.replace(outputs=outputs, result=sequence(len(outputs)))
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.program import Program
 from ...ir.types import FLOAT16, FLOAT32, is_floating
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .subprogram_rules import as_tuple, cotangents_of, run, to_floating
+from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands, run
 
 
 @operator
@@ -48,10 +48,10 @@ def _(*operands: Array, body: Program, **named: Any) -> tuple[Array, ...]:
 
 @onnx_function.vjp
 def _(g: Any, y: Any, *operands: Tensor, body: Program, **named: Any) -> tuple[Any, ...]:
-    from ...programs.subprograms import called, gradient
+    from ...programs.subprograms import apply_program, gradient
 
-    found = called(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
-    return tuple(to_floating(operands, found))
+    found = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
+    return tuple(for_floating_operands(operands, found))
 
 
 @onnx_function.onnx
@@ -64,7 +64,7 @@ def _(
     slots: tuple[bool, ...],
     attributes: tuple[tuple[str, Any], ...],
 ) -> Any:
-    from ...programs.subprograms import called
+    from ...programs.subprograms import apply_program
 
     dtypes = [graph.type(name).dtype for name in operands]
     # other dtypes have no kernels in ONNX Runtime, or no place in the operator's schema
@@ -73,5 +73,5 @@ def _(
         given = iter(operands)
         inputs = [next(given) if slot else "" for slot in slots]
         return graph.op(operator, *inputs, outputs=len(body.outputs), **dict(attributes))
-    written = graph.composed(lambda *given: called(body, given), operands)
+    written = graph.compose(lambda *given: apply_program(body, given), operands)
     return written if len(written) > 1 else written[0]

@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import UnsupportedPython
 from ...ir.program import Program
 from ..registry import Array, OnnxGraph, Tensor, Type, operator
-from .subprogram_rules import as_tuple, cotangents_of, to_floating
+from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands
 
 
 @operator
@@ -42,13 +42,13 @@ def _(*tensors: Array, outputs: int, backward: Program | None, refusal: str) -> 
 def _(
     g: Any, y: Any, *tensors: Tensor, outputs: int, backward: Program | None, refusal: str
 ) -> tuple[Tensor | None, ...]:
-    from ...programs.subprograms import called
+    from ...programs.subprograms import apply_program
 
     if backward is None:
         raise UnsupportedPython(refusal)
     operands, passed = tensors[outputs:], as_tuple(y)
-    found = called(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
-    return *(None for _ in passed), *to_floating(operands, [*found, *(None for _ in operands)])
+    found = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
+    return *(None for _ in passed), *for_floating_operands(operands, [*found, *(None for _ in operands)])
 
 
 @own_gradient.onnx

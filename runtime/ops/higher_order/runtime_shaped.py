@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dims import parse
+from ...ir.dim_parser import parse
 from ...ir.program import Program
 from ...ir.types import Type, is_floating
 from ...onnx_functions.registry import get_onnx_function
@@ -46,7 +46,7 @@ def _(*operands: Type | None, operator: str, options: Options, types: Types) -> 
 
 @runtime_shaped.native_kernel
 def _(*operands: Array | None, operator: str, options: Options, types: Types) -> Any:
-    return _applied(operator, operands, operands, dict(options))
+    return _apply(operator, operands, operands, dict(options))
 
 
 @runtime_shaped.vjp
@@ -88,7 +88,7 @@ def runtime_shaped_gradient(*operands: Tensor, operator: str, options: Options, 
     """
 
 
-def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
+def _differentiable_positions(operator: str, operands: tuple[Any, ...]) -> list[int]:
     structural = get_onnx_function(operator).flags(len(operands))
     return [
         i
@@ -99,7 +99,7 @@ def _differentiated(operator: str, operands: tuple[Any, ...]) -> list[int]:
 
 @runtime_shaped_gradient.infer
 def _(*operands: Type | None, operator: str, options: Options, count: int) -> tuple[Type, ...]:
-    return tuple(operands[i] for i in _differentiated(operator, operands[:count]))  # type: ignore[misc]
+    return tuple(operands[i] for i in _differentiable_positions(operator, operands[:count]))  # type: ignore[misc]
 
 
 @runtime_shaped_gradient.native_kernel
@@ -108,10 +108,10 @@ def _(*operands: Array | None, operator: str, options: Options, count: int) -> A
     from ...programs.interpreter import execute
 
     taken, cotangents = operands[:count], operands[count:]
-    program = _traced(operator, taken, dict(options))
+    program = _trace(operator, taken, dict(options))
     backward = differentiate(program)
     wanted = [v for v in backward.input_gradients if v is not None]
-    inputs = [operands[i] for i in _differentiated(operator, taken)]
+    inputs = [operands[i] for i in _differentiable_positions(operator, taken)]
     computed = dict(zip(wanted, execute(backward.program, [*inputs, *cotangents], wanted=wanted), strict=True))  # type: ignore[list-item]
     pairs = zip(backward.input_gradients, inputs, strict=True)
     found = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
@@ -124,14 +124,14 @@ runtime_shaped_gradient.no_onnx("ONNX Runtime only runs forward")
 
 def contents(x: Any) -> Any:
     """The elements of an array or a torch tensor as Python numbers: one, or a tuple (of tuples); None for None."""
-    return None if x is None else _nested(x.tolist())
+    return None if x is None else _to_tuple(x.tolist())
 
 
-def _nested(items: Any) -> Any:
-    return tuple(_nested(item) for item in items) if isinstance(items, list) else items
+def _to_tuple(items: Any) -> Any:
+    return tuple(_to_tuple(item) for item in items) if isinstance(items, list) else items
 
 
-def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
+def _apply(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
     """The function on tensors, and on the contents of arrays where it wants those."""
     function = get_onnx_function(operator)
     chosen = [
@@ -141,16 +141,16 @@ def _applied(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | Non
     return function.function(*chosen, **options)
 
 
-def _traced(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
+def _trace(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
     """The function as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
-    from ...programs.subprograms import finished  # which imports the ops
+    from ...programs.subprograms import build_subprogram  # which imports the ops
 
     builder = Builder()
     tensors: list[Any] = list(operands)
     inputs: list[SymbolicTensor] = []
-    for i in _differentiated(operator, operands):
+    for i in _differentiable_positions(operator, operands):
         inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
         tensors[i] = inputs[-1]
-    made = _applied(operator, tensors, operands, options)
+    made = _apply(operator, tensors, operands, options)
     outputs = [x for x in (made if isinstance(made, tuple) else (made,)) if is_floating(x.dtype)]
-    return finished(builder, inputs, outputs, operator)
+    return build_subprogram(builder, inputs, outputs, operator)

@@ -34,7 +34,7 @@ def along(
     Returns:
         What the last step carries, and what was stacked along a new first axis.
     """
-    from ...programs.subprograms import traced
+    from ...programs.subprograms import trace_subprogram
 
     operands = [*carried, *sliced, *given]
     types = [_type(x) for x in _parts(carried)]
@@ -43,14 +43,14 @@ def along(
     seen: list[Any] = []
 
     def body(*parts: Any) -> list[Any]:
-        now, kept = step(*_joined(parts, operands))
+        now, kept = step(*_join(parts, operands))
         seen.extend(kept)
         return _parts([*now, *kept])
 
-    recorded = traced(body, types, "step")
+    recorded = trace_subprogram(body, types, "step")
     counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
     results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
-    found = _joined(as_tuple(results), [*carried, *seen])
+    found = _join(as_tuple(results), [*carried, *seen])
     return found[: len(carried)], found[len(carried) :]
 
 
@@ -65,16 +65,16 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
     Returns:
         What the last step carries.
     """
-    from ...programs.subprograms import traced
+    from ...programs.subprograms import trace_subprogram
 
     def body(_: Any, *parts: Any) -> list[Any]:
-        going, now = step(*_joined(parts, carried))
+        going, now = step(*_join(parts, carried))
         return [going, *_parts(now)]
 
     operands = _parts(carried)
-    recorded = traced(body, [Type(INT64, ()), *map(_type, operands)], "steps")
+    recorded = trace_subprogram(body, [Type(INT64, ()), *map(_type, operands)], "steps")
     results = loop(limit, np.asarray(True), *operands, body=recorded, carried=len(operands))
-    return _joined(as_tuple(results), carried)
+    return _join(as_tuple(results), carried)
 
 
 def positions(like: Any, size: Dim) -> Any:
@@ -108,7 +108,7 @@ def _parts(items: Iterable[Any]) -> list[Any]:
     return found
 
 
-def _joined(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+def _join(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
     """Tensors that are real or complex as those of `like` are, of their parts."""
     remaining = iter(parts)
     return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]

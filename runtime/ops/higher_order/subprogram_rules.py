@@ -19,7 +19,7 @@ def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
     return tuple(execute(program, operands))
 
 
-def joined_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
+def common_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
     """The type of a value that has either type: dimensions that differ, or that only a run tells, are new symbols."""
     require(a.dtype == b.dtype and a.rank == b.rank, f"needed results of one dtype and rank, given {a} and {b}")
     dims: list[Dim] = []
@@ -44,7 +44,7 @@ def cotangents_of(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -
     return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
 
 
-def to_floating(operands: Sequence[Tensor], found: Sequence[Any]) -> list[Any]:
+def for_floating_operands(operands: Sequence[Tensor], found: Sequence[Any]) -> list[Any]:
     """The cotangents of the floating-point operands, with None for the others."""
     remaining = iter(found)
     return [next(remaining) if is_floating(x.dtype) else None for x in operands]

@@ -16,7 +16,7 @@ class TooManyTrips(CellbridgeError, ValueError):
 
 
 @contextlib.contextmanager
-def at_most(trips: int) -> Iterator[None]:
+def limit_trips(trips: int) -> Iterator[None]:
     """Let the loops that the interpreter runs in the block go round so often, all together; then `TooManyTrips`."""
     token = _limit.set([trips, 0])
     try:

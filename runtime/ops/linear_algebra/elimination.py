@@ -23,11 +23,11 @@ from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    concatenate,
     conjugate,
     each,
     for_each_matrix,
     identity,
-    joined,
     matmul,
     part,
     real,
@@ -47,7 +47,7 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
         if pivot:
             sizes = choose(greater_equal(row, k), _sum_of_parts(_at(factors, k, _COLUMNS)), -1.0)
             chosen = [sorting.argmax(sizes, axis=-1)]
-            factors = _exchanged(factors, k, chosen[0])
+            factors = _exchange_rows(factors, k, chosen[0])
         first = _at(factors, k, _COLUMNS)
         divisor = _at(first, k, _COLUMNS)
         divisor = choose(_is_zero(divisor), 1.0, divisor)  # what is below it is zero, too
@@ -67,7 +67,7 @@ def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
     """As the op `permutation`."""
 
     def step(matrix: Any, chosen: Any, k: Any) -> tuple[list[Any], list[Any]]:
-        return [_exchanged(matrix, k, chosen - 1)], []
+        return [_exchange_rows(matrix, k, chosen - 1)], []
 
     begin = identity(like, (*pivots.shape[:-1], size, size))
     others = elementwise.cast(_last_axis_first(pivots), dtype=INT64)
@@ -102,7 +102,7 @@ def solve(a: Any, b: Any) -> Any:
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (each(x, lambda part: shaping.expand(part, shape=(*batch, *part.shape[-2:]))) for x in (a, b))
     rows, width = a.shape[-1], a.shape[-1] + b.shape[-1]
-    factors, _ = lu(joined(a, b, axis=a.ndim - 1))  # what is done to the rows of a is done to those of b
+    factors, _ = lu(concatenate(a, b, axis=a.ndim - 1))  # what is done to the rows of a is done to those of b
     return solve_triangular(part(factors, rows, rows), part(factors, rows, width, first_column=rows), upper=True)
 
 
@@ -113,13 +113,13 @@ def inverse(x: Any) -> Any:
 
 def determinant(x: Any) -> Any:
     """As the op `determinant`."""
-    diagonal, sign = _eliminated(x)
+    diagonal, sign = _eliminate(x)
     return _product(diagonal) * sign
 
 
 def log_determinant(x: Any) -> tuple[Any, Any]:
     """As the op `log_determinant`."""
-    diagonal, sign = _eliminated(x)
+    diagonal, sign = _eliminate(x)
     sizes = absolute(diagonal)
     signs = diagonal / choose(_is_zero(sizes), 1.0, sizes)
     return _product(signs) * sign, reduction.reduce_sum(elementwise.log(sizes), axes=(-1,))
@@ -194,7 +194,7 @@ def _at(x: Any, k: Any, axis: int) -> Any:
     return each(x, lambda part: indexing.take(part, k, axis=axis))
 
 
-def _exchanged(x: Any, k: Any, other: Any) -> Any:
+def _exchange_rows(x: Any, k: Any, other: Any) -> Any:
     """Matrices with the row `k` in the place of the row `other`, an index for each matrix, and the other way round."""
     row, other = positions(x, x.shape[-2]), as_columns(other)
     there = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
@@ -203,7 +203,7 @@ def _exchanged(x: Any, k: Any, other: Any) -> Any:
     return choose(as_columns(equal(row, k)), raised, lowered)
 
 
-def _eliminated(x: Any) -> tuple[Any, Any]:
+def _eliminate(x: Any) -> tuple[Any, Any]:
     """The diagonal of the upper factor of square matrices, and 1 or -1 by the number of exchanged rows."""
     if x.shape[-1] == 0:
         return matrices.diagonal(x), creation.full_like(real(x), 1, shape=tuple(x.shape[:-2]))
@@ -217,7 +217,7 @@ def _product(x: Any) -> Any:
     """The product of each vector (..., n)."""
     if not isinstance(x, Complex):
         return products.reduce_prod(x, axes=(-1,))
-    one = Complex.of_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
+    one = Complex.from_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
     if x.shape[-1] == 0:
         return one
     (product,), _ = along(lambda so_far, factor: ([so_far * factor], []), [one], [_last_axis_first(x)])

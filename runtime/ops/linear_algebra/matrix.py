@@ -22,10 +22,10 @@ from ..matrices import (
     for_each_matrix,
     lower,
     matmul,
+    matrix_transpose,
     on_numbers,
     real,
     square,
-    transposed,
 )
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import elimination, rotations, triangular
@@ -155,9 +155,9 @@ def _(x: Array) -> Array:
 @_one_to_one.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
     # y is the determinant times the transposed inverse, which x has to have here
-    y, w = conjugate(y), conjugate(transposed(on_numbers(inverse, x)))
+    y, w = conjugate(y), conjugate(matrix_transpose(on_numbers(inverse, x)))
     share = each(g * y, lambda part: reduction.reduce_sum(part, axes=(-2, -1), keepdims=True))
-    return share * w - matmul(matmul(y, transposed(g)), w)
+    return share * w - matmul(matmul(y, matrix_transpose(g)), w)
 
 
 cofactors.onnx(_one_to_one.onnx(rotations.cofactors))

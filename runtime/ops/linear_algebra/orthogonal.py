@@ -12,16 +12,16 @@ import numpy as np
 from ...errors import ShapeError
 from ...ir.dims import minimum
 from .. import slicing
-from ..common import summed
+from ..common import add_cotangents
 from ..matrices import (
     Numbers,
     adjoint,
     as_columns,
+    concatenate,
     conjugate,
     each,
     half_diagonal,
     identity_like,
-    joined,
     lower,
     matmul,
     matrix,
@@ -81,7 +81,7 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     if columns != count and of_r is not None:
         right, of_right = (part(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
         through_right = matmul(right, adjoint(of_right))
-        of_q = summed(of_q, through_right)
+        of_q = add_cotangents(of_q, through_right)
         further = matmul(q, of_right)
         of_r = part(of_r, count, count)
     elif columns != count:
@@ -90,9 +90,9 @@ def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     inner = 0.0 if of_r is None else matmul(of_r, adjoint(r))
     if of_q is not None:
         inner = inner - matmul(adjoint(q), of_q)
-    whole = summed(matmul(q, half_diagonal(upper(inner))), of_q)
+    whole = add_cotangents(matmul(q, half_diagonal(upper(inner))), of_q)
     whole = adjoint(on_numbers(solve_triangular, r, adjoint(whole), upper=True))
-    return whole if further is None else joined(whole, further, axis=whole.ndim - 1)
+    return whole if further is None else concatenate(whole, further, axis=whole.ndim - 1)
 
 
 qr.onnx(_factored.onnx(elimination.qr))
@@ -128,7 +128,7 @@ householder_qr.no_vjp("ATen geqrf has none; linalg_qr has")
 householder_qr.onnx(_factored.onnx(elimination.householder_qr))
 
 
-def reflected(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> Any:
+def apply_reflections(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> Any:
     """Householder reflections, one after the other, of the columns of `x`: a composition, no op of its own.
 
     Args:

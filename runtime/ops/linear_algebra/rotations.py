@@ -21,12 +21,12 @@ from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    concatenate,
     conjugate,
     diagonal,
     each,
     for_each_matrix,
     identity,
-    joined,
     lower,
     matmul,
     part,
@@ -42,11 +42,11 @@ _MAX_SWEEPS = 40  # some ten are enough
 
 def eigh(x: Any) -> tuple[Any, Any]:
     """As the op `eigh`, for a known number of rows; a vector may be multiplied with a number of absolute value 1."""
-    size = _known(x.shape[-1])
+    size = _require_known(x.shape[-1])
     x = each(lower(x) + adjoint(lower(x, -1)), lambda y: elementwise.cast(y, dtype=FLOAT64))
     # Of x + shift, which is positive definite, singular values and vectors are those that are looked for.
     shift = elementwise.sqrt(_sum(squares(x), (-2, -1))) * 2.0
-    _, vectors = _orthogonalized(x + for_each_matrix(shift) * identity(real(x), (size, size)))
+    _, vectors = _orthogonalize(x + for_each_matrix(shift) * identity(real(x), (size, size)))
     values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
     values, order = sorting.sort(values, axis=-1)
     return values, _in_order(vectors, order)
@@ -54,7 +54,7 @@ def eigh(x: Any) -> tuple[Any, Any]:
 
 def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
     """As the op `pseudo_inverse`, for known sizes."""
-    epsilon = max(map(_known, x.shape[-2:])) * float(np.finfo(x.dtype).eps)
+    epsilon = max(map(_require_known, x.shape[-2:])) * float(np.finfo(x.dtype).eps)
     u, s, v = svd(x, full=False)
     largest = reduction.reduce_max(s, axes=(-1,))
     bound = largest * (epsilon if absolute is None else 0.0)
@@ -69,7 +69,7 @@ def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
 def cofactors(x: Any) -> Any:
     """As the op `cofactors`, for a known number of rows."""
     u, s, v = svd(x, full=False)
-    others = choose(np.eye(_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
+    others = choose(np.eye(_require_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
     product = products.reduce_prod(others, axes=(-1,))
     phase = elimination.determinant(u) * elimination.determinant(v)
     return conjugate(matmul(u * as_rows(product), v)) * for_each_matrix(phase)
@@ -77,11 +77,11 @@ def cofactors(x: Any) -> Any:
 
 def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
     """As the op `svd`, for known sizes; singular vectors may be multiplied with numbers of absolute value 1."""
-    rows, count = map(_known, x.shape[-2:])
+    rows, count = map(_require_known, x.shape[-2:])
     if rows < count:
         u, s, v = svd(adjoint(x), full=full)
         return adjoint(v), s, adjoint(u)
-    columns, vectors = _orthogonalized(each(x, lambda y: elementwise.cast(y, dtype=FLOAT64)))
+    columns, vectors = _orthogonalize(each(x, lambda y: elementwise.cast(y, dtype=FLOAT64)))
     s, order = sorting.sort(_lengths(columns), axis=-1, descending=True)
     bound = reduction.reduce_max(s, axes=(-1,), keepdims=True) * (rows * _EPSILON)
     directions = _in_order(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
@@ -89,11 +89,11 @@ def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
     q, r = elimination.qr(directions, complete=full)
     signs = choose(less(real(diagonal(part(r, count, count))), np.zeros(())), -1.0, np.ones(()))
     first = part(q, rows, count) * as_rows(signs)
-    u = joined(first, part(q, rows, rows, first_column=count), axis=q.ndim - 1) if full and rows > count else first
+    u = concatenate(first, part(q, rows, rows, first_column=count), axis=q.ndim - 1) if full and rows > count else first
     return u, s, adjoint(_in_order(vectors, order))
 
 
-def _orthogonalized(x: Any) -> tuple[Any, Any]:
+def _orthogonalize(x: Any) -> tuple[Any, Any]:
     """Matrices (..., m, n), m >= n, multiplied with unitary ones that make their columns orthogonal; and those."""
     rows, count = x.shape[-2:]
     width = count + count % 2  # one more column if there are odd ones; it is zero, and met without effect
@@ -111,7 +111,7 @@ def _orthogonalized(x: Any) -> tuple[Any, Any]:
         seen = greater(elementwise.minimum(of_p, of_q), as_columns(noise))
         angle = choose(seen, of_product / choose(seen, of_p * of_q, 1.0), 0.0)
         worst = elementwise.maximum(worst, reduction.reduce_max(angle, axes=None))
-        return [_rotated(columns, cosine, sine), _rotated(vectors, cosine, sine), worst], []
+        return [_rotate(columns, cosine, sine), _rotate(vectors, cosine, sine), worst], []
 
     def sweep(columns: Any, vectors: Any, noise: Any) -> tuple[Any, list[Any]]:
         begin = [columns, vectors, np.zeros((), FLOAT64)]
@@ -137,11 +137,11 @@ def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
     return cosine, tangent * cosine
 
 
-def _rotated(x: Any, cosine: Any, sine: Any) -> Any:
+def _rotate(x: Any, cosine: Any, sine: Any) -> Any:
     """Matrices with their columns rotated in pairs, and moved on."""
     p, q = _halves(x)
     first = p * as_rows(cosine) - q * as_rows(conjugate(sine))
-    both = joined(first, p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
+    both = concatenate(first, p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
     half = x.shape[-1] // 2
     above, below = list(range(half)), list(range(half, 2 * half))
     order = above + below if half == 1 else [0, below[0], *above[1:-1], *below[1:], above[-1]]
@@ -168,7 +168,7 @@ def _sum(x: Any, axes: tuple[int, ...]) -> Any:
     return reduction.reduce_sum(x, axes=axes)
 
 
-def _known(size: Dim) -> int:
+def _require_known(size: Dim) -> int:
     require(isinstance(size, int), f"needed a known number of rows and columns, given {size}")
     assert isinstance(size, int)
     return size

@@ -197,14 +197,14 @@ def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
         last, other = block.stop - 1, abs(pivots[block.start]) - 1
         x[[last, other]] = x[[other, last]]
         x[block.stop :] -= a[block.stop :, block] @ x[block]
-        x[block] = _divided(a[block, block], x[block], hermitian)
+        x[block] = _solve_block(a[block, block], x[block], hermitian)
     for block in reversed(blocks):
         last, other = block.stop - 1, abs(pivots[block.start]) - 1
         x[block] -= conjugate(a[block.stop :, block]).T @ x[block.stop :]
         x[[last, other]] = x[[other, last]]
 
 
-def _divided(block: Array, x: Array, hermitian: bool) -> Array:
+def _solve_block(block: Array, x: Array, hermitian: bool) -> Array:
     """The solution of the system of a block of D, of which only the lower triangle is there."""
     if len(block) == 1:
         return np.asarray(x / (block.real if hermitian else block))

@@ -17,9 +17,9 @@ from ..common import broadcast_shapes, same_dtype, unbroadcast
 from ..matrices import (
     Numbers,
     adjoint,
+    concatenate,
     each,
     identity_like,
-    joined,
     lower,
     matmul,
     matrix,
@@ -67,10 +67,10 @@ def _solution(a: Type, b: Type) -> Type:
 @solve_triangular.kernel
 @_system.kernel
 def _(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
-    return _substituted(a, b, upper=upper, unitriangular=unitriangular)
+    return _substitute(a, b, upper=upper, unitriangular=unitriangular)
 
 
-def _substituted(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
+def _substitute(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Array:
     if upper:  # from the last row to the first
         a, b = a[..., ::-1, ::-1], b[..., ::-1, :]
     x = np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
@@ -117,8 +117,8 @@ def _(b: Type, factor: Type, *, upper: bool) -> Type:
 @_system.kernel
 def _(b: Array, factor: Array, *, upper: bool) -> Array:
     left = np.conj(np.swapaxes(factor, -1, -2)) if upper else factor
-    half = _substituted(left, b, upper=False, unitriangular=False)
-    return _substituted(np.conj(np.swapaxes(left, -1, -2)), half, upper=True, unitriangular=False)
+    half = _substitute(left, b, upper=False, unitriangular=False)
+    return _substitute(np.conj(np.swapaxes(left, -1, -2)), half, upper=True, unitriangular=False)
 
 
 @cholesky_solve.vjp
@@ -206,18 +206,18 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     if columns != count:
         right, of_right = (part(m, count, columns, first_column=count) for m in (packed, g))
         inner_of_lower = inner_of_lower - matmul(of_right, adjoint(right))
-        further_right = _left_solved(first, of_right)
+        further_right = _solve_left(first, of_right)
     if rows != count:
         below, of_below = (part(m, rows, count, first_row=count) for m in (packed, g))
         inner_of_upper = inner_of_upper - matmul(adjoint(below), of_below)
-        further_below = _right_solved(first, of_below)
-    whole = _right_solved(first, _left_solved(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
+        further_below = _solve_right(first, of_below)
+    whole = _solve_right(first, _solve_left(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
     if further_right is not None:
-        whole = joined(whole, further_right, axis=whole.ndim - 1)
+        whole = concatenate(whole, further_right, axis=whole.ndim - 1)
     if further_below is not None:
         none, missing = (0,) * whole.ndim, (*[0] * (whole.ndim - 1), columns - count)
         widened = each(further_below, lambda x: slicing.pad(x, before=none, after=missing))
-        whole = joined(whole, widened, axis=whole.ndim - 2)
+        whole = concatenate(whole, widened, axis=whole.ndim - 2)
     if not pivot:
         return whole
     return matmul(permutation(pivots, real(whole), size=rows), whole)
@@ -228,12 +228,12 @@ def _lower_adjoint(packed: Any) -> Any:
     return adjoint(lower(packed, -1) + identity_like(packed))
 
 
-def _left_solved(packed: Any, x: Any) -> Any:
+def _solve_left(packed: Any, x: Any) -> Any:
     """The inverse of the adjoint of the lower factor, times `x`."""
     return on_numbers(solve_triangular, adjoint(packed), x, upper=True, unitriangular=True)
 
 
-def _right_solved(packed: Any, x: Any) -> Any:
+def _solve_right(packed: Any, x: Any) -> Any:
     """`x` times the inverse of the adjoint of the upper factor."""
     return adjoint(on_numbers(solve_triangular, packed, adjoint(x), upper=True))
 

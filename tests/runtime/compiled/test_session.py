@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from cellbridge.runtime import UsageError
-from cellbridge.runtime.compiled.session import SessionError, explained, run_model
+from cellbridge.runtime.compiled.session import SessionError, explain, run_model
 
 
 def model_of(op_type: str, dtype: int, count: int = 1) -> onnx.ModelProto:
@@ -84,7 +84,7 @@ def test_a_missing_kernel_names_operator_cell_and_source(tmp_path: Path) -> None
     ],
 )
 def test_a_model_that_is_newer_than_onnxruntime(said: str, told: str) -> None:
-    error = explained(RuntimeError(said), model_of("Relu", TensorProto.FLOAT), "cpu")
+    error = explain(RuntimeError(said), model_of("Relu", TensorProto.FLOAT), "cpu")
     assert re.search(told, str(error))
     assert "an older opset: converter.to_onnx" in str(error)
 

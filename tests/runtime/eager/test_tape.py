@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cellbridge.runtime.eager.tape import Entry, Pull, Tape, current, recording
+from cellbridge.runtime.eager.tape import Entry, Pull, Tape, current, record_on
 
 
 def times(factor: float) -> Pull:
@@ -97,12 +97,12 @@ def test_clearing_lets_go() -> None:
 def test_the_recording_tape_is_restored_whatever_happens() -> None:
     outer, inner = Tape(), Tape()
     assert current() is None
-    with recording(outer):
-        with recording(inner):
+    with record_on(outer):
+        with record_on(inner):
             assert current() is inner
-        with pytest.raises(KeyError), recording(inner):
+        with pytest.raises(KeyError), record_on(inner):
             raise KeyError
-        with recording(None):
+        with record_on(None):
             assert current() is None
         assert current() is outer
     assert current() is None
@@ -110,7 +110,7 @@ def test_the_recording_tape_is_restored_whatever_happens() -> None:
 
 def test_each_thread_has_its_own() -> None:
     seen: list[Any] = []
-    with recording(Tape()):
+    with record_on(Tape()):
         thread = threading.Thread(target=lambda: seen.append(current()))
         thread.start()
         thread.join()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import cellbridge.runtime as ms
-from cellbridge.runtime.compiled.executable import lowered
+from cellbridge.runtime.compiled.executable import lower_values
 from cellbridge.runtime.ir.dims import symbol
 from tests.runtime.building import build
 
@@ -28,7 +28,7 @@ CASES = {
 def test_a_number_gets_axes_where_that_saves_time(case: str) -> None:
     tensor, number, changed = CASES[case]
     program = build(lambda x, y: (x * y, y - x), tensor, number)
-    lowering = lowered(program, program.outputs, ())
+    lowering = lower_values(program, program.outputs, ())
     ranks = [node.op_type for node in lowering.graph.nodes]
     assert ("Reshape" in ranks) == changed
     shape = tuple(3 if not isinstance(dim, int) else dim for dim in tensor)
@@ -40,7 +40,7 @@ def test_a_number_gets_axes_where_that_saves_time(case: str) -> None:
 
 def test_a_constant_gets_them_without_a_node() -> None:
     program = build(lambda x: x * 0.5, (8, 4, 1, 1))
-    lowering = lowered(program, program.outputs, ())
+    lowering = lower_values(program, program.outputs, ())
     (node,) = lowering.graph.nodes
     shapes: list[Any] = [lowering.graph.types[name].shape for name in node.inputs]
     assert shapes == [(8, 4, 1, 1), (1, 1, 1, 1)]

@@ -8,11 +8,11 @@ import numpy as np
 
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, Node, Type
-from cellbridge.runtime.lowering.rewrites.rewrite import let_last_node_give, rewrite
+from cellbridge.runtime.lowering.rewrites.rewrite import rewrite, take_over_outputs
 from cellbridge.runtime.ops import elementwise
 from cellbridge.runtime.ops.higher_order import control_flow
 from cellbridge.runtime.programs.interpreter import execute
-from cellbridge.runtime.programs.subprograms import finished, traced
+from cellbridge.runtime.programs.subprograms import build_subprogram, trace_subprogram
 from cellbridge.runtime.tracing import Builder, SymbolicTensor
 
 X = Type(FLOAT32, (3,))
@@ -25,7 +25,7 @@ def exp_by_negation(builder: Builder, node: Node) -> bool:
     assert node.inputs[0] is not None
     x = SymbolicTensor(builder, node.inputs[0])
     1.0 / elementwise.exp(-x)
-    let_last_node_give(builder, node)
+    take_over_outputs(builder, node)
     return True
 
 
@@ -33,12 +33,12 @@ def program_of(branching: bool) -> Program:
     builder = Builder()
     x = builder.new_value("x", X)
     if not branching:
-        return finished(builder, [x], [elementwise.exp(x) + 1.0], "F")
+        return build_subprogram(builder, [x], [elementwise.exp(x) + 1.0], "F")
     condition = builder.new_value("condition", Type(BOOL, ()))
-    then = traced(lambda a: [elementwise.exp(a)], [X], "then")
-    orelse = traced(lambda a: [a * 2.0], [X], "orelse")
+    then = trace_subprogram(lambda a: [elementwise.exp(a)], [X], "then")
+    orelse = trace_subprogram(lambda a: [a * 2.0], [X], "orelse")
     y = control_flow.cond(condition, x, then_branch=then, else_branch=orelse)
-    return finished(builder, [condition, x], [y], "F")
+    return build_subprogram(builder, [condition, x], [y], "F")
 
 
 def test_nodes_are_replaced_and_values_stay() -> None:

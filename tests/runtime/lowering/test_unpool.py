@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
-from cellbridge.runtime.compiled.executable import lowered
+from cellbridge.runtime.compiled.executable import lower_values
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.programs.gradient_program import differentiate
 
@@ -45,7 +45,7 @@ def operators(program: Program) -> Counter[str]:
     gradients = differentiate(program)
     (wanted,) = gradients.input_gradients
     assert wanted is not None
-    return Counter(node.op_type for node in lowered(gradients.program, [wanted], ()).graph.nodes)
+    return Counter(node.op_type for node in lower_values(gradients.program, [wanted], ()).graph.nodes)
 
 
 def check(net: Net, x: torch.Tensor, **options: Any) -> Program:

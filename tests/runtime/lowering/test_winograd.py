@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cellbridge.runtime.compiled.executable import lowered
+from cellbridge.runtime.compiled.executable import lower_values
 from cellbridge.runtime.compiled.session import Session
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
@@ -22,11 +22,11 @@ SMALL = ((64, 256, 4, 4), (256, 256, 3, 3))  # images and weight for which it pa
 
 
 def operators(program: Program) -> set[str]:
-    return {node.op_type for node in lowered(program, program.outputs, ()).graph.nodes}
+    return {node.op_type for node in lower_values(program, program.outputs, ()).graph.nodes}
 
 
 def run(program: Program, *arrays: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    lowering = lowered(program, program.outputs, ())
+    lowering = lower_values(program, program.outputs, ())
     model = lowering.model()
     add_initializers(model, lowering.initializers())
     session = Session(model)
@@ -83,7 +83,7 @@ def test_a_convolution_and_its_gradient_share_the_kernels() -> None:
             x, weight, output_padding=(0, 0), **PLAIN
         )
 
-    nodes = lowered(program := build(both, *SMALL), program.outputs, ()).graph.nodes
+    nodes = lower_values(program := build(both, *SMALL), program.outputs, ()).graph.nodes
     assert sum(node.op_type == "MatMul" for node in nodes) == 1 + 3 + 3
 
 

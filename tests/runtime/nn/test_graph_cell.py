@@ -483,5 +483,5 @@ def test_calls_whose_nodes_do_not_stand_together_are_refused() -> None:
     program = from_torch(torch_nn.Sequential(torch_nn.ReLU(), torch_nn.Tanh()), (X,))
     (inside,) = [node for node in program.nodes if node.op == "relu"]
     *nodes, last = program.nodes
-    with pytest.raises(ProgramError, match="nodes of Cell call 0 don't stand together: op boundary comes after"):
+    with pytest.raises(ProgramError, match="nodes of Cell call 0 aren't contiguous: op boundary comes after"):
         nn.GraphCell(program.replace(nodes=(*nodes, replace(last, cell=inside.cell))))

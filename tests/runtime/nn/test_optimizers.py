@@ -297,7 +297,7 @@ def test_an_update_is_never_recorded() -> None:
         assert len(recording.entries) == before
         return x * x
 
-    with tape.recording(recording):
+    with tape.record_on(recording):
         forward(Tensor(np.array([3.0])))
     assert ms.grad(forward)(Tensor(np.array([3.0]))).asnumpy().tolist() == [6.0]
     assert p.number_on(recording) is None

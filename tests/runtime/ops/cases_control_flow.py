@@ -7,7 +7,7 @@ import torch
 
 from cellbridge.runtime.ir.types import Type
 from cellbridge.runtime.ops import comparison, linear, trigonometry
-from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.subprograms import trace_subprogram
 from tests.runtime.ops.cases import OpCase
 
 RNG = np.random.default_rng(0)
@@ -16,8 +16,8 @@ VECTOR = Type(FLOAT, (3,))
 X, Y = RNG.normal(size=(2, 3))
 ROWS, WEIGHT = RNG.normal(size=(4, 3)), RNG.normal(size=(3, 3))
 
-TIMES = traced(lambda x, y: [x * y], [VECTOR, VECTOR], "times")
-MINUS = traced(lambda x, y: [x - y], [VECTOR, VECTOR], "minus")
+TIMES = trace_subprogram(lambda x, y: [x * y], [VECTOR, VECTOR], "times")
+MINUS = trace_subprogram(lambda x, y: [x - y], [VECTOR, VECTOR], "minus")
 
 
 def recurrent_step(state, row, weight):  # type: ignore[no-untyped-def]
@@ -25,14 +25,14 @@ def recurrent_step(state, row, weight):  # type: ignore[no-untyped-def]
     return [after, after * state]
 
 
-RECURRENT = traced(recurrent_step, [VECTOR, VECTOR, Type(FLOAT, (3, 3))], "recurrent")
+RECURRENT = trace_subprogram(recurrent_step, [VECTOR, VECTOR, Type(FLOAT, (3, 3))], "recurrent")
 
 
 def doubling_step(number, state, weight):  # type: ignore[no-untyped-def]
     return [comparison.less(number, np.array(2)), linear.matmul(state, weight), trigonometry.sin(state)]
 
 
-DOUBLING = traced(doubling_step, [Type(INT, ()), VECTOR, Type(FLOAT, (3, 3))], "doubling")
+DOUBLING = trace_subprogram(doubling_step, [Type(INT, ()), VECTOR, Type(FLOAT, (3, 3))], "doubling")
 
 
 def recurrent(reverse: bool):  # type: ignore[no-untyped-def]
@@ -58,7 +58,7 @@ def repeated(times: int):  # type: ignore[no-untyped-def]
     return run
 
 
-TRIPLE = traced(lambda x, y, passed, g: [g * x * y, g + passed], [VECTOR] * 4, "triple")
+TRIPLE = trace_subprogram(lambda x, y, passed, g: [g * x * y, g + passed], [VECTOR] * 4, "triple")
 
 
 class Own(torch.autograd.Function):

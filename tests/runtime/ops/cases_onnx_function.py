@@ -9,7 +9,7 @@ import torch
 
 from cellbridge.runtime.ir.types import Type
 from cellbridge.runtime.ops import elementwise, slicing
-from cellbridge.runtime.programs.subprograms import traced
+from cellbridge.runtime.programs.subprograms import trace_subprogram
 from tests.runtime.ops.cases import OpCase
 
 RNG = np.random.default_rng(3)
@@ -30,7 +30,12 @@ CASES = [
     OpCase(
         "onnx_function",
         (A, B),
-        {"body": traced(gated, [MATRIX] * 2, "SwiGLU"), "operator": "SwiGLU", "version": 28, "slots": (True, True)},
+        {
+            "body": trace_subprogram(gated, [MATRIX] * 2, "SwiGLU"),
+            "operator": "SwiGLU",
+            "version": 28,
+            "slots": (True, True),
+        },
         lambda a, b: torch.nn.functional.silu(a) * b,
         "one output",
     ),
@@ -38,7 +43,12 @@ CASES = [
         "onnx_function",
         (A, B),
         # no opset has it: what it means is written
-        {"body": traced(tail, [MATRIX] * 2, "Tail"), "operator": "Tail", "version": 999, "slots": (True, False, True)},
+        {
+            "body": trace_subprogram(tail, [MATRIX] * 2, "Tail"),
+            "operator": "Tail",
+            "version": 999,
+            "slots": (True, False, True),
+        },
         lambda a, b: (a.exp(), b.clone()),
         "two outputs",
     ),

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
-from cellbridge.runtime.compiled.executable import lowered
+from cellbridge.runtime.compiled.executable import lower_values
 from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops import adaptive_pooling, reduction
@@ -27,7 +27,7 @@ def summed(shape: Any, axes: Any, dtype: str = "float32") -> Program:
 
 
 def operators(program: Program) -> list[str]:
-    return [node.op_type for node in lowered(program, program.outputs, ()).graph.nodes]
+    return [node.op_type for node in lower_values(program, program.outputs, ()).graph.nodes]
 
 
 def positive(*shape: int) -> np.ndarray[Any, Any]:

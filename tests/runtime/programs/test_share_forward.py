@@ -34,7 +34,7 @@ def ops_of(program: Program, wanted: list[Value]) -> Counter[str]:
     return Counter(step.node.op for step in plan(program, wanted))
 
 
-LONGER = {extended.name: op.name for op in ops.all_ops().values() if (extended := op.extended) is not None}
+LONGER = {extended.name: op.name for op in ops.all_ops().values() if (extended := op.base_op) is not None}
 """By op that hands out too little for its gradient: the one that extends it."""
 
 

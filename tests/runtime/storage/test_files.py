@@ -14,7 +14,7 @@ from pathlib import Path
 import onnx
 import pytest
 
-from cellbridge.runtime.storage.files import whole_file, written_whole
+from cellbridge.runtime.storage.files import atomic_file, atomic_path
 
 
 def names(folder: Path) -> list[str]:
@@ -27,7 +27,7 @@ def test_threads_that_write_one_file_leave_one_of_theirs(tmp_path: Path) -> None
     def write(letter: str) -> None:
         try:
             for _ in range(20):
-                with whole_file(tmp_path / "a.bin") as file:
+                with atomic_file(tmp_path / "a.bin") as file:
                     file.write(letter.encode() * 50_000)
         except BaseException as error:  # noqa: BLE001 - shown below
             failures.append(error)
@@ -53,7 +53,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
     planted = [f".a.bin.{os.getpid()}", f".a.bin.{os.getpid()}.old", ".a.bin", "a.bin.tmp"]
     for name in planted:
         (folder / name).symlink_to(victim)
-    with whole_file(folder / "a.bin") as file:
+    with atomic_file(folder / "a.bin") as file:
         file.write(b"new")
     assert victim.read_text() == "mine"
     assert names(folder) == sorted(["a.bin", *planted])
@@ -63,7 +63,7 @@ def test_a_planted_link_is_not_followed(tmp_path: Path) -> None:
 def test_permissions_are_those_of_an_ordinary_file(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
-        with whole_file(tmp_path / "a.bin") as file:
+        with atomic_file(tmp_path / "a.bin") as file:
             file.write(b"new")
     finally:
         os.umask(before)
@@ -71,13 +71,13 @@ def test_permissions_are_those_of_an_ordinary_file(tmp_path: Path, umask: int) -
 
 
 def test_what_is_no_regular_file_is_written_to() -> None:
-    with whole_file("/dev/null") as file:
+    with atomic_file("/dev/null") as file:
         file.write(b"new")
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
 def test_a_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(IsADirectoryError), whole_file(tmp_path) as file:
+    with pytest.raises(IsADirectoryError), atomic_file(tmp_path) as file:
         file.write(b"new")
     assert names(tmp_path) == []
 
@@ -87,8 +87,8 @@ def test_a_signal_leaves_no_temporary_file(tmp_path: Path, number: signal.Signal
     (tmp_path / "a.bin").write_bytes(b"old")
     code = """
         import sys, time
-        from cellbridge.runtime.storage.files import whole_file
-        with whole_file(sys.argv[1]) as file:
+        from cellbridge.runtime.storage.files import atomic_file
+        with atomic_file(sys.argv[1]) as file:
             file.write(b"ne")
             print("writing", flush=True)
             time.sleep(60)
@@ -115,7 +115,7 @@ def test_a_handler_of_sigterm_stays(tmp_path: Path) -> None:
 
     before = signal.signal(signal.SIGTERM, handler)
     try:
-        with written_whole(tmp_path / "a") as inside:
+        with atomic_path(tmp_path / "a") as inside:
             inside.write_text("new")
         assert signal.getsignal(signal.SIGTERM) is handler
     finally:

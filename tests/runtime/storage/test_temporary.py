@@ -12,17 +12,17 @@ from pathlib import Path
 import pytest
 
 from cellbridge.runtime.storage import temporary
-from cellbridge.runtime.storage.files import whole_file
+from cellbridge.runtime.storage.files import atomic_file
 from cellbridge.runtime.storage.temporary import BOOT, OWNER, PREFIX
 
 pytestmark = pytest.mark.skipif(not BOOT.exists(), reason="no locks that tell whose process has ended")
 
 WRITER = """
     import sys, threading, time
-    from cellbridge.runtime.storage.files import whole_file
+    from cellbridge.runtime.storage.files import atomic_file
 
     def write():
-        with whole_file(sys.argv[1]) as file:
+        with atomic_file(sys.argv[1]) as file:
             file.write(b"from the other process")
             print("writing", flush=True)
             sys.stdin.readline()
@@ -46,7 +46,7 @@ def writer(path: Path, where: str = "main") -> subprocess.Popen[str]:
 
 
 def write(path: Path) -> None:
-    with whole_file(path) as file:
+    with atomic_file(path) as file:
         file.write(b"new")
 
 
@@ -77,7 +77,7 @@ def test_what_another_process_is_writing_stays(tmp_path: Path) -> None:
 
 
 def test_what_this_process_is_writing_stays(tmp_path: Path) -> None:
-    with whole_file(tmp_path / "a.bin") as file:
+    with atomic_file(tmp_path / "a.bin") as file:
         write(tmp_path / "b.bin")
         file.write(b"first")
     assert names(tmp_path) == ["a.bin", "b.bin"]

@@ -479,7 +479,7 @@ def test_only_programs_are_compiled() -> None:
 
 
 def test_a_program_without_tensors_in_its_result_is_not_compiled() -> None:
-    with pytest.raises(UsageError, match="gives no tensor: there is nothing to compile"):
+    with pytest.raises(UsageError, match="returns no tensor: there is nothing to compile"):
         ms.compile(ms.trace(lambda x: {"size": x.shape[0]}, (ms.Tensor(np.ones(3, np.float32)),)).program)
 
 

@@ -1,4 +1,4 @@
-"""`trips.at_most`: loops of the interpreter are counted, all together, and only within the block."""
+"""`trips.limit_trips`: loops of the interpreter are counted, all together, and only within the block."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from cellbridge.converter import from_onnx
 from cellbridge.runtime import CellbridgeError
-from cellbridge.runtime.ops.higher_order.trips import at_most
+from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from tests.converter.test_onnx_in import model
 
 LOOP = """net (int64 m, float[2] x) => (float[2] y) {
@@ -25,7 +25,7 @@ X = np.ones(2, np.float32)
 
 def test_trips_of_loops_within_loops_are_counted_together() -> None:
     program = from_onnx(model(LOOP, k=np.array(4)))
-    with at_most(15):  # 3 around, 12 within
+    with limit_trips(15):  # 3 around, 12 within
         np.testing.assert_array_equal(program(np.array(3), X), X)
         with pytest.raises(CellbridgeError, match=r"op loop.* failed in Cell .*go round more than 15 times"):
             program(np.array(3), X)
@@ -34,13 +34,13 @@ def test_trips_of_loops_within_loops_are_counted_together() -> None:
 
 def test_rows_of_a_scan_are_trips() -> None:
     program = from_onnx(model(SCAN))
-    with at_most(3):
+    with limit_trips(3):
         program(np.ones((3, 2), np.float32))
-    with at_most(3), pytest.raises(CellbridgeError, match="go round more than 3 times"):
+    with limit_trips(3), pytest.raises(CellbridgeError, match="go round more than 3 times"):
         program(np.ones((4, 2), np.float32))
 
 
 def test_a_loop_without_end_is_stopped_soon() -> None:
     program = from_onnx(model(LOOP, k=np.array(4)))
-    with at_most(1000), pytest.raises(CellbridgeError, match="go round more than 1000 times"):
+    with limit_trips(1000), pytest.raises(CellbridgeError, match="go round more than 1000 times"):
         program(np.array(2**60), X)

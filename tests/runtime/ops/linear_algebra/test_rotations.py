@@ -110,8 +110,8 @@ def test_a_number_of_rows_that_only_the_run_tells_is_refused() -> None:
 
 
 def test_a_wrong_rotation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    rotated = rotations._rotated
-    monkeypatch.setattr(rotations, "_rotated", lambda x, cosine, sine: rotated(x, cosine, -sine))
+    rotated = rotations._rotate
+    monkeypatch.setattr(rotations, "_rotate", lambda x, cosine, sine: rotated(x, cosine, -sine))
     x = sampled("random", (), 4, 4, 0, complex=False)
     _, s, _ = rotations.svd(x, full=False)
     assert not np.allclose(s, np.linalg.svd(x)[1])

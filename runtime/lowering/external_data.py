@@ -1,9 +1,9 @@
-"""Where the files of an ONNX model belong: a model in a place never refers to the tensors of another one.
+"""Writing an ONNX model with its external data file, so that a model never refers to the tensors of another one.
 
-A file of tensors is never changed: a new model gets a new one, under a name that is free. It is put in place first,
-then the model that refers to it; only then what the old model referred to is removed. Whoever is stopped in between
-leaves the old model with its tensors, or the new one with its own; whoever reads in between finds one of the two, or no
-file of tensors, which is an error, but never the wrong one.
+A data file is never changed: a new model gets a new one with an unused name. The data file is moved into place first,
+then the model that refers to it, and only then is the old data file removed. An interruption leaves either the old
+model or the new one, each with its own tensors. A concurrent reader sees one of the two, or a missing data file, which
+is an error, but never the wrong tensors.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from pathlib import Path
 
 import onnx
 
-from ..storage.files import is_device, sync_folder, written_whole
+from ..storage.files import atomic_path, is_device, sync_folder
 from ..visible import encodable_name
 
 
 @contextlib.contextmanager
-def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """As `runtime.files.written_whole`, for an ONNX model that may have its tensors in `<name>.data` beside it.
+def place_model(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """Like `storage.files.atomic_path`, for an ONNX model that may have its tensors in `<name>.data` beside it.
 
-    Where that name is taken, the file of tensors is called `<name>.<16 hexadecimal digits>.data` in the end.
+    If that name is taken, the data file is finally called `<name>.<16 hexadecimal digits>.data`.
     """
     if is_device(Path(path)):
         yield Path(path)
@@ -35,14 +35,14 @@ def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
     before = data_file(target)
     placed: Path | None = None
     try:
-        with written_whole(path) as inside:
+        with atomic_path(path) as inside:
             yield inside
             data = inside.with_name(f"{inside.name}.data")
             if data.exists():
                 placed = _place(data, target)
                 if placed.name != data.name:
                     model = onnx.load(inside, load_external_data=False)
-                    refer(model, placed.name)
+                    set_data_file(model, placed.name)
                     inside.write_bytes(model.SerializeToString())
     except BaseException:
         if placed is not None and data_file(target) != placed:
@@ -53,9 +53,9 @@ def placed_model(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def data_file(path: Path) -> Path | None:
-    """The file that a model has its tensors in, if it is one that `placed_model` puts beside it; None if there is none.
+    """Return the data file of a model if it has one with a name from `place_model`, else None.
 
-    The model isn't parsed: whatever it holds, its bytes are searched for the entry that names a file which is there.
+    The model isn't parsed: its bytes are searched for the entry that names an existing file.
     """
     ours = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{16})?\.data")
     beside = [file for file in path.parent.iterdir() if ours.fullmatch(file.name)] if path.is_file() else []
@@ -69,8 +69,8 @@ def data_file(path: Path) -> Path | None:
     return None
 
 
-def refer(model: onnx.ModelProto, name: str) -> None:
-    """Let the tensors that are beside the model be in the file of this name."""
+def set_data_file(model: onnx.ModelProto, name: str) -> None:
+    """Set the file name of the model's external tensors."""
     for tensor in model.graph.initializer:
         for entry in tensor.external_data:
             if entry.key == "location":
@@ -78,14 +78,14 @@ def refer(model: onnx.ModelProto, name: str) -> None:
 
 
 def _place(data: Path, target: Path) -> Path:
-    """Move the tensors beside the model's place, under a name that nothing has yet."""
+    """Move the data file to its place beside the model, under a new name."""
     with data.open("rb") as written:
         os.fsync(written.fileno())
     place = target.with_name(f"{target.name}.data")
     try:
         os.link(data, place)
         data.unlink()
-    except OSError:  # it is taken, or the file system has no links
+    except OSError:  # the name is taken, or the file system has no links
         place = target.with_name(f"{target.name}.{secrets.token_hex(8)}.data")
         data.replace(place)
     sync_folder(target.parent)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.types import BOOL, FLOAT64, INT64, is_floating
+from ..lowering.workarounds import is_needed
 from .common import broadcast_shapes, same_dtype, unbroadcast
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Rule, Tensor, Type, operator, require
@@ -44,18 +45,18 @@ def one_operator(name: str) -> Rule:
     return lambda graph, *inputs: graph.op(name, *inputs)
 
 
-def written(form: Callable[..., str]) -> Rule:
+def from_writer(form: Callable[..., str]) -> Rule:
     """What `form` writes with a `Writer` for the dtype of the first operand."""
     return lambda graph, *inputs: form(Writer(graph, graph.type(inputs[0]).dtype), *inputs)
 
 
-def by_float64(name: str, float64_form: Callable[[Writer, str], str]) -> Rule:
+def or_float64(name: str, float64_form: Callable[[Writer, str], str]) -> Rule:
     """The ONNX operator `name`, or `float64_form` for float64, where ONNX Runtime has no kernel for it."""
-    narrow, wide = one_operator(name), written(float64_form)
+    narrow, wide = one_operator(name), from_writer(float64_form)
     return lambda graph, x: (wide if graph.type(x).dtype == FLOAT64 else narrow)(graph, x)
 
 
-def or_logical(name: str, logical: str) -> Rule:
+def or_bool(name: str, logical: str) -> Rule:
     """The ONNX operator `name`, or for bool, which it doesn't take, its logical counterpart."""
     return lambda graph, a, b: graph.op(logical if graph.type(a).dtype == BOOL else name, a, b)
 
@@ -63,17 +64,17 @@ def or_logical(name: str, logical: str) -> Rule:
 def onnx_larger(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
     """The larger of two tensors of a dtype; of bools: or.
 
-    ONNX Runtime (1.31) orders int64 wrongly in Max, Min, Clip, Sign and the reductions, where processors have AVX-512
-    and numbers differ by 2^31 and more in their last 32 bits only. Its comparisons are right.
+    ONNX Runtime before 1.32 orders int64 wrongly in Max, Min, Clip, Sign and the reductions, where processors have
+    AVX-512 and numbers differ by 2^31 and more in their last 32 bits only. Its comparisons are right.
     """
-    if dtype == INT64:
+    if dtype == INT64 and is_needed("order of int64"):
         return str(graph.op("Where", graph.op("Less", a, b), b, a))
     return str(graph.op("Or" if dtype == BOOL else "Max", a, b))
 
 
 def onnx_smaller(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
     """The smaller of two tensors of a dtype; of bools: and. See `onnx_larger`."""
-    if dtype == INT64:
+    if dtype == INT64 and is_needed("order of int64"):
         return str(graph.op("Where", graph.op("Less", b, a), b, a))
     return str(graph.op("And" if dtype == BOOL else "Min", a, b))
 
@@ -109,13 +110,13 @@ def unary(
 def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule | None, no_onnx: str = "") -> Declare:
     """As `unary`, on two operands that broadcast; `vjp` gives cotangents of the operands as they are broadcast."""
 
-    def summed_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
+    def unbroadcast_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
         if y.dtype == BOOL:
             return None, None
         cotangents = vjp(g, y, a, b)
         return tuple(None if c is None else unbroadcast(c, x) for c, x in zip(cotangents, (a, b), strict=True))
 
-    return unary(infer, kernel, vjp=summed_vjp, onnx=onnx, no_onnx=no_onnx)
+    return unary(infer, kernel, vjp=unbroadcast_vjp, onnx=onnx, no_onnx=no_onnx)
 
 
 def zero(like: Tensor) -> Array:

@@ -1,4 +1,4 @@
-"""ONNX nodes and subgraphs as the lowering emits them, and as ONNX writes them."""
+"""ONNX nodes and subgraphs as the lowering emits them, and their conversion to protobuf messages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..errors import ConversionError
 from ..ir.dims import SymbolicDim
 from ..ir.types import Type
 
-# operators whose outputs may be left out, after the first: ONNX Runtime is faster without the indices of a max pool
+# operators whose outputs after the first are optional: ONNX Runtime is faster without the indices of a max pool
 OPTIONAL_OUTPUTS = frozenset({"MaxPool", "LSTM", "GRU", "RNN"})
 
 
 @dataclass(frozen=True, slots=True)
-class Emitted:
+class OnnxNode:
     """One ONNX node. Its tensors may still be renamed."""
 
     op_type: str
@@ -28,14 +28,17 @@ class Emitted:
     attributes: dict[str, Any]
     metadata: dict[str, str]
 
-    def taken(self) -> set[str]:
-        """The tensors that the node takes, those that its subgraphs take from around them too."""
-        subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
-        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.taken())}
+    def used_tensors(self) -> set[str]:
+        """Return the tensors that the node uses, including those that its subgraphs use from outside."""
+        names = set(filter(None, self.inputs))
+        for item in self.attributes.values():
+            if isinstance(item, Subgraph):
+                names |= item.used_tensors()
+        return names
 
-    def with_inputs(self, names: Mapping[str, str]) -> Emitted:
-        """The node with other inputs, where `names` has one for them; in its subgraphs too."""
-        if not any(name in names for name in self.taken()):
+    def with_inputs(self, names: Mapping[str, str]) -> OnnxNode:
+        """Return the node with its inputs replaced as `names` says, also in its subgraphs."""
+        if not any(name in names for name in self.used_tensors()):
             return self
         attributes = {
             key: item.with_inputs(names) if isinstance(item, Subgraph) else item
@@ -43,54 +46,54 @@ class Emitted:
         }
         return replace(self, inputs=tuple(names.get(name, name) for name in self.inputs), attributes=attributes)
 
-    def replaced(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> Emitted:
-        """Another node in the place of this one: of the same Cell, with the same outputs."""
+    def with_operator(self, op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any]) -> OnnxNode:
+        """Return another node in place of this one: of the same Cell, with the same outputs."""
         return replace(self, op_type=op_type, inputs=inputs, attributes=attributes)
 
 
 @dataclass(frozen=True, slots=True)
 class Subgraph:
-    """A graph that is an attribute of a node; it may use the tensors of the graphs around it.
+    """A graph that is an attribute of a node; it may use tensors of the enclosing graphs.
 
     Attributes:
-        name: of the graph.
-        inputs: name and type of what the node hands it.
-        outputs: likewise of what it gives.
+        name: name of the graph.
+        inputs: names and types of the inputs that the node passes to it.
+        outputs: names and types of its outputs.
         nodes: in order of computation.
     """
 
     name: str
     inputs: tuple[tuple[str, Type], ...]
     outputs: tuple[tuple[str, Type], ...]
-    nodes: tuple[Emitted, ...]
+    nodes: tuple[OnnxNode, ...]
 
-    def taken(self) -> set[str]:
-        """The tensors that it takes from the graphs around it."""
-        used = {name for node in self.nodes for name in node.taken()} | {name for name, _ in self.outputs}
-        return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+    def used_tensors(self) -> set[str]:
+        """Return the tensors of enclosing graphs that it uses."""
+        used = {name for name, _ in self.outputs}.union(*(node.used_tensors() for node in self.nodes))
+        return used.difference((name for name, _ in self.inputs), *(node.outputs for node in self.nodes))
 
     def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
-        """The graph with other tensors for those that it takes from around it, where `names` has one for them."""
+        """Return the graph with tensors of enclosing graphs replaced as `names` says."""
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def live(nodes: list[Emitted], wanted: set[str]) -> list[Emitted]:
-    """The nodes that the tensors `wanted` depend on, without the optional outputs that nothing uses."""
+def live(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
+    """Return the nodes that the tensors `wanted` depend on, without optional outputs that nothing uses."""
     used = set(wanted)
-    kept: list[Emitted] = []
+    kept: list[OnnxNode] = []
     for node in reversed(nodes):
         if not used.intersection(node.outputs):
             continue
-        outputs = list(node.outputs)
-        while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
-            outputs.pop()
-        kept.append(replace(node, outputs=tuple(outputs)))
-        used |= node.taken()
+        count = len(node.outputs)
+        while node.op_type in OPTIONAL_OUTPUTS and count > 1 and node.outputs[count - 1] not in used:
+            count -= 1
+        kept.append(node if count == len(node.outputs) else replace(node, outputs=node.outputs[:count]))
+        used |= node.used_tensors()
     return kept[::-1]
 
 
-def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
-    """The node as ONNX writes it, its tensors renamed as `names` says."""
+def node_proto(node: OnnxNode, names: Mapping[str, str]) -> onnx.NodeProto:
+    """Return the node as a protobuf message, with its tensors renamed as `names` says."""
     proto = onnx.NodeProto(
         op_type=node.op_type,
         name=node.name,
@@ -104,7 +107,7 @@ def node_proto(node: Emitted, names: Mapping[str, str]) -> onnx.NodeProto:
 
 
 def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
-    """A subgraph as ONNX writes it; what it takes from around it is renamed as `names` says."""
+    """Return a subgraph as a protobuf message, with tensors of enclosing graphs renamed as `names` says."""
     return onnx.GraphProto(
         name=graph.name,
         node=[node_proto(node, names) for node in live(list(graph.nodes), {name for name, _ in graph.outputs})],
@@ -114,12 +117,12 @@ def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
 
 
 def value_info(name: str, type: Type) -> onnx.ValueInfoProto:
-    """Name, dtype and shape of a tensor; symbolic dimensions by their text."""
+    """Return name, dtype and shape of a tensor as a protobuf message; symbolic dimensions as text."""
     shape = [dim if isinstance(dim, int) else str(dim) for dim in type.shape]
     return onnx.helper.make_tensor_value_info(name, onnx.helper.np_dtype_to_tensor_dtype(type.dtype), shape)
 
 
-def _attribute(node: Emitted, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
+def _attribute(node: OnnxNode, key: str, value: Any, names: Mapping[str, str]) -> onnx.AttributeProto:
     if isinstance(value, Subgraph):
         return onnx.helper.make_attribute(key, graph_proto(value, names))
     items = value if isinstance(value, (list, tuple)) else [value]

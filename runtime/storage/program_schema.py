@@ -1,4 +1,4 @@
-"""The form of `program.json` in a saved program: what each field must be, checked before anything is made of it."""
+"""The schema of `program.json` in a saved program, which is checked before the file is used."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Any
 from ..errors import ProgramError
 
 Check = Callable[[Any, str], None]
-SHOWN = 60  # characters of what stands in a field instead
+SHOWN = 60  # characters of an invalid value in an error
 
 
-def require_form(written: dict[str, Any], place: str = "") -> None:
-    """Raise `ProgramError`, which names the field, unless it has the form that `save` writes.
+def check_schema(written: dict[str, Any], place: str = "") -> None:
+    """Raise `ProgramError`, which names the field, unless the JSON has the form that `save` writes.
 
     Args:
         written: the JSON of a program or of a sub-program.
-        place: what the names of its fields begin with in messages.
+        place: prefix of the field names in messages.
     """
     _PROGRAM(written, place)
     count = len(written["sources"])
@@ -79,7 +79,7 @@ def _list(of: Check) -> Check:
 
 
 def _row(**of: Check) -> Check:
-    """A list of so many items, each with a name."""
+    """A list with one item for each name."""
 
     def check(given: Any, field: str) -> None:
         if type(given) is not list or len(given) != len(of):
@@ -117,7 +117,7 @@ def _object(**of: Check) -> Check:
 
 def _attribute(given: Any, field: str) -> None:
     if type(given) is dict and type(given.get("program")) is dict:
-        require_form(given["program"], field)
+        check_schema(given["program"], field)
     elif type(given) is dict:
         kind = next(iter(given), "")
         if len(given) != 1 or kind not in ("dtype", "dim", "float"):
@@ -130,7 +130,7 @@ def _attribute(given: Any, field: str) -> None:
 
 
 def _structure(given: Any, field: str) -> None:
-    """Containers are checked by `Structure.from_json`; here what stands in them."""
+    """Check the contents of containers; `Structure.from_json` checks the containers themselves."""
     if type(given) is dict:
         if "constant" in given:
             return _scalar(given["constant"], _inside(field, "constant"))
