@@ -125,7 +125,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/compiled/isolated.py::", "import subprocess"): "starts our own child, by a list of arguments, no shell",
     ("runtime/compiled/isolated.py::IsolatedSession._answer", "getattr"): "compared with a list of exceptions",
     ("runtime/errors.py::require_supported", "format"): OWN,
-    ("runtime/functional/random.py::_sampled", "getattr"): OWN,
+    ("runtime/functional/random.py::_sample", "getattr"): OWN,
     ("runtime/functional/public_op.py::attach_methods", "setattr"): OWN,
     ("runtime/functional/public_op.py::operator_class", "type(name, bases, ...)"): OWN,
     ("runtime/functional/subscripts.py::", "import builtins"): "for slice, which an operator of that name hides",
