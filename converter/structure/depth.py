@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
-
-from torch import nn
+from typing import TYPE_CHECKING
 
 from ...runtime.errors import ConversionError
+
+if TYPE_CHECKING:
+    from torch import nn
 
 MAX_DEPTH = 1000
 """Modules within each other. Ten thousand would fill the stack of the process."""

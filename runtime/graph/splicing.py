@@ -181,8 +181,8 @@ def _record(
                 nodes,
                 active,
                 cotangents,
+                trace.calls,
                 at=lambda node: trace.at((node.cell, node.source)),
-                cell=lambda node: str(trace.calls[node.cell]),
             )
         reached = [value for value in leaves if value in cotangents]
         data = [g._data if isinstance(g, Tensor) else g for g in (cotangents[value] for value in reached)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 from collections.abc import Callable, Iterable, Sequence
 
@@ -119,11 +120,17 @@ class Lowering:
         return onnx.ModelProto(
             ir_version=opsets.ir_version(self.graph.opset),
             producer_name="cellbridge",
-            producer_version=importlib.metadata.version("cellbridge"),
+            producer_version=_installed_version(),
             opset_import=[onnx.helper.make_opsetid("", self.graph.opset)],
             metadata_props=metadata,
             graph=graph,
         )
+
+
+@functools.cache
+def _installed_version() -> str:
+    """Parsing the package's metadata takes longer than writing a small model."""
+    return importlib.metadata.version("cellbridge")
 
 
 def lower_program(

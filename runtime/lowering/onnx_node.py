@@ -30,8 +30,11 @@ class OnnxNode:
 
     def used_tensors(self) -> set[str]:
         """Return the tensors that the node uses, including those that its subgraphs use from outside."""
-        subgraphs = (item for item in self.attributes.values() if isinstance(item, Subgraph))
-        return {*filter(None, self.inputs), *(name for item in subgraphs for name in item.used_tensors())}
+        names = set(filter(None, self.inputs))
+        for item in self.attributes.values():
+            if isinstance(item, Subgraph):
+                names |= item.used_tensors()
+        return names
 
     def with_inputs(self, names: Mapping[str, str]) -> OnnxNode:
         """Return the node with its inputs replaced as `names` says, also in its subgraphs."""
@@ -66,8 +69,8 @@ class Subgraph:
 
     def used_tensors(self) -> set[str]:
         """Return the tensors of enclosing graphs that it uses."""
-        used = {name for node in self.nodes for name in node.used_tensors()} | {name for name, _ in self.outputs}
-        return used - {name for name, _ in self.inputs} - {name for node in self.nodes for name in node.outputs}
+        used = {name for name, _ in self.outputs}.union(*(node.used_tensors() for node in self.nodes))
+        return used.difference((name for name, _ in self.inputs), *(node.outputs for node in self.nodes))
 
     def with_inputs(self, names: Mapping[str, str]) -> Subgraph:
         """Return the graph with tensors of enclosing graphs replaced as `names` says."""
@@ -81,10 +84,10 @@ def live(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     for node in reversed(nodes):
         if not used.intersection(node.outputs):
             continue
-        outputs = list(node.outputs)
-        while node.op_type in OPTIONAL_OUTPUTS and len(outputs) > 1 and outputs[-1] not in used:
-            outputs.pop()
-        kept.append(replace(node, outputs=tuple(outputs)))
+        count = len(node.outputs)
+        while node.op_type in OPTIONAL_OUTPUTS and count > 1 and node.outputs[count - 1] not in used:
+            count -= 1
+        kept.append(node if count == len(node.outputs) else replace(node, outputs=node.outputs[:count]))
         used |= node.used_tensors()
     return kept[::-1]
 

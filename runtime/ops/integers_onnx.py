@@ -1,7 +1,7 @@
 """Arithmetic of integers in ONNX, exact to the ends of 64 bits: division, shifts, powers.
 
-ONNX Runtime (1.31) computes Pow, and Mod with fmod=1, in float64, which has 53 bits; and Div and Mod of the smallest
-integer by -1 end the process.
+ONNX Runtime computes Pow, and before 1.32 Mod with fmod=1, in float64, which has 53 bits; and Div, before 1.32 Mod too,
+of the smallest integer by -1 ends the process.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def reduce_onnx(
 ) -> str:  # fmt: skip
     """A reduction by one of the Reduce operators; of many elements, sum and mean go in two steps, block by block.
 
-    ONNX Runtime (1.31) adds one row to the next, the rounding error of which grows with their number where torch's
+    ONNX Runtime adds one row to the next, the rounding error of which grows with their number where torch's
     doesn't, and it is up to 20 times as slow at that as by blocks: 17 ms and 1.5 for 8192 rows of 1000, two threads.
 
     Args:
@@ -100,7 +100,7 @@ def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> st
 def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
     """log(sum(exp(x))) around the largest.
 
-    ReduceLogSumExp of ONNX Runtime (1.31) takes 0 for the largest where -inf comes first, so that the sum underflows.
+    ReduceLogSumExp of ONNX Runtime takes 0 for the largest where -inf comes first, so that the sum underflows.
     """
     if not axes:
         return x

@@ -82,7 +82,7 @@ Elements = tuple[str, Type]
 def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
     """`x` with an element before all others along an axis, which comes first.
 
-    A Scan of ONNX Runtime (1.31) fails over no elements, and ends the process along another axis if there are none.
+    A Scan of ONNX Runtime fails over no elements, and ends the process along another axis if there are none.
     """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))

@@ -91,7 +91,7 @@ def combine_slices(
     """`x` with slices of `updates` along `axis` combined with those at `places`, of which several may be the same.
 
     That is ScatterElements-18, not ScatterND: ONNX Runtime's writes slices in several threads and doesn't keep those
-    apart that write to one place (microsoft/onnxruntime#18048, seen in 1.31: embeddings lost parts of their gradient).
+    apart that write to one place (microsoft/onnxruntime#18048: embeddings lost parts of their gradient).
     Rows are written as the numbers of one vector, for which ScatterElements takes half to two thirds of the time.
 
     Args:

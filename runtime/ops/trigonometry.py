@@ -90,7 +90,7 @@ def _atan2_onnx(w: Writer, y: str, x: str) -> str:
     """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
 
     Two zeros or two infinities have no quotient: 0 / 1 and 1 / 1 stand for it. A zero keeps its sign as the last
-    operand of Where in ONNX Runtime (1.31) only.
+    operand of Where in ONNX Runtime only.
     """
     size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..errors import ProgramError
 from ..ir.program import Program
-from ..ir.types import BOOL, Node, Value, is_floating
+from ..ir.types import BOOL, CellCall, Node, Value, is_floating
 from ..ops import creation, elementwise
 from ..ops.registry import get
 from ..tracing import Builder, SymbolicTensor
@@ -56,8 +56,8 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
         program.nodes,
         active_values(program.nodes, leaves),
         cotangents,
+        program.calls,
         at=lambda node: builder.at(node.cell, node.source),
-        cell=lambda node: str(program.calls[node.cell]),
         every_boundary=every_boundary,
     )
 
@@ -91,9 +91,9 @@ def backward(
     nodes: Sequence[Node],
     active: set[Value],
     cotangents: dict[Value, Any],
+    calls: Sequence[CellCall],
     *,
     at: Callable[[Node], AbstractContextManager[None]],
-    cell: Callable[[Node], str],
     every_boundary: bool = False,
 ) -> None:
     """Walk nodes from the last to the first, passing cotangents from outputs to operands by the `vjp` rules.
@@ -103,8 +103,8 @@ def backward(
         nodes: in order of computation.
         active: the values that are differentiated; see `active_values`.
         cotangents: by value; changed in place. Those of values that no node computes are left: the leaves.
+        calls: the Cell calls that nodes belong to, for an error.
         at: the context in which the rule of a node appends.
-        cell: the Cell call that a node belongs to, for an error.
         every_boundary: as for `differentiate`.
 
     Raises:
@@ -125,7 +125,7 @@ def backward(
             op = get(node.op)
             if op.vjp_rule is None:
                 raise ProgramError(
-                    f"op {node.op} in Cell {cell(node)} has no gradient: {op.no_vjp_reason}"
+                    f"op {node.op} in Cell {calls[node.cell]} has no gradient: {op.no_vjp_reason}"
                     + (f"\n  at {node.source}" if node.source else "")
                 )
             inputs = [None if value is None else SymbolicTensor(builder, value) for value in node.inputs]

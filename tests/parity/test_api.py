@@ -1,15 +1,17 @@
-"""What the packages show of themselves."""
+"""The public names of the packages."""
 
 from __future__ import annotations
 
 import pydoc
 import subprocess
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
 from cellbridge import converter, parity, runtime
+from tests.converter.programs import two_cells
 
 ROOMS = (parity, converter, runtime)
 
@@ -38,3 +40,10 @@ def test_dir_loads_nothing() -> None:
     code += "[(dir(room), room.__version__) for room in (converter, parity, runtime)]; "
     code += "assert not {'torch', 'onnx', 'onnxruntime'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_onnx_file_is_shown_without_torch(tmp_path: Path) -> None:
+    converter.to_onnx(two_cells(), tmp_path / "m.onnx")
+    code = "import sys; from cellbridge.parity.cli import main; main(sys.argv[1:], standalone_mode=False); "
+    code += "assert not {'torch', 'onnxruntime'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code, "inspect", str(tmp_path / "m.onnx")], check=True)

@@ -1,10 +1,17 @@
-"""The pytest plugin, run as its users run it."""
+"""The pytest plugin: in a process of its own as its users run it, and in this process, which has torch already."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Callable
+from typing import Any
 
 import pytest
+import torch
+
+from cellbridge import parity
+from cellbridge.parity.checking import engine
+from cellbridge.runtime.errors import UsageError
 
 pytest_plugins = ["pytester"]
 
@@ -45,6 +52,12 @@ MODEL = """
 """
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> None:
+    """Import what a check needs: pytester forgets modules that a run in this process is the first to import."""
+    parity.check(torch.nn.Linear(4, 4), (torch.randn(3, 4),))
+
+
 def write(pytester: pytest.Pytester, *, factor: int = 2, unused: bool = False) -> None:
     text = textwrap.dedent(MODEL).replace("FACTOR", str(factor)).replace("UNUSED", str(unused))
     (pytester.path / "parity_net.py").write_text(text)
@@ -59,7 +72,7 @@ def test_one_item_per_cell_and_side(pytester: pytest.Pytester) -> None:
 
 def test_the_failing_cell_and_no_other_fails(pytester: pytest.Pytester) -> None:
     write(pytester, factor=3)
-    result = pytester.runpytest_subprocess("-v", "parity_net.py")
+    result = pytester.runpytest_inprocess("-v", "parity_net.py")
     result.assert_outcomes(passed=7, failed=1)
     result.stdout.fnmatch_lines(["parity_net.py::twice[[]interpreter[]] FAILED*", "*input gradient x*"])
     assert "Traceback" not in result.stdout.str()
@@ -82,54 +95,41 @@ def test_all_that_inputs_yields_is_judged(pytester: pytest.Pytester) -> None:
             yield (torch.linspace(-1, 9, 8),)
         """
     )
-    result = pytester.runpytest_subprocess("-v")
+    result = pytester.runpytest_inprocess("-v")
     result.assert_outcomes(passed=4, failed=2)
     result.stdout.fnmatch_lines(["parity_net.py::1[[]interpreter[]] FAILED*", "*isolated, on input 2*"])
 
 
 def test_a_cell_that_is_never_exercised_fails_with_its_own_message(pytester: pytest.Pytester) -> None:
     write(pytester, unused=True)
-    result = pytester.runpytest_subprocess("parity_net.py")
+    result = pytester.runpytest_inprocess("parity_net.py")
     result.assert_outcomes(passed=8, failed=2)
     result.stdout.fnmatch_lines(["*the inputs never exercise the Cell unused (Linear)*"])
 
 
 def test_items_are_selected_by_keyword(pytester: pytest.Pytester) -> None:
     write(pytester)
-    pytester.runpytest_subprocess("-k", "twice and interpreter", "parity_net.py").assert_outcomes(
-        passed=1, deselected=7
-    )
+    pytester.runpytest_inprocess("-k", "twice and interpreter", "parity_net.py").assert_outcomes(passed=1, deselected=7)
 
 
-def test_the_model_is_captured_once_per_file(pytester: pytest.Pytester) -> None:
+def test_the_model_is_captured_once_per_file(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     write(pytester)
-    (pytester.path / "conftest.py").write_text(
-        textwrap.dedent(
-            """
-            from cellbridge.parity.checking import engine
+    original, checked = engine.check, []
 
-            original, count = engine.check, []
+    def counted(*args: Any, **kwargs: Any) -> parity.Report:
+        checked.append(kwargs["model"])
+        return original(*args, **kwargs)
 
-            def counted(*args, **kwargs):
-                count.append(1)
-                return original(*args, **kwargs)
-
-            engine.check = counted
-
-            def pytest_sessionfinish():
-                print(f"checked {len(count)} times")
-            """
-        )
-    )
-    result = pytester.runpytest_subprocess("-s", "parity_net.py")
-    assert "checked 1 times" in result.stdout.str()
+    monkeypatch.setattr(engine, "check", counted)
+    pytester.runpytest_inprocess("parity_net.py").assert_outcomes(passed=8)
+    assert checked == ["parity_net.py"]
 
 
 def test_a_model_that_cannot_be_converted_fails_each_item_with_the_reason(pytester: pytest.Pytester) -> None:
     text = textwrap.dedent(MODEL).replace("FACTOR", "2").replace("UNUSED", "False")
     text = text.replace("WrongBackward.apply(x)", "x + torch.hash_tensor(x.detach())")
     (pytester.path / "parity_net.py").write_text(text)
-    result = pytester.runpytest_subprocess("parity_net.py")
+    result = pytester.runpytest_inprocess("parity_net.py")
     result.assert_outcomes(failed=8)
     result.stdout.fnmatch_lines(["*aten.hash_tensor.default*"])
 
@@ -157,22 +157,21 @@ def test_assert_parity_fails_with_the_failing_cells(pytester: pytest.Pytester) -
             assert_parity(a, b, (torch.randn(2, 4),), grads=True)
         """
     )
-    result = pytester.runpytest_subprocess()
+    result = pytester.runpytest_inprocess()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(["*Parity fails in 1 Cell: 1*"])
 
 
 UNRELATED = "def is_even(bits):\n    return sum(bits) % 2 == 0\n\nraise SystemExit('this was run')\n"
-FAKE_CHECK = """
-    import os
-    from cellbridge.parity.checking import engine
-    from cellbridge.runtime.errors import UsageError
 
-    def check(module, args, kwargs, *, {shown}, **_):
-        raise UsageError(f"called with {{[{shown}]}}\\nin full")
 
-    engine.check = check
-"""
+def refusing(*shown: str) -> Callable[..., parity.Report]:
+    """A check that refuses, and shows the options of these names."""
+
+    def check(module: Any, args: Any, kwargs: Any, **options: Any) -> parity.Report:
+        raise UsageError(f"called with {[options[name] for name in shown]}\nin full")
+
+    return check
 
 
 def test_an_unrelated_file_of_that_name_is_left_alone(pytester: pytest.Pytester) -> None:
@@ -181,7 +180,7 @@ def test_an_unrelated_file_of_that_name_is_left_alone(pytester: pytest.Pytester)
     result.assert_outcomes(passed=1)
     assert "parity_bits" not in result.stdout.str()
     result = pytester.runpytest_inprocess("-v")
-    result.stdout.fnmatch_lines(["parity: parity_bits.py is left alone, since it defines no model and no inputs"])
+    result.stdout.fnmatch_lines(["parity: parity_bits.py is ignored, since it defines no model and no inputs"])
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "def model(): ...\n"])
@@ -189,7 +188,7 @@ def test_who_asks_for_a_file_that_is_no_model_file_is_told_so(pytester: pytest.P
     (pytester.path / "parity_empty.py").write_text(source)
     result = pytester.runpytest_inprocess("parity_empty.py")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["parity: parity_empty.py is left alone, since it defines no *inputs"])
+    result.stdout.fnmatch_lines(["parity: parity_empty.py is ignored, since it defines no *inputs"])
 
 
 @pytest.mark.parametrize(
@@ -219,9 +218,11 @@ def test_a_model_file_can_skip_itself(pytester: pytest.Pytester) -> None:
     pytester.runpytest_inprocess().assert_outcomes(skipped=1)
 
 
-def test_settings_come_from_the_command_line_else_from_the_ini_file(pytester: pytest.Pytester) -> None:
+def test_settings_come_from_the_command_line_else_from_the_ini_file(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(pytester)
-    pytester.makeconftest(textwrap.dedent(FAKE_CHECK.format(shown="atol, dtype, only, rtol, sides, skip, train")))
+    monkeypatch.setattr(engine, "check", refusing("atol", "dtype", "only", "rtol", "sides", "skip", "train"))
     pytester.makeini(
         """
         [pytest]
@@ -233,7 +234,7 @@ def test_settings_come_from_the_command_line_else_from_the_ini_file(pytester: py
             tw*
         """
     )
-    result = pytester.runpytest_subprocess("--parity-dtype", "float16", "--parity-skip=t*", "--parity-side=interpreter")
+    result = pytester.runpytest_inprocess("--parity-dtype", "float16", "--parity-skip=t*", "--parity-side=interpreter")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         ["called with [[]None, 'float16', [[]'first', 'tw[*]'[]], 0.001, [[]'interpreter'[]], [[]'t[*]'[]], True[]]"]
@@ -257,10 +258,12 @@ def test_a_wrong_setting_is_one_message(pytester: pytest.Pytester, option: str, 
         assert "Traceback" not in result.stderr.str()
 
 
-def test_why_a_check_was_refused_is_told_in_full_once(pytester: pytest.Pytester) -> None:
+def test_why_a_check_was_refused_is_told_in_full_once(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(pytester)
-    pytester.makeconftest(textwrap.dedent(FAKE_CHECK.format(shown="train")))
-    result = pytester.runpytest_subprocess("-k", "interpreter")
+    monkeypatch.setattr(engine, "check", refusing("train"))
+    result = pytester.runpytest_inprocess("-k", "interpreter")
     result.assert_outcomes(failed=4)
     # Where CI is set, pytest repeats whole messages in its summary.
     lines = result.stdout.str().partition("short test summary info")[0].splitlines()
@@ -274,8 +277,8 @@ def test_train_mode_is_judged(pytester: pytest.Pytester) -> None:
     (pytester.path / "parity_net.py").write_text(text.replace("x * 2", "x * (3 if ctx.train else 2)"))
     source = text.replace("return WrongBackward.apply(x)", "return WrongBackward.apply(x) if self.training else x * 2")
     (pytester.path / "parity_net.py").write_text(source.replace("return g * 2", "return g * 3"))
-    pytester.runpytest_subprocess("-k", "interpreter").assert_outcomes(passed=4, deselected=4)
-    result = pytester.runpytest_subprocess("-k", "interpreter", "--parity-train")
+    pytester.runpytest_inprocess("-k", "interpreter").assert_outcomes(passed=4, deselected=4)
+    result = pytester.runpytest_inprocess("-k", "interpreter", "--parity-train")
     result.assert_outcomes(passed=3, failed=1, deselected=4)
 
 

@@ -261,7 +261,7 @@ def _backward_scan(
         return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
 
     if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
-        # ONNX Runtime (1.31) has no Scan of nothing
+        # ONNX Runtime has no Scan of nothing
         every = [Type(x.dtype, tuple(x.shape)) for x in operands]
         some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
         result = as_tuple(
