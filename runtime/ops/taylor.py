@@ -1,7 +1,8 @@
-"""The exponential of matrices of small norm by Taylor polynomials of as few products as can be: as ATen does it.
+"""The exponential of matrices of small norm by Taylor polynomials with a minimum of products, as in ATen.
 
 P. Bader, S. Blanes, F. Casas, "Computing the matrix exponential with an optimized Taylor polynomial approximation"
-(2019). Functions of the identity and of matrices (..., n, n): arrays, real or complex, traced tensors or `Complex`.
+(2019). These are functions of the identity and of matrices (..., n, n), which are arrays (real or complex), symbolic
+tensors or `Complex`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Polynomial = Callable[[Any, Any], Any]
-"""Of the identity and a matrix."""
+"""A function of the identity and a matrix."""
 
 
 def degree_1(one: Any, x: Any) -> Any:
@@ -25,16 +26,16 @@ def degree_2(one: Any, x: Any) -> Any:
 
 
 def degree_4(one: Any, x: Any) -> Any:
-    """Up to x^4 / 24, of 2 products."""
+    """Up to x^4 / 24, with 2 products."""
     squared = x @ x
     return one + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
 
 
 def degree_8(one: Any, x: Any) -> Any:
-    """Up to x^8 / 8!, of 3 products: section 3.1 there, with ATen's slip in the last weight.
+    """Up to x^8 / 8!, with 3 products: section 3.1 there, with ATen's mistake in the last weight.
 
-    It divides by 2/3 once, not twice, so that x^5 and above come out too small: of a norm of 0.05, 2e-11 is missing.
-    PyTorch's issue 196592; here it stands to have the values that torch has.
+    ATen divides by 2/3 once instead of twice, so the terms from x^5 on are too small: 2e-11 is missing at a norm of
+    0.05. See PyTorch's issue 196592; it is copied here to agree with torch.
     """
     root, two_thirds = math.sqrt(177.0), 2 / 3
     squared = x @ x
@@ -57,7 +58,7 @@ _OF_12 = (
 
 
 def degree_12(one: Any, x: Any) -> Any:
-    """Up to x^12 / 12!, of 4 products."""
+    """Up to x^12 / 12!, with 4 products."""
     squared = x @ x
     powers = [one, x, squared, x @ squared]
     first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _OF_12)
@@ -85,7 +86,7 @@ _OF_18 = (
 
 
 def degree_18(one: Any, x: Any) -> Any:
-    """Up to x^18 / 18!, of 5 products."""
+    """Up to x^18 / 18!, with 5 products."""
     squared = x @ x
     cubed = x @ squared
     powers = [one, x, squared, cubed, cubed @ cubed]
@@ -98,12 +99,12 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (2.220446049250313e-16, degree_1), (2.580956802971767e-08, degree_2), (3.397168839976962e-04, degree_4),
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
-"""The largest 1-norm for which each is exact to float64's rounding: table 3 there."""
+"""The largest 1-norm for which each is exact up to float64's rounding: table 3 there."""
 MAX_NORM = 1.090863719290036e00  # for the last
 
 
 def _weighted_sum(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
-    """The sum of matrices, each times its weight; without those whose weight is 0."""
+    """Return the weighted sum of matrices, without those whose weight is 0."""
     terms = [m * w for w, m in zip(weights, matrices, strict=True) if w]
     total = terms[0]
     for term in terms[1:]:
