@@ -33,9 +33,9 @@ class Complex(Compound):
     @classmethod
     def from_pair(cls, pair: Any) -> Complex:
         """Return the complex numbers in a tensor of shape (..., 2), which is split when a part is first used."""
-        made = cls(None, None)
-        made._parts, made._pair = None, pair
-        return made
+        result = cls(None, None)
+        result._parts, result._pair = None, pair
+        return result
 
     @property
     def real(self) -> Any:
@@ -74,8 +74,8 @@ class Complex(Compound):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the parts."""
-        found: np.dtype[Any] = self.real.dtype
-        return found
+        dtype: np.dtype[Any] = self.real.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[Dim, ...]:

@@ -80,11 +80,11 @@ def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...]) -> str:
     x = graph.cast(x, BOOL)  # ONNX Runtime has kernels for few other dtypes
     if rank == 0:  # ONNX treats a scalar as one-dimensional; in ATen each index is an empty row
         x = graph.op("Reshape", x, graph.constant([1], INT64))
-    found: str = graph.op("Transpose", graph.op("NonZero", x), perm=[1, 0])
+    indices: str = graph.op("Transpose", graph.op("NonZero", x), perm=[1, 0])
     if rank == 0:
         bounds = (graph.constant([i], INT64) for i in (0, 0, 1))
-        found = graph.op("Slice", found, *bounds)
-    return found
+        indices = graph.op("Slice", indices, *bounds)
+    return indices
 
 
 @operator

@@ -32,7 +32,7 @@ def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0)
     start = _start(columns, offset)
     if isinstance(columns, int):
         stop = start + (count - 1) * (columns + 1) + 1
-        written = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
+        result = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
     else:
 
         def place(values: Any) -> Any:
@@ -41,8 +41,8 @@ def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0)
             return _pad_last(row, start, flat.shape[-1] - start - count * (columns + 1))
 
         is_there = comparison.not_equal(place(creation.full_like(values, 1)), 0)
-        written = elementwise.where(is_there, place(values), flat)
-    matrices = shaping.reshape(written, shape=tuple(x.shape[axis] for axis in order))
+        result = elementwise.where(is_there, place(values), flat)
+    matrices = shaping.reshape(result, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
 

@@ -52,7 +52,7 @@ def _(g: Tensor, y: Tensor, weight: Tensor, indices: Tensor, *, padding_index: i
 
 @embedding.onnx
 def _(graph: OnnxGraph, weight: str, indices: str, *, padding_index: int | None) -> str:
-    found = str(graph.op("Gather", weight, indices, axis=0))
+    rows = str(graph.op("Gather", weight, indices, axis=0))
     if padding_index is not None:  # it matters only for the gradient, which ONNX doesn't have
         graph.note(PADDING, str(padding_index))
-    return found
+    return rows

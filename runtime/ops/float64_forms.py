@@ -124,10 +124,10 @@ def atan(w: Writer, x: str) -> str:
     steep = w("Greater", size, 1.0 + math.sqrt(2.0))
     middle = w("Greater", size, 0.66)
     quarter = w("Div", w("Sub", size, 1.0), w("Add", size, 1.0))
-    turned = w("Where", steep, w("Neg", w("Reciprocal", size)), w("Where", middle, quarter, size))
-    square = w("Mul", turned, turned)
+    reduced = w("Where", steep, w("Neg", w("Reciprocal", size)), w("Where", middle, quarter, size))
+    square = w("Mul", reduced, reduced)
     correction = w("Mul", square, w.ratio(square, (_ATAN_NUMERATOR, _ATAN_DENOMINATOR)))
-    near = w("Add", turned, w("Mul", turned, correction))
+    near = w("Add", reduced, w("Mul", reduced, correction))
     angle = w("Where", steep, math.pi / 2.0, w("Where", middle, math.pi / 4.0, 0.0))
     return w("Mul", w("Sign", x), w("Add", angle, near))
 

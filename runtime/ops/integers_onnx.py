@@ -64,8 +64,8 @@ def right_shift(graph: OnnxGraph, a: str, b: str) -> str:
     negative = w("Less", a, 0)
     bits = _to_unsigned(graph, w("Where", negative, w("Sub", -1, a), a))  # without the sign
     shifted = graph.op("BitShift", bits, _to_unsigned(graph, w("Where", fits, b, WIDTH - 1)), direction="RIGHT")
-    found = _to_signed(graph, shifted)
-    return graph.cast(w("Where", negative, w("Sub", -1, found), found), dtype)
+    result = _to_signed(graph, shifted)
+    return graph.cast(w("Where", negative, w("Sub", -1, result), result), dtype)
 
 
 def _shift_operands(graph: OnnxGraph, a: str, b: str) -> tuple[Writer, np.dtype[np.generic], str, str, str]:

@@ -96,7 +96,7 @@ def _(graph: OnnxGraph, target: str, *, classes: int, ignore_index: int | None) 
     dtype = graph.type(target).dtype
     zero = graph.constant(0, dtype)
     beyond = graph.cast(graph.op("Squeeze", graph.dims((classes,))), dtype)
-    found = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
+    indices = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
     if ignore_index is not None:
-        found = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, found)
-    return str(found)
+        indices = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, indices)
+    return str(indices)

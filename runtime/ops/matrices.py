@@ -111,10 +111,10 @@ class Numbers:
             gs, ys = (g, y) if several else ((g,), (y,))
             gs, ys = ([_wrap(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys))
             operands = [_wrap(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
-            found = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
-            if not isinstance(found, tuple):
-                return _unwrap(found, self.operands[0], paired)
-            return tuple(_unwrap(x, letter, paired) for x, letter in zip(found, self.operands, strict=False))
+            cotangents = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
+            if not isinstance(cotangents, tuple):
+                return _unwrap(cotangents, self.operands[0], paired)
+            return tuple(_unwrap(x, letter, paired) for x, letter in zip(cotangents, self.operands, strict=False))
 
         return wrapper
 

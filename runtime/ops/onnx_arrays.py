@@ -117,9 +117,9 @@ def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[An
         return graph.op("Cast", anywhere, to=np.dtype(bool)), *(x.name for x in now)
 
     count = len(state)
-    written = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)
+    body_graph = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)
     operands = [first.graph.constant(limit, np.int64), first.graph.constant(True), *(x.name for x in state)]
-    names = first.graph.op("Loop", *operands, outputs=count, body=written)
+    names = first.graph.op("Loop", *operands, outputs=count, body=body_graph)
     return [OnnxArray(first.graph, name, shape) for name in ((names,) if count == 1 else names)]
 
 

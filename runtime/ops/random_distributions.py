@@ -178,11 +178,11 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     if replacement:
         ends = np.cumsum(rows, axis=1)
         even = random.generator().random((len(rows), count)) * ends[:, -1:]
-        found = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
+        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
     else:  # the Gumbel trick: the largest of log(weight) + noise are a random sample by weight
         noise = random.generator().gumbel(size=rows.shape)
-        found = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
-    return report_draw("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
+        indices = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
+    return report_draw("multinomial", indices.reshape((*weights.shape[:-1], count)).astype(np.int64))
 
 
 multinomial.no_vjp("an index has no gradient")
@@ -195,11 +195,11 @@ def _(graph: OnnxGraph, weights: str, *, count: int, replacement: bool) -> str:
     logarithms = w("Log", graph.cast(weights, FLOAT64))
     if replacement:
         rows = graph.op("Reshape", graph.cast(logarithms, FLOAT32), graph.dims((-1, kind.shape[-1])))
-        found = graph.op("Multinomial", rows, sample_size=count, dtype=INT64)
-        return str(graph.op("Reshape", found, graph.dims((*kind.shape[:-1], count))))
+        indices = graph.op("Multinomial", rows, sample_size=count, dtype=INT64)
+        return str(graph.op("Reshape", indices, graph.dims((*kind.shape[:-1], count))))
     noise = w("Neg", w("Log", w("Neg", w("Log", _uniform(graph, logarithms)))))
-    _, found = graph.op("TopK", w("Add", logarithms, noise), graph.dims((count,)), outputs=2, axis=-1)
-    return str(found)
+    _, indices = graph.op("TopK", w("Add", logarithms, noise), graph.dims((count,)), outputs=2, axis=-1)
+    return str(indices)
 
 
 @operator

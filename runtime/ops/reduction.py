@@ -122,8 +122,8 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
         rows = graph.op("Transpose", x, perm=[*kept, *at])
         count = dims.product(type.shape[axis] for axis in at)
         rows = graph.op("Reshape", rows, graph.dims((*(type.shape[axis] for axis in kept), count)))
-        found = onnx_extremum_of_int64(graph, rows, name, len(kept))
-        return graph.op("Reshape", found, graph.dims(reduced_type(type, axes, keepdims).shape))
+        result = onnx_extremum_of_int64(graph, rows, name, len(kept))
+        return graph.op("Reshape", result, graph.dims(reduced_type(type, axes, keepdims).shape))
 
 
 _extremum(reduce_max, np.maximum, "Max")

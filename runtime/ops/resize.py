@@ -243,10 +243,10 @@ def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
     factor = np.asarray(scale, np.float32)
     if not (isinstance(old, int) and isinstance(new, int)) or int(factor * np.float32(old)) == new:
         return factor
-    moved: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
-    if int(moved * np.float32(old)) != new:
+    neighbour: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
+    if int(neighbour * np.float32(old)) != new:
         raise ConversionError(f"resize from {old} to {new} with a scale of {scale} has no ONNX form: the two disagree")
-    return moved
+    return neighbour
 
 
 def _taps(

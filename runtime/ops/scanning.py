@@ -134,8 +134,8 @@ def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
 
 
 def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
-    turned = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
-    return shaping.flip(linear_recurrence(*turned, axis=axis), axes=(axis,))
+    flipped = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
+    return shaping.flip(linear_recurrence(*flipped, axis=axis), axes=(axis,))
 
 
 @operator

@@ -171,14 +171,14 @@ def _(boundaries: Array, x: Array, *, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if boundaries.ndim == 1:
         return _move_nan_to_end(x, np.searchsorted(boundaries, x, side), boundaries)
-    found = np.empty(x.shape, np.int64)
+    positions = np.empty(x.shape, np.int64)
     for row in np.ndindex(x.shape[:-1]):
-        found[row] = np.searchsorted(boundaries[row], x[row], side)
-    return _move_nan_to_end(x, found, boundaries)
+        positions[row] = np.searchsorted(boundaries[row], x[row], side)
+    return _move_nan_to_end(x, positions, boundaries)
 
 
-def _move_nan_to_end(x: Array, found: Any, boundaries: Array) -> Any:
-    return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
+def _move_nan_to_end(x: Array, positions: Any, boundaries: Array) -> Any:
+    return np.where(x != x, boundaries.shape[-1], positions).astype(np.int64)
 
 
 searchsorted.no_vjp("it gives integers")

@@ -65,7 +65,7 @@ def _(
 
     branches = gradient(then_branch), gradient(else_branch)
     names = tuple(f"{name}_gradient" for name in symbols)
-    found = as_tuple(
+    gradients = as_tuple(
         cond(
             predicate,
             *operands,
@@ -75,7 +75,7 @@ def _(
             symbols=names,
         )
     )
-    return None, *for_floating_operands(operands, found)
+    return None, *for_floating_operands(operands, gradients)
 
 
 @cond.onnx

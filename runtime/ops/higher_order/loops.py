@@ -52,8 +52,8 @@ def _(
 
     require(limit == Type(INT64, ()), f"needed an int64 without dimensions as limit, given {limit}")
     require(going == Type(BOOL, ()), f"needed a bool without dimensions, given {going}")
-    again, *results = result_types(body, [Type(INT64, ()), *operands])
-    require(again == Type(BOOL, ()), f"the body must return a bool without dimensions first, it returns {again}")
+    condition, *results = result_types(body, [Type(INT64, ()), *operands])
+    require(condition == Type(BOOL, ()), f"the body must return a bool first, without dimensions, not {condition}")
     require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are returned")
     own, fresh = own_symbols(body), iter(symbols)
     types = [common_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
@@ -71,10 +71,10 @@ def _(
     go_on, iteration = bool(going), 0
     while go_on and iteration < limit:
         trips.count()
-        again, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
+        condition, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
         state = tuple(results[:carried])
         rows.append(tuple(results[carried:]))
-        go_on, iteration = bool(again), iteration + 1
+        go_on, iteration = bool(condition), iteration + 1
     return *state, *_stack(rows, body, 1 + carried, (np.zeros((), np.int64), *operands))
 
 
@@ -110,8 +110,10 @@ def _(
     step = _with_outputs(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
     cotangents = cotangents_of(as_tuple(g), outputs)
-    found = _backward_scan(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
-    return None, None, *for_floating_operands(operands, found)
+    gradients = _backward_scan(
+        cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True
+    )
+    return None, None, *for_floating_operands(operands, gradients)
 
 
 @loop.onnx
@@ -248,10 +250,10 @@ def _backward_scan(
     sizes = (of_state, len(sums), len(beginnings), len(sliced), len(cotangents) - of_state, len(captured))
 
     def step(*given: Any) -> list[Any]:
-        state, so_far, begun, slices, rows, constant = _parts(given, sizes)
-        found = inline(given[0].builder, step_back, [*begun, *slices, *constant, *state, *rows])
-        more = [a + b for a, b in zip(so_far, found[of_state + of_slices :], strict=True)]
-        return [*found[:of_state], *more, *found[of_state : of_state + of_slices]]
+        state, so_far, initial, slices, rows, constant = _parts(given, sizes)
+        gradients = inline(given[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
+        more = [a + b for a, b in zip(so_far, gradients[of_state + of_slices :], strict=True)]
+        return [*gradients[:of_state], *more, *gradients[of_state : of_state + of_slices]]
 
     operands = [*cotangents[:of_state], *sums, *beginnings, *sliced, *cotangents[of_state:], *captured]
     carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)

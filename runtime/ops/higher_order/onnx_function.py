@@ -50,8 +50,8 @@ def _(*operands: Array, body: Program, **named: Any) -> tuple[Array, ...]:
 def _(g: Any, y: Any, *operands: Tensor, body: Program, **named: Any) -> tuple[Any, ...]:
     from ...programs.subprograms import apply_program, gradient
 
-    found = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
-    return tuple(for_floating_operands(operands, found))
+    gradients = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
+    return tuple(for_floating_operands(operands, gradients))
 
 
 @onnx_function.onnx
@@ -73,5 +73,5 @@ def _(
         given = iter(operands)
         inputs = [next(given) if slot else "" for slot in slots]
         return graph.op(operator, *inputs, outputs=len(body.outputs), **dict(attributes))
-    written = graph.compose(lambda *given: apply_program(body, given), operands)
-    return written if len(written) > 1 else written[0]
+    outputs = graph.compose(lambda *given: apply_program(body, given), operands)
+    return outputs if len(outputs) > 1 else outputs[0]

@@ -47,8 +47,8 @@ def _(
     if backward is None:
         raise UnsupportedPython(refusal)
     operands, passed = tensors[outputs:], as_tuple(y)
-    found = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
-    return *(None for _ in passed), *for_floating_operands(operands, [*found, *(None for _ in operands)])
+    gradients = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
+    return *(None for _ in passed), *for_floating_operands(operands, [*gradients, *(None for _ in operands)])
 
 
 @own_gradient.onnx

@@ -62,8 +62,8 @@ def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options,
         return (None,) * len(operands)
     pairs = [(h, out) for h, out in zip(output_cotangents, outputs, strict=True) if is_floating(out.dtype)]
     given = [full_like(out, 0) if h is None else h for h, out in pairs]
-    found = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
-    gradients = iter(found if isinstance(found, tuple) else (found,))
+    gradients = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
+    gradients = iter(gradients if isinstance(gradients, tuple) else (gradients,))
     result = tuple(next(gradients) if flow else None for flow in flows)
     return result if len(result) > 1 else result[0]
 
@@ -107,15 +107,15 @@ def _(*operands: Array | None, operator: str, options: Options, count: int) -> A
     from ...programs.gradient_program import differentiate  # which imports the ops
     from ...programs.interpreter import execute
 
-    taken, cotangents = operands[:count], operands[count:]
-    program = _trace(operator, taken, dict(options))
+    forward_operands, cotangents = operands[:count], operands[count:]
+    program = _trace(operator, forward_operands, dict(options))
     backward = differentiate(program)
     wanted = [v for v in backward.input_gradients if v is not None]
-    inputs = [operands[i] for i in _differentiable_positions(operator, taken)]
+    inputs = [operands[i] for i in _differentiable_positions(operator, forward_operands)]
     computed = dict(zip(wanted, execute(backward.program, [*inputs, *cotangents], wanted=wanted), strict=True))  # type: ignore[list-item]
     pairs = zip(backward.input_gradients, inputs, strict=True)
-    found = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
-    return found if len(found) > 1 else found[0]
+    gradients = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
+    return gradients if len(gradients) > 1 else gradients[0]
 
 
 runtime_shaped_gradient.no_vjp("second derivatives of an operator with a runtime shape are not implemented")
@@ -151,6 +151,6 @@ def _trace(operator: str, operands: tuple[Array | None, ...], options: dict[str,
     for i in _differentiable_positions(operator, operands):
         inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
         tensors[i] = inputs[-1]
-    made = _apply(operator, tensors, operands, options)
-    outputs = [x for x in (made if isinstance(made, tuple) else (made,)) if is_floating(x.dtype)]
+    outputs = _apply(operator, tensors, operands, options)
+    outputs = [x for x in (outputs if isinstance(outputs, tuple) else (outputs,)) if is_floating(x.dtype)]
     return build_subprogram(builder, inputs, outputs, operator)

@@ -50,8 +50,8 @@ def along(
     recorded = trace_subprogram(body, types, "step")
     counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
     results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
-    found = _join(as_tuple(results), [*carried, *seen])
-    return found[: len(carried)], found[len(carried) :]
+    tensors = _join(as_tuple(results), [*carried, *seen])
+    return tensors[: len(carried)], tensors[len(carried) :]
 
 
 def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
@@ -102,10 +102,10 @@ def _type(x: Any) -> Type:
 
 def _parts(items: Iterable[Any]) -> list[Any]:
     """Split complex tensors into both parts; keep real ones."""
-    found: list[Any] = []
+    parts: list[Any] = []
     for x in items:
-        found += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
-    return found
+        parts += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
+    return parts
 
 
 def _join(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:

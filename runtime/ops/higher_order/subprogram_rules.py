@@ -44,7 +44,7 @@ def cotangents_of(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -
     return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
 
 
-def for_floating_operands(operands: Sequence[Tensor], found: Sequence[Any]) -> list[Any]:
+def for_floating_operands(operands: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Any]:
     """Return the cotangents of the floating-point operands, with None for the others."""
-    remaining = iter(found)
+    remaining = iter(cotangents)
     return [next(remaining) if is_floating(x.dtype) else None for x in operands]

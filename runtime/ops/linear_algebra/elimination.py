@@ -81,10 +81,10 @@ def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
 
     def step(x: Any, k: Any, a: Any, others: Any, b: Any) -> tuple[list[Any], list[Any]]:
-        found = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
+        row = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
         if not unitriangular:
-            found = found / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
-        return [choose(as_columns(equal(positions(x, rows), k)), found, x)], []
+            row = row / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
+        return [choose(as_columns(equal(positions(x, rows), k)), row, x)], []
 
     others = matrices.upper(a, 1) if upper else matrices.lower(a, -1)
     (x,), _ = along(step, [_zeros(b, (*batch, rows, columns))], [positions(b, rows)], [a, others, b], reverse=upper)
