@@ -7,13 +7,13 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
+from .options import OptionKeywords
 from .report.report import Report
 from .report.training_report import TrainingReport
 from .training.training_config import TrainingConfigKeywords
 
 if TYPE_CHECKING:
     from .checking.several_inputs import Arguments
-    from .options import OptionKeywords
     from .support.progress import Progress
     from .training.loss_network import Loss
     from .training.scripts import Loop
@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 
 class UnpairedWarning(UserWarning):
     """Parity holds, and some modules or Cells were not compared one by one."""
+
+
+class CompareKeywords(OptionKeywords, total=False):
+    """Keyword-only parameters of `parity.compare`."""
+
+    cells: Mapping[str, str] | None
+    weights: Mapping[Any, Any] | None
+    more_inputs: Iterable[Arguments]
+    progress: Progress | None
 
 
 class TrainingKeywords(TrainingConfigKeywords, total=False):
@@ -53,12 +62,7 @@ def assert_parity(
     candidate: Any,
     args: Any,
     kwargs: Mapping[str, Any] | None = None,
-    *,
-    cells: Mapping[str, str] | None = None,
-    weights: Mapping[Any, Any] | None = None,
-    more_inputs: Iterable[Arguments] = (),
-    progress: Progress | None = None,
-    **options: Unpack[OptionKeywords],
+    **options: Unpack[CompareKeywords],
 ) -> Report:
     """Compare two sides and fail the test unless they are the same network.
 
@@ -67,11 +71,8 @@ def assert_parity(
         candidate: a torch module, a program, an ONNX file or model, or a Cell that is the port of a torch module.
         args: positional inputs, as the reference takes them.
         kwargs: keyword inputs.
-        cells: as for `parity.compare`.
-        weights: as for `parity.compare`.
-        more_inputs: as for `parity.compare`.
-        progress: told of stages.
-        **options: of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, ...
+        **options: of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, `cells`, `weights`,
+            `more_inputs`, `progress`, ...
 
     Returns:
         The report, if parity holds.
@@ -85,17 +86,7 @@ def assert_parity(
     __tracebackhide__ = True
     from .checking.engine import compare
 
-    report = compare(
-        reference,
-        candidate,
-        args,
-        kwargs,
-        cells=cells,
-        weights=weights,
-        more_inputs=more_inputs,
-        progress=progress,
-        **options,
-    )
+    report = compare(reference, candidate, args, kwargs, **options)
     report.raise_if_failed()
     if alone := [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]:
         warnings.warn(

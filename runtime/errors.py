@@ -18,14 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .visible import visible_name, visible_text
-
-MAX_LINE_LENGTH = 4000  # characters
-
-
-def _shorten(line: str) -> str:
-    """Return a line of a message; if it is long, only its beginning and its length."""
-    return line if len(line) <= MAX_LINE_LENGTH else f"{line[:MAX_LINE_LENGTH]}... ({len(line)} characters)"
+from .visible import shorten_lines, visible_name, visible_text
 
 
 class CellbridgeError(Exception):
@@ -35,7 +28,7 @@ class CellbridgeError(Exception):
 
     def __str__(self) -> str:
         """Return the message, safe to display: names from files in it may be long or hold control characters."""
-        return visible_text("\n".join(map(_shorten, super().__str__().split("\n"))))
+        return visible_text(shorten_lines(super().__str__()))
 
 
 class UsageError(CellbridgeError):

@@ -134,12 +134,22 @@ class Builder:
         self.constants.append(Constant(value, array))
         return SymbolicTensor(self, value)
 
-    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node and return its output(s); Python numbers and arrays among `inputs` become constants."""
+    def append(
+        self,
+        op: Operator,
+        inputs: tuple[Any, ...],
+        attributes: dict[str, Any],
+        types: tuple[Type, ...] | None = None,
+    ) -> Any:
+        """Append a node and return its output(s); Python numbers and arrays among `inputs` become constants.
+
+        The `types` of the outputs are inferred if not given.
+        """
         dtype = next((x.dtype for x in inputs if isinstance(x, SymbolicTensor)), None)
         values = [self._as_value(x, dtype) for x in inputs]
         attributes = {name: _plain(value) for name, value in attributes.items()}
-        types = op.infer_types([None if v is None else v.type for v in values], attributes)
+        if types is None:
+            types = op.infer_types([None if v is None else v.type for v in values], attributes)
         outputs = tuple(Value(self.name(op.name), type) for type in types)
         self.nodes.append(Node(op.name, tuple(values), attributes, outputs, self.cell, self.source))
         traced = tuple(SymbolicTensor(self, value) for value in outputs)

@@ -10,6 +10,8 @@ import re
 
 MAX_LENGTH = 500
 """Longest name (characters without a space) that is shown in full: a path may be that long, and users copy it."""
+MAX_LINE_LENGTH = 4000
+"""Longest line of an error's message (characters) that is shown in full."""
 END_LENGTH = 100
 """Characters that are shown of either end of a longer name."""
 _LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
@@ -34,6 +36,12 @@ def encodable_name(name: str) -> str:
     These are NUL, which ends a C string, and lone surrogates, which UTF-8 can't encode: `\x00`, `\ud800`.
     """
     return name.encode("utf-8", "backslashreplace").decode().replace("\0", "\\x00")
+
+
+def shorten_lines(text: str, limit: int = MAX_LINE_LENGTH) -> str:
+    """Return a text in which each line of more than `limit` characters is cut there, with its length added."""
+    lines = text.split("\n")
+    return "\n".join(s if len(s) <= limit else f"{s[:limit]}... ({len(s)} characters)" for s in lines)
 
 
 def shorten_names(text: str) -> str:

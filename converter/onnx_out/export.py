@@ -15,6 +15,7 @@ from ...runtime.lowering import opsets
 from ...runtime.lowering.model import lower_program
 from ...runtime.lowering.writing import add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.programs import random_inputs
 from ...runtime.programs.plan import plan
 from .axes import AxisNames, DynamicAxes
 from .metadata import program_metadata
@@ -82,12 +83,13 @@ def to_onnx(
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]
     nodes = [step.node for step in plan(program, list(dict.fromkeys(value for _, value in results)))]
-    sampled = [node for node in nodes if draws_as_inputs and node.op in RANDOM_OPS]
+    if draws_as_inputs:
+        draws = [node for node in nodes if node.op in RANDOM_OPS]
+        program = random_inputs.draws_as_inputs(program, draws)
+        nodes = [node for node in nodes if node not in draws]
     inputs: Named = list(zip(input_names(program), program.inputs, strict=True))
-    inputs += [(node.outputs[0].name, node.outputs[0]) for node in sampled]
 
     axes = AxisNames([*inputs, *results], dynamic_axes or {})
-    nodes = [node for node in nodes if node not in sampled]
     choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
     lowering, choice = lower_program(program, nodes, choice, inputs, results)
     if optimize:

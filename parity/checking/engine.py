@@ -229,10 +229,10 @@ def compare(
     def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
             return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
-        believed = _side("reference", reference, args, keywords, chosen)
-        side = _side("candidate", candidate, args, keywords, chosen, believed)
-        rounded = [one for one in (believed, side) if one.capabilities.gradients]
-        return judged(believed, [side], chosen, shown, rounded)
+        reference_side = _side("reference", reference, args, keywords, chosen)
+        side = _side("candidate", candidate, args, keywords, chosen, reference)
+        rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
+        return judged(reference_side, [side], chosen, shown, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
     report = judged_over_all((args, keywords), more, judged_on, chosen, shown)

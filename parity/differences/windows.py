@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from ...runtime.functional.geometry import resolved_padding
+from ...runtime.functional.geometry import resolve_padding
 from ...runtime.ops.windows import Padding, Sizes, window_span
 from ..pairing.layers import kind_of_cell
 from .entry import Pair, Shape
@@ -37,7 +37,7 @@ class Windows:
         """The padding of axes of these sizes."""
         if not isinstance(self.padding, str):
             return self.padding
-        return resolved_padding("same", (), spatial, self.kernel, self.stride, self.dilation)
+        return resolve_padding("same", (), spatial, self.kernel, self.stride, self.dilation)
 
     def counts(self, spatial: Shape) -> Shape:
         """The sizes of the output for these of the input; at least 0."""

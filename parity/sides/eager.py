@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.common.parameter import Parameter
-from ...runtime.common.tensor import Tensor, identity_entry, wrapped
+from ...runtime.common.tensor import Tensor, from_array, identity_entry
 from ...runtime.eager import tape
 from ...runtime.eager.backward import record
 from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
@@ -36,7 +36,7 @@ class Eager:
 
     def tensor(self, array: Array) -> Tensor:
         """A tensor with these elements."""
-        return wrapped(np.array(array))
+        return from_array(np.array(array))
 
     def array(self, tensor: Tensor) -> Array:
         """The elements of a tensor."""
@@ -56,12 +56,12 @@ class Eager:
 
         def pulled(output_cotangents: list[Any]) -> Sequence[Any]:
             gradient = pull(output_cotangents[0].asnumpy())
-            return (None if gradient is None else wrapped(gradient),)
+            return (None if gradient is None else from_array(gradient),)
 
         if not self.tracked(tensor):
-            return wrapped(passed)
+            return from_array(passed)
         (crossed,) = identity_entry((tensor,), pulled)
-        return wrapped(passed, crossed._tape, crossed._number)
+        return from_array(passed, crossed._tape, crossed._number)
 
     def run(
         self,
@@ -80,7 +80,7 @@ class Eager:
         for output, seed in zip(forward.outputs, seeds(forward.outputs), strict=True):
             number = output.number_on(recording)
             if seed is not None and number is not None:
-                gradient = wrapped(seed.astype(output.dtype))
+                gradient = from_array(seed.astype(output.dtype))
                 cotangents[number] = cotangents[number] + gradient if number in cotangents else gradient
         with tape.record_on(None):
             recording.backward(forward.start, cotangents)
@@ -136,7 +136,7 @@ def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(value, Parameter):
         return value
     if isinstance(value, Tensor):
-        return wrapped(cast_floating(value._data, dtype))
+        return from_array(cast_floating(value._data, dtype))
     if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value):
         return type(value)(_converted(item, dtype) for item in value)
     if type(value) is dict and any(isinstance(item, Tensor) for item in value.values()):

@@ -7,15 +7,14 @@ from typing import Protocol
 
 import numpy as np
 
-from ...runtime.common.tensor import wrapped
+from ...runtime.common.tensor import from_array
 from ...runtime.errors import UsageError
 from ...runtime.ir.dims import evaluate
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value
-from ...runtime.ops.random import RANDOM_OPS
+from ...runtime.ir.types import Value
 from ...runtime.programs.interpreter import bind, execute
 from ...runtime.programs.plan import plan
-from ...runtime.programs.random_inputs import draws_as_inputs
+from ...runtime.programs.random_inputs import draws_as_inputs, random_nodes
 from ...runtime.train_step.arguments import training_step
 from ...runtime.train_step.resident import Resident
 from ...runtime.train_step.training_program import (
@@ -49,7 +48,7 @@ class InterpretedSteps:
 
     def __init__(self, traced: TrainingProgram) -> None:
         self.program = traced.program
-        self.sampled = _drawing(self.program)
+        self.sampled = random_nodes(self.program)
         changed = {n: b for n, b in self.program.buffers.items() if b.update is not None}
         self._values = {name: buffer.value for name, buffer in changed.items()}
         self._state = {name: buffer.data for name, buffer in changed.items()}
@@ -135,7 +134,7 @@ class ProgramSteps:
             for batch in self.batches
         ]
         step = training_step(program, None, **self.config.step_arguments())
-        traced = training_program(step, tuple(map(wrapped, batches[0])), open_axes(program))
+        traced = training_program(step, tuple(map(from_array, batches[0])), open_axes(program))
         executor: Executor = CompiledSteps(traced, self.provider) if self.name == COMPILED else InterpretedSteps(traced)
         replayed = _replayed(self.program, traced.program, batches, draws)
         fixed = {name: np.asarray(kept.parameter._array) for name, kept in traced.state_tensors.items()}
@@ -181,10 +180,6 @@ def _kept(traced: TrainingProgram, program: Program, state: Mapping[str, Array])
     return found
 
 
-def _drawing(program: Program) -> list[Node]:
-    return [node for node in program.nodes if node.op in RANDOM_OPS]
-
-
 def _replayed(
     captured: Program, traced: Program, batches: Sequence[Sequence[Array]], draws: Mapping[Draw, Array]
 ) -> list[list[Array]]:
@@ -194,9 +189,9 @@ def _replayed(
         UsageError: torch drew something else.
     """
     live = {step.node for step in plan(captured, (*captured.outputs, *captured.updates.values()), every_boundary=True)}
-    all_drawing = _drawing(captured)
+    all_drawing = random_nodes(captured)
     places = [place for place, node in enumerate(all_drawing) if node in live]
-    types = [node.outputs[0].type for node in _drawing(traced)]
+    types = [node.outputs[0].type for node in random_nodes(traced)]
     found: list[list[Array]] = []
     for number, batch in enumerate(batches):
         sizes = bind(traced, batch)

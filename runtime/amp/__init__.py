@@ -1,4 +1,4 @@
-"""Training in half precision: loss scales, and networks that compute in float16 where that is safe."""
+"""Mixed-precision training: loss scales, and networks that compute in half precision where that is safe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loss scales for Cells that train: managers that say what scale to use, and make the Cell that changes it."""
+"""Managers of loss scales for training Cells: they provide the scale, and the Cell that changes it."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from .scalers import FLOAT32_MAX
 
 
 class LossScaleManager(ABC):
-    """What keeps a loss scale."""
+    """The base class of loss scale managers."""
 
     @abstractmethod
     def get_loss_scale(self) -> float:
-        """The scale."""
+        """Return the scale."""
 
     @abstractmethod
     def update_loss_scale(self, overflow: Any) -> None:
-        """Change the scale after a step that did, or didn't, overflow."""
+        """Update the scale after a step with or without overflow."""
 
     @abstractmethod
     def get_update_cell(self) -> Cell | None:
-        """A Cell that changes the scale during training; None if the overflow is to be ignored."""
+        """Return the Cell that changes the scale during training; None to ignore overflows."""
 
 
 class FixedLossScaleManager(LossScaleManager):
-    """A loss scale that stays the same.
+    """A constant loss scale.
 
     Args:
-        loss_scale: the scale, >= 1. Without `drop_overflow_update` the optimizer must be given the same `loss_scale`.
-        drop_overflow_update: whether an update is left out if a gradient overflowed.
+        loss_scale: the scale, >= 1. Without `drop_overflow_update`, the optimizer must have the same `loss_scale`.
+        drop_overflow_update: whether to skip an update if a gradient overflowed.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `loss_scale` is below 1.
     """
 
@@ -46,33 +46,33 @@ class FixedLossScaleManager(LossScaleManager):
         )
 
     def get_loss_scale(self) -> float:
-        """The scale."""
+        """Return the scale."""
         scale: float = self._loss_scale
         return scale
 
     def get_drop_overflow_update(self) -> bool:
-        """Whether an update is left out if a gradient overflowed."""
+        """Whether to skip an update if a gradient overflowed."""
         drop: bool = self._drop_overflow_update
         return drop
 
     def update_loss_scale(self, overflow: Any) -> None:
-        """Change nothing."""
+        """Do nothing."""
 
     def get_update_cell(self) -> Cell | None:
-        """A Cell that leaves the scale alone; None without `drop_overflow_update`."""
+        """Return a Cell that keeps the scale constant; None without `drop_overflow_update`."""
         return FixedLossScaleUpdateCell(self._loss_scale) if self._drop_overflow_update else None
 
 
 class DynamicLossScaleManager(LossScaleManager):
-    """A loss scale that falls at an overflow, and rises after a time without.
+    """A loss scale that falls after an overflow, and rises after a number of steps without one.
 
     Args:
-        init_loss_scale: the scale to begin with, >= 1.
-        scale_factor: what the scale is divided by at an overflow (down to 1) and multiplied by otherwise, > 0.
-        scale_window: after how many steps without overflow it is multiplied.
+        init_loss_scale: the initial scale, >= 1.
+        scale_factor: the scale is divided by it after an overflow (down to 1) and multiplied by it otherwise, > 0.
+        scale_window: the number of steps without overflow after which the scale rises.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `init_loss_scale` is below 1, `scale_factor` isn't above 0, or `scale_window` is below 1.
     """
 
@@ -88,12 +88,12 @@ class DynamicLossScaleManager(LossScaleManager):
         self._overflows = 0
 
     def get_loss_scale(self) -> float:
-        """The scale."""
+        """Return the scale."""
         scale: float = self.loss_scale
         return scale
 
     def get_drop_overflow_update(self) -> bool:
-        """True: an update is left out if a gradient overflowed."""
+        """Return True: an update is skipped if a gradient overflowed."""
         return True
 
     def update_loss_scale(self, overflow: Any) -> None:
@@ -107,10 +107,10 @@ class DynamicLossScaleManager(LossScaleManager):
             self.last_overflow_iter = self.cur_iter
             self._overflows += 1
         else:
-            raised = self.loss_scale * self.scale_factor
+            larger = self.loss_scale * self.scale_factor
             is_time = (self.cur_iter - self.last_overflow_iter) % self.scale_window == 0
-            if is_time and raised <= FLOAT32_MAX:
-                self.loss_scale = raised
+            if is_time and larger <= FLOAT32_MAX:
+                self.loss_scale = larger
             self._overflows = 0
         if self._overflows > self.MAX_OVERFLOWS:
             raise RuntimeError(
@@ -120,5 +120,5 @@ class DynamicLossScaleManager(LossScaleManager):
         self.cur_iter += 1
 
     def get_update_cell(self) -> Cell | None:
-        """A Cell that changes the scale by the same rule."""
+        """Return a Cell that changes the scale by the same rule."""
         return DynamicLossScaleUpdateCell(self.loss_scale, self.scale_factor, self.scale_window)

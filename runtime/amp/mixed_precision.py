@@ -42,7 +42,7 @@ BLACK_LIST: tuple[type[Cell], ...] = (
 )
 
 OPS_IN_LOW = frozenset({"conv", "conv_transpose", "linear", "matmul", "prelu"})
-"""Ops that gain from half precision and bear it: level "auto"."""
+"""Ops that are faster, and precise enough, in half precision: level "auto"."""
 
 OPS_IN_FLOAT32 = frozenset({
     "acos", "asin", "batch_norm", "batch_norm_train", "binary_cross_entropy", "cosh", "cumprod", "cumsum", "exp",
@@ -50,20 +50,21 @@ OPS_IN_FLOAT32 = frozenset({
     "pow", "reciprocal", "reduce_prod", "reduce_sum", "rms_norm", "rsqrt", "sinh", "softmax", "softplus", "standardize",
     "tan", "variance",
 })  # fmt: skip
-"""Ops that lose too much in half precision, or leave its range: level "auto"."""
+"""Ops that lose too much precision in half precision, or exceed its range: level "auto"."""
 
 
 def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float16) -> Any:
-    """Let a network compute in half precision, as far as a level says; Parameters keep their dtype.
+    """Let a network compute in half precision, according to a level; Parameters keep their dtypes.
 
-    - "O0": not at all.
-    - "O1": Cells of the white list (`get_white_list`) do, and return float32.
-    - "O2": all do, except for Cells of the black list (`get_black_list`); the network returns float32.
-    - "O3": all do; the network returns float32.
-    - "auto": ops such as products and convolutions do, ops such as exponentials, sums and normalizations compute in
-      float32, and the others in the widest dtype among their operands.
+    - "O0": nothing computes in half precision.
+    - "O1": Cells of the white list (`get_white_list`) compute in half precision, and return float32.
+    - "O2": all Cells compute in half precision, except those of the black list (`get_black_list`); the network returns
+      float32.
+    - "O3": all Cells compute in half precision; the network returns float32.
+    - "auto": ops such as products and convolutions compute in half precision, ops such as exponentials, sums and
+      normalizations in float32, and other ops in the widest dtype among their operands.
 
-    It works on the network itself. Don't combine it with `Cell.to_float`: a warning says so.
+    This changes the network itself. In combination with `Cell.to_float` it warns.
 
     Args:
         network: a Cell; for "auto" also a function.
@@ -71,28 +72,28 @@ def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float
         dtype: the half-precision dtype: float16 or bfloat16.
 
     Returns:
-        The network; for a function, one that computes so.
+        The network; for a function, a wrapped function.
 
     Raises:
         TypeError: `network` is neither a Cell nor, for "auto", a function.
-        ValueError: the level, or the dtype, is another.
+        ValueError: the level or the dtype is unknown.
     """
     dtype = _half(dtype, of="auto_mixed_precision")
     if amp_level not in LEVELS:
         raise ValueError(f"The amp level {amp_level!r} is not supported: needed one of {list(LEVELS)}")
     if amp_level == "auto" and callable(network) and not isinstance(network, Cell):
-        return _computing_by(_policy(dtype), network)
+        return _with_policy(_policy(dtype), network)
     checks.of_type(network, "network", Cell, of="auto_mixed_precision")
     if amp_level == "O0":
         return network
     _warn_of_combination(network, amp_level)
     if amp_level == "O1":
-        _compute_listed(network, WHITE_LIST, dtype)
+        _compute_only(network, WHITE_LIST, dtype)
     elif amp_level == "auto":
         network._compute_dtype = _policy(dtype)
     else:
         _compute_all(network, BLACK_LIST if amp_level == "O2" else (), dtype)
-    return _marked(network, amp_level)
+    return _set_amp_level(network, amp_level)
 
 
 def custom_mixed_precision(
@@ -102,9 +103,9 @@ def custom_mixed_precision(
     black_list: list[type[Cell]] | None = None,
     dtype: Any = float16,
 ) -> Cell:
-    """Let a network compute in half precision in the Cells of a white list, or in all but those of a black list.
+    """Let a network compute in half precision in the Cells of a white list, or in all except those of a black list.
 
-    With a white list it does what level "O1" of `auto_mixed_precision` does, with a black list what "O2" does.
+    A white list works like level "O1" of `auto_mixed_precision`, a black list like "O2".
 
     Args:
         network: the network; it is changed.
@@ -116,8 +117,8 @@ def custom_mixed_precision(
         The network.
 
     Raises:
-        TypeError: `network` isn't a Cell, a list isn't one, or holds something else than Cell classes.
-        ValueError: no list is given, or both are; or the dtype is another.
+        TypeError: `network` isn't a Cell, or a list isn't a list of Cell classes.
+        ValueError: neither or both of the lists are given, or the dtype is unknown.
     """
     of = "custom_mixed_precision"
     checks.of_type(network, "network", Cell, of=of)
@@ -127,26 +128,26 @@ def custom_mixed_precision(
     if white_list is not None:
         listed = _cell_classes(white_list, "white_list", of)
         _warn_of_combination(network, "O1")
-        _compute_listed(network, listed, dtype)
+        _compute_only(network, listed, dtype)
     else:
         listed = _cell_classes(black_list, "black_list", of)
         _warn_of_combination(network, "O2")
         _compute_all(network, listed, dtype)
-    return _marked(network, "O1" if white_list is not None else "O2")
+    return _set_amp_level(network, "O1" if white_list is not None else "O2")
 
 
 def get_white_list() -> list[type[Cell]]:
-    """The Cells that compute in half precision at level "O1"; a new list."""
+    """Return a new list of the Cells that compute in half precision at level "O1"."""
     return list(WHITE_LIST)
 
 
 def get_black_list() -> list[type[Cell]]:
-    """The Cells that compute in float32 at level "O2"; a new list."""
+    """Return a new list of the Cells that compute in float32 at level "O2"."""
     return list(BLACK_LIST)
 
 
 def cast_floating(value: Any, dtype: DType) -> Any:
-    """Nested tuples, lists and dicts with the floating-point tensors among them in a dtype."""
+    """Cast the floating-point tensors in nested tuples, lists and dicts to a dtype."""
 
     def cast(leaf: Any) -> Any:
         floating = isinstance(leaf, Tensor) and is_floating(leaf.dtype)
@@ -155,7 +156,7 @@ def cast_floating(value: Any, dtype: DType) -> Any:
     return mapped(value, cast)
 
 
-def _compute_listed(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:
+def _compute_only(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -> None:
     for cell in _outermost(network, classes):
         _compute_in(cell, dtype)
         _return_in(cell, float32)
@@ -171,7 +172,7 @@ def _compute_all(network: Cell, classes: tuple[type[Cell], ...], dtype: DType) -
 
 
 def _outermost(cell: Cell, classes: tuple[type[Cell], ...]) -> Iterator[Cell]:
-    """The Cells of these classes that aren't inside of another one."""
+    """Yield the Cells of these classes that aren't inside another one of them."""
     if isinstance(cell, classes):
         yield cell
         return
@@ -188,7 +189,7 @@ def _return_in(cell: Cell, dtype: DType) -> None:
     cell.register_forward_hook(lambda cell, inputs, output: cast_floating(output, dtype), prepend=True)
 
 
-def _marked(network: Cell, amp_level: str) -> Cell:
+def _set_amp_level(network: Cell, amp_level: str) -> Cell:
     for _, cell in network.cells_and_names():
         cell._amp_level = amp_level
     return network
@@ -198,7 +199,7 @@ def _policy(dtype: DType) -> Policy:
     return Policy(dtype, OPS_IN_LOW, OPS_IN_FLOAT32)
 
 
-def _computing_by(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
+def _with_policy(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def computing(*args: Any, **kwargs: Any) -> Any:
         with compute_in(policy):
@@ -223,7 +224,7 @@ def _cell_classes(listed: Any, name: str, of: str) -> tuple[type[Cell], ...]:
 
 
 def _warn_of_combination(network: Cell, amp_level: str) -> None:
-    """Warn if the precision of the network was set before."""
+    """Warn if the precision of the network has been set before."""
     if network._amp_level is not None:
         warnings.warn(
             f"the network has amp level {network._amp_level} already: level {amp_level} comes on top of it",

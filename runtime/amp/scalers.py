@@ -1,7 +1,7 @@
-"""Loss scales that people apply themselves, in the function they differentiate.
+"""Loss scales that users apply themselves, in the function that they differentiate.
 
-Gradients of small losses vanish in float16. Multiplied by a scale, the loss makes every gradient in the chain larger
-by that factor, which is divided out again before the update:
+Small gradients vanish in float16. A loss that is multiplied by a scale makes every gradient in the chain larger by that
+factor, which is divided out before the update:
 
     def forward(data, label):
         loss = loss_fn(network(data), label)
@@ -26,27 +26,27 @@ from .. import checks
 from ..common.dtype import bool_, float32, float64, int32
 from ..common.nested import refilled
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..functional.operands import as_tensor
 from ..ir.types import is_floating, is_half
 from ..ops import comparison, elementwise, reduction, shaping
 
 FLOAT32_MAX = float(np.finfo(np.float32).max)
-"""No loss scale grows beyond it."""
+"""The largest loss scale."""
 
 
 def all_finite(inputs: Any) -> Tensor:
-    """Whether no element of the tensors is infinite or NaN, as a 0-d bool tensor; True if there are none.
+    """Return whether all elements of the tensors are finite, as a 0-d bool tensor; True if there are no tensors.
 
     Args:
         inputs: a tuple or list of tensors, which may be nested; integers and bools count as finite.
 
     Raises:
-        TypeError: `inputs` is a bare tensor, or holds something else than tensors.
+        TypeError: `inputs` is a single tensor, or contains other values than tensors.
     """
     if not isinstance(inputs, (tuple, list)):
         raise TypeError(f"For 'all_finite', 'inputs' must be a tuple or list of Tensors, but got {type(inputs)}")
-    finite: Any = wrapped(np.asarray(True))
+    finite: Any = from_array(np.asarray(True))
     for item in inputs:
         if isinstance(item, (tuple, list)):
             each = all_finite(item)
@@ -62,25 +62,25 @@ def all_finite(inputs: Any) -> Tensor:
 
 
 class LossScaler(ABC):
-    """What scales a loss and unscales gradients."""
+    """The base class of loss scalers, which scale a loss and unscale gradients."""
 
     scale_value: Parameter
 
     @abstractmethod
     def scale(self, inputs: Any) -> Any:
-        """A tensor, or each in a tuple or list, times the scale."""
+        """Multiply a tensor, or each tensor in a tuple or list, by the scale."""
 
     @abstractmethod
     def unscale(self, inputs: Any) -> Any:
-        """A tensor, or each in a tuple or list, divided by the scale."""
+        """Divide a tensor, or each tensor in a tuple or list, by the scale."""
 
     @abstractmethod
     def adjust(self, grads_finite: Any) -> bool:
-        """Change the scale after a step whose gradients were, or weren't, all finite; returns whether it may change."""
+        """Adjust the scale after a step with or without finite gradients; return whether the scale can change."""
 
 
 class StaticLossScaler(LossScaler):
-    """A loss scale that stays the same.
+    """A constant loss scale.
 
     Args:
         scale_value: the scale, >= 1.
@@ -97,32 +97,33 @@ class StaticLossScaler(LossScaler):
         self.scale_value = _as_scale(scale_value, of=type(self).__name__)
 
     def scale(self, inputs: Any) -> Any:
-        """A tensor, or each in a tuple or list, times the scale; dtypes stay."""
-        return scaled(inputs, self.scale_value)
+        """Multiply a tensor, or each tensor in a tuple or list, by the scale, keeping dtypes."""
+        return scale_tensors(inputs, self.scale_value)
 
     def unscale(self, inputs: Any) -> Any:
-        """A tensor, or each in a tuple or list, divided by the scale; dtypes stay."""
-        return scaled(inputs, inverse(self.scale_value))
+        """Divide a tensor, or each tensor in a tuple or list, by the scale, keeping dtypes."""
+        return scale_tensors(inputs, inverse(self.scale_value))
 
     def adjust(self, grads_finite: Any) -> bool:
-        """Change nothing; returns False."""
+        """Do nothing; return False."""
         return False
 
 
 class DynamicLossScaler(StaticLossScaler):
-    """A loss scale that falls at an overflow, and rises after a time without.
+    """A loss scale that falls after an overflow, and rises after a number of steps without one.
 
     Args:
-        scale_value: the scale to begin with, >= 1.
-        scale_factor: an int > 0 that the scale is divided by at an overflow, down to 1, and multiplied by otherwise.
-        scale_window: after how many steps without overflow it is multiplied.
+        scale_value: the initial scale, >= 1.
+        scale_factor: an int > 0; the scale is divided by it after an overflow, down to 1, and multiplied by it
+            otherwise.
+        scale_window: the number of steps without overflow after which the scale rises.
 
     Attributes:
         scale_value: the scale, a 0-d float32 Parameter.
         counter: steps without overflow since the scale was last changed, a 0-d int32 Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `scale_value`, `scale_factor` or `scale_window` is below 1.
     """
 
@@ -133,7 +134,7 @@ class DynamicLossScaler(StaticLossScaler):
         self.counter = Parameter(np.asarray(0, int32), name="counter")
 
     def adjust(self, grads_finite: Any) -> bool:
-        """Lower the scale after an overflow, raise it after `scale_window` steps without; returns True.
+        """Lower the scale after an overflow, raise it after `scale_window` steps without one; return True.
 
         Args:
             grads_finite: a bool, or a bool tensor of one element.
@@ -143,7 +144,7 @@ class DynamicLossScaler(StaticLossScaler):
         """
         finite, counter = _as_bool(grads_finite), as_tensor(self.counter)
         due = counter == self.scale_window - 1
-        self.scale_value.set_data(adjusted(self.scale_value, ~finite, due, self.scale_factor))
+        self.scale_value.set_data(adjust_scale(self.scale_value, ~finite, due, self.scale_factor))
         self.counter.set_data(((counter + 1) % self.scale_window).masked_fill(~finite, 0))
         return True
 
@@ -163,44 +164,44 @@ def _as_bool(value: Any) -> Any:
     raise TypeError(f"For 'adjust', 'grads_finite' must be a bool or a bool Tensor, but got {value!r}")
 
 
-def adjusted(scale: Any, overflow: Any, due: Any, factor: float) -> Any:
-    """A loss scale after a step: lower after an overflow, down to 1, and higher if that is due and float32 holds it.
+def adjust_scale(scale: Any, overflow: Any, due: Any, factor: float) -> Any:
+    """Return the loss scale after a step: lower after an overflow, down to 1, higher if due and within float32's range.
 
     Args:
         scale: tensor of one element.
         overflow: 0-d bool tensor: whether a gradient of the step wasn't finite.
-        due: 0-d bool tensor: whether there was no overflow for long enough.
-        factor: what the scale is divided or multiplied by.
+        due: 0-d bool tensor: whether there was no overflow for enough steps.
+        factor: the number to divide or multiply the scale by.
 
     Returns:
-        The scale, float64 in the shape of `scale`.
+        The scale, float64 with the shape of `scale`.
     """
     now = elementwise.cast(scale, dtype=float64)
-    raised = now * factor
-    raised = elementwise.where(due.logical_and(raised <= FLOAT32_MAX), raised, now)
-    return elementwise.where(overflow, elementwise.maximum(now / factor, 1.0), raised)
+    larger = now * factor
+    larger = elementwise.where(due.logical_and(larger <= FLOAT32_MAX), larger, now)
+    return elementwise.where(overflow, elementwise.maximum(now / factor, 1.0), larger)
 
 
 def inverse(scale: Any) -> Any:
-    """One over a scale, float64."""
+    """Return 1 / scale, in float64."""
     return 1 / elementwise.cast(scale, dtype=float64)
 
 
-def scaled(inputs: Any, factor: Any) -> Any:
-    """A tensor, or each in a tuple or list, times a number; dtypes stay, so that large numbers may become infinite.
+def scale_tensors(inputs: Any, factor: Any) -> Any:
+    """Multiply a tensor, or each tensor in a tuple or list, by a number, keeping dtypes; large results may overflow.
 
     `factor` is a number or a tensor of one element.
 
     Raises:
-        TypeError: there is something else than tensors.
+        TypeError: `inputs` has other values than tensors.
     """
     if isinstance(inputs, (tuple, list)):
-        return refilled(inputs, [scaled(item, factor) for item in inputs])
+        return refilled(inputs, [scale_tensors(item, factor) for item in inputs])
     if not isinstance(inputs, Tensor):
         raise TypeError(f"a loss scale applies to a Tensor or a tuple of Tensors, but got {type(inputs).__name__}")
-    number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else wrapped(np.asarray(factor))
+    number = shaping.reshape(factor, shape=()) if isinstance(factor, Tensor) else from_array(np.asarray(factor))
     if not is_half(inputs.dtype):
         return elementwise.mul(inputs, elementwise.cast(number, dtype=inputs.dtype))
-    # a scale, or one over it, may be beyond what half precision holds
+    # a scale, or its inverse, may be out of range in half precision
     product = elementwise.mul(elementwise.cast(inputs, dtype=float32), elementwise.cast(number, dtype=float32))
     return elementwise.cast(product, dtype=inputs.dtype)

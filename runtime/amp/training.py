@@ -1,4 +1,4 @@
-"""`build_train_network`: a network, its loss and an optimizer as one Cell that trains in mixed precision."""
+"""`build_train_network`: combines a network, its loss and an optimizer in one Cell that trains in mixed precision."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .mixed_precision import LEVELS, auto_mixed_precision, cast_floating
 
 
 class _WithLossInFloat32(WithLossCell):
-    """A network and its loss, which is computed in float32."""
+    """A network with its loss, which is computed in float32."""
 
     def construct(self, data: Any, label: Any) -> Any:
         """The loss."""
@@ -30,26 +30,25 @@ def build_train_network(
     boost_level: str = "O0",
     **kwargs: Any,
 ) -> Cell:
-    """The Cell that makes one step of training, in training phase.
+    """Build the Cell of a training step, in training mode.
 
     Args:
         network: the network; without `loss_fn` its output is the loss.
         optimizer: updates its `parameters`.
-        loss_fn: computes the loss from the network's output and the label; above level "O1" in float32.
+        loss_fn: computes the loss from the network's output and the label, in float32 for levels above "O1".
         level: see `auto_mixed_precision`.
-        boost_level: "O0"; there are no other ways of speeding up.
-        **kwargs: in place of what the level stands for: `cast_model_type`, float16 or float32: in what the network
-            computes; `keep_batchnorm_fp32`: whether Cells of the black list then compute in float32;
-            `loss_scale_manager`: a `LossScaleManager`, or None for no loss scale ("O2" has a
-            `DynamicLossScaleManager`, the others none).
+        boost_level: only "O0" is supported.
+        **kwargs: override the settings of the level: `cast_model_type`, float16 or float32: the compute dtype;
+            `keep_batchnorm_fp32`: whether Cells of the black list then compute in float32; `loss_scale_manager`: a
+            `LossScaleManager`, or None for no loss scale ("O2" has a `DynamicLossScaleManager`, the others none).
 
     Returns:
-        A `TrainOneStepWithLossScaleCell` if there is a loss scale and updates are to be left out at an overflow,
-        otherwise a `TrainOneStepCell`.
+        A `TrainOneStepWithLossScaleCell` if there is a loss scale and updates are skipped after an overflow, otherwise
+        a `TrainOneStepCell`.
 
     Raises:
-        TypeError: an argument is of another type.
-        ValueError: a level, or a keyword argument, is another.
+        TypeError: an argument has a wrong type.
+        ValueError: a level or a keyword argument is unknown.
     """
     of = "build_train_network"
     checks.of_type(optimizer, "optimizer", Optimizer, of=of)
@@ -57,13 +56,13 @@ def build_train_network(
     checks.one_of(boost_level, "boost_level", ("O0",), of=of)
     for name in kwargs:
         checks.one_of(name, "kwargs", ("cast_model_type", "keep_batchnorm_fp32", "loss_scale_manager"), of=of)
-    asked, level = level, _level(level, kwargs)
+    requested, level = level, _level(level, kwargs)
     network = auto_mixed_precision(network, level)
     if loss_fn is not None:
         checks.of_type(loss_fn, "loss_fn", Cell, of=of)
         with_loss = _WithLossInFloat32 if level in ("O2", "O3", "auto") else WithLossCell
         network = with_loss(network, loss_fn)
-    manager = kwargs.get("loss_scale_manager", DynamicLossScaleManager() if asked == "O2" else None)
+    manager = kwargs.get("loss_scale_manager", DynamicLossScaleManager() if requested == "O2" else None)
     if manager is None:
         return TrainOneStepCell(network, optimizer).set_train()
     checks.of_type(manager, "loss_scale_manager", LossScaleManager, of=of)
@@ -74,7 +73,7 @@ def build_train_network(
 
 
 def _level(level: str, kwargs: dict[str, Any]) -> str:
-    """The level that has the settings which the keyword arguments ask for."""
+    """Return the level with the settings of the keyword arguments."""
     if "cast_model_type" not in kwargs and "keep_batchnorm_fp32" not in kwargs:
         return level
     model_type = kwargs.get("cast_model_type", float16 if level in ("O2", "O3") else float32)

@@ -1,8 +1,8 @@
-"""What everything eager is made of: dtypes, tensors, parameters, initializers, seeds."""
+"""The basis of the eager API: dtypes, tensors, parameters, initializers, seeds."""
 
 from __future__ import annotations
 
-from .. import functional as functional  # gives Tensor its operators and methods
+from .. import functional as functional  # attaches operators and methods to Tensor
 from . import dtype, initializer
 from .parameter import Parameter, ParameterTuple
 from .seed import get_seed, set_seed

@@ -1,4 +1,4 @@
-"""Compiling functions, by the module that scripts import it from: `from cellbridge.runtime.common.api import jit`."""
+"""`jit` under the import path that scripts use: `from cellbridge.runtime.common.api import jit`."""
 
 from ..graph.compiling import jit
 from .noop_compat import jit_class

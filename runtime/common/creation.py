@@ -1,4 +1,4 @@
-"""`tensor(...)`: the shorter way to write `Tensor(...)`."""
+"""`tensor(...)`, the short form of `Tensor(...)`."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from .tensor import Tensor
 
 
 def tensor(input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> Tensor:
-    """`Tensor(input_data, dtype, shape, init)`."""
+    """Return `Tensor(input_data, dtype, shape, init)`."""
     return Tensor(input_data, dtype, shape, init)

@@ -1,4 +1,4 @@
-"""Dtypes by their names: `float32`, `int64`, ..., as NumPy dtypes (`bfloat16` from ml_dtypes)."""
+"""Dtypes under their names (`float32`, `int64`, ...), as NumPy dtypes (`bfloat16` from ml_dtypes)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ uint32: DType = np.dtype(np.uint32)
 uint64: DType = np.dtype(np.uint64)
 bool_: DType = np.dtype(np.bool_)
 
-# Other names of the same; `bool`, `int` and `float` are not assigned here, where they would hide Python's.
+# Aliases. `bool`, `int` and `float` aren't assigned here, since they would hide the builtins.
 half, single, double = float16, float32, float64
 byte, short, intc, intp, long = int8, int16, int32, int64, int64
 ubyte, ushort, uintc, uintp = uint8, uint16, uint32, uint64
@@ -44,9 +44,12 @@ def __getattr__(name: str) -> DType:
 
 
 def to_dtype(dtype: Any) -> DType:
-    """The dtype for a dtype, a NumPy scalar type, `bool`/`int`/`float` or a name; `TypeError` names what was given.
+    """Convert a dtype, a NumPy scalar type, `bool`/`int`/`float` or a name to a dtype.
 
-    `int` is int64 and `float` float64, as types and as names, as in NumPy.
+    `int` is int64 and `float` is float64, both as types and as names, as in NumPy.
+
+    Raises:
+        TypeError: `dtype` is none of these.
     """
     if isinstance(dtype, np.dtype):
         return dtype
@@ -57,7 +60,7 @@ def to_dtype(dtype: Any) -> DType:
     if isinstance(dtype, str) and dtype.lower() in ALIASES:
         return ALIASES[dtype.lower()]
     try:
-        if dtype is not None:  # NumPy would take it for float64
+        if dtype is not None:  # NumPy would interpret None as float64
             return as_dtype(dtype.lower() if isinstance(dtype, str) else dtype)
     except TypeError:
         pass
@@ -65,28 +68,28 @@ def to_dtype(dtype: Any) -> DType:
 
 
 def dtype_to_nptype(dtype: Any) -> type:
-    """The NumPy scalar type of a dtype."""
+    """Return the NumPy scalar type of a dtype."""
     scalar: type = to_dtype(dtype).type
     return scalar
 
 
 def dtype_to_pytype(dtype: Any) -> type:
-    """`bool`, `int` or `float`, whichever holds the values of a dtype."""
+    """Return `bool`, `int` or `float`, the Python type for the values of a dtype."""
     kind = to_dtype(dtype)
     return float if is_floating(kind) else bool if kind == bool_ else int
 
 
-def shown(dtype: DType) -> str:
-    """The name of a dtype as it is printed: `Float32`, `BFloat16`, `Int64`, `Bool`."""
+def dtype_name(dtype: DType) -> str:
+    """Return the display name of a dtype: `Float32`, `BFloat16`, `Int64`, `Bool`."""
     return {"bfloat16": "BFloat16", "uint8": "UInt8", "uint16": "UInt16", "uint32": "UInt32",
             "uint64": "UInt64"}.get(dtype.name, dtype.name.capitalize())  # fmt: skip
 
 
-def promoted(a: DType, b: DType) -> DType:
-    """The dtype in which an elementwise operator computes on two tensors.
+def promote(a: DType, b: DType) -> DType:
+    """Return the dtype in which an elementwise operator computes on tensors of dtypes `a` and `b`.
 
-    Integers meet floating-point numbers in the floating-point dtype, two of a kind in the wider one; bfloat16 and
-    float16 in float32.
+    An integer and a floating-point dtype give the floating-point one, two dtypes of one kind the wider one, bfloat16
+    and float16 give float32.
     """
     if a == b:
         return a

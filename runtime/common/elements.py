@@ -1,4 +1,4 @@
-"""What Python asks of the elements of a tensor: conversions, protocols, NumPy. A symbolic tensor can't answer."""
+"""Access to the elements of a tensor: conversions, Python protocols, NumPy. Symbolic tensors refuse it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ..errors import UnknownSize, UnknownValue
 from ..ir.dims import Dim
 from ..tensor_like import TensorLike
 from ..tracing import SymbolicTensor
-from .dtype import shown
-from .placeholder import Open
+from .dtype import dtype_name
+from .placeholder import Placeholder
 
 Array = np.ndarray[Any, Any]
 Data = Any  # an array; while tracing, also a value of the program under construction
@@ -36,9 +36,9 @@ AS_CHOICE = (
 
 
 class Elements(TensorLike):
-    """What holds an array, or symbolic data: the base of `Tensor`."""
+    """The base class of `Tensor`, which holds an array or symbolic data."""
 
-    __array_priority__ = 100  # NumPy leaves `array * tensor` to us
+    __array_priority__ = 100  # NumPy leaves `array * tensor` to this class
 
     _data: Data
 
@@ -48,13 +48,13 @@ class Elements(TensorLike):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the elements, e.g. `float32`."""
+        """The dtype of the elements, e.g. `float32`."""
         dtype: np.dtype[Any] = self._data.dtype
         return dtype
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape."""
+        """The sizes of the axes."""
         shape: tuple[int, ...] = self._data.shape
         return shape
 
@@ -71,12 +71,12 @@ class Elements(TensorLike):
 
     @property
     def itemsize(self) -> int:
-        """Bytes of an element."""
+        """Size of an element in bytes."""
         return self.dtype.itemsize
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all elements."""
+        """Size of all elements in bytes."""
         return self.size * self.itemsize
 
     def dim(self) -> int:
@@ -88,28 +88,28 @@ class Elements(TensorLike):
         return self.size
 
     def asnumpy(self) -> Array:
-        """A copy as a NumPy array. It cuts the gradient: no derivative flows through what is computed from it."""
+        """Return a copy as a NumPy array. No gradient flows through computations on it."""
         return self._elements("asnumpy()", AS_OPS).copy()
 
     numpy = asnumpy
 
     def tolist(self) -> Any:
-        """Nested lists of Python numbers."""
+        """Return nested lists of Python numbers."""
         return self._elements("tolist()", AS_OPS).tolist()
 
     def item(self, *index: int) -> Any:
-        """The only element (or that at `index`) as a Python number; `ValueError` if there are several."""
+        """Return the only element, or the one at `index`, as a Python number; `ValueError` if there are several."""
         elements = self._elements("item()", AS_TENSOR)
         if not index and self.size != 1:
             raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
         return elements.item(*index)
 
     def _elements(self, what: str, instead: str) -> Array:
-        """The array; `what` needs it, which is an error while the tensor is symbolic: `instead` says what to write."""
+        """Return the array; for a symbolic tensor, raise an error: `what` needs elements, `instead` is the advice."""
         data = self._data
         if isinstance(data, SymbolicTensor):
-            raise unknown_elements(data, what, instead)
-        if isinstance(data, Open):
+            raise unknown_elements_error(data, what, instead)
+        if isinstance(data, Placeholder):
             data.refuse(what)
         array: Array = data
         return array
@@ -121,9 +121,9 @@ class Elements(TensorLike):
         return np.array(elements, dtype=dtype) if copy is not False else np.asarray(elements, dtype=dtype)
 
     def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """A NumPy function of tensors is one of their arrays: it returns arrays, and cuts the gradient."""
+        """Apply a NumPy function to the arrays of tensors; it returns arrays, without a gradient."""
         what = f"np.{function.__name__}()"
-        return function(*plain(args, what, AS_OPS), **plain(kwargs, what, AS_OPS))
+        return function(*to_arrays(args, what, AS_OPS), **to_arrays(kwargs, what, AS_OPS))
 
     def __len__(self) -> int:
         if not self.shape:
@@ -135,7 +135,7 @@ class Elements(TensorLike):
             raise TypeError("iteration over a 0-d tensor")
         trace = current()
         if trace is not None and not isinstance(self.shape[0], int):
-            raise endless_iteration(trace, self.shape[0])
+            raise symbolic_iteration_error(trace, self.shape[0])
         return (self[i] for i in range(self.shape[0]))
 
     def __bool__(self) -> bool:
@@ -171,16 +171,16 @@ class Elements(TensorLike):
     def __repr__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
         if isinstance(self._data, SymbolicTensor):
-            return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, symbolic)"
-        if isinstance(self._data, Open):
-            return f"Tensor(shape={self._data.text}, dtype={shown(self.dtype)})"
+            return f"Tensor(shape={list(self.shape)}, dtype={dtype_name(self.dtype)}, symbolic)"
+        if isinstance(self._data, Placeholder):
+            return f"Tensor(shape={self._data.text}, dtype={dtype_name(self.dtype)})"
         value = np.array2string(self._data, separator=", ")
-        rows = "\n" if "\n" in value else ""  # several lines begin at the margin
-        return f"Tensor(shape={list(self.shape)}, dtype={shown(self.dtype)}, value={rows}{value})"
+        rows = "\n" if "\n" in value else ""  # a value of several lines starts at the margin
+        return f"Tensor(shape={list(self.shape)}, dtype={dtype_name(self.dtype)}, value={rows}{value})"
 
     def __str__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
-        return repr(self) if isinstance(self._data, (SymbolicTensor, Open)) else str(self._data)
+        return repr(self) if isinstance(self._data, (SymbolicTensor, Placeholder)) else str(self._data)
 
     def __format__(self, spec: str) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
@@ -188,30 +188,30 @@ class Elements(TensorLike):
 
 
 def _follow_source(data: Data, wanted: str, frame: FrameType) -> None:
-    """Have the code that needs the elements of symbolic data followed by its source, if that may help.
+    """Rewrite the code that needs the elements of symbolic data, if that can help.
 
     Args:
         data: the data.
-        wanted: what Python needs: `a condition`, or the name of a built-in function that is given the tensor.
-        frame: where Python runs.
+        wanted: what needs the elements: `a condition`, or the name of a built-in function with a tensor argument.
+        frame: the running frame.
     """
     trace = current()
     if trace is not None and isinstance(data, SymbolicTensor) and data.builder is trace.builder:
         trace.guard.follow_source(wanted, frame)
 
 
-def plain(value: Any, what: str, instead: str) -> Any:
-    """Nested lists, tuples and dicts with the tensors in them as arrays, which `what` needs."""
+def to_arrays(value: Any, what: str, instead: str) -> Any:
+    """Convert the tensors in nested lists, tuples and dicts to arrays, which `what` needs."""
     if isinstance(value, (list, tuple)):
-        items = [plain(item, what, instead) for item in value]
+        items = [to_arrays(item, what, instead) for item in value]
         return items if isinstance(value, list) else tuple(items)
     if isinstance(value, dict):
-        return {key: plain(item, what, instead) for key, item in value.items()}
+        return {key: to_arrays(item, what, instead) for key, item in value.items()}
     return value._elements(what, instead) if isinstance(value, Elements) else value
 
 
-def unknown_elements(data: SymbolicTensor, what: str, instead: str) -> Exception:
-    """The error to raise where `what` needs the elements of symbolic data; `instead` says what to write."""
+def unknown_elements_error(data: SymbolicTensor, what: str, instead: str) -> Exception:
+    """Return the error for an access to the elements of symbolic data by `what`; `instead` is the advice."""
     trace = current()
     if trace is None or data.builder is not trace.builder:
         return UnknownValue(
@@ -227,8 +227,8 @@ def unknown_elements(data: SymbolicTensor, what: str, instead: str) -> Exception
     )
 
 
-def endless_iteration(trace: Trace, size: Dim) -> Exception:
-    """The error to raise for a loop over an axis of symbolic size."""
+def symbolic_iteration_error(trace: Trace, size: Dim) -> Exception:
+    """Return the error for a loop over an axis of symbolic size."""
     return trace.guard.refusal(
         UnknownSize,
         f"iteration over an axis of size {size}, which is known only when the program runs",

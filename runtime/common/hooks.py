@@ -1,4 +1,4 @@
-"""Hooks: functions of the user that see, and may replace, what passes through a tensor or a Cell."""
+"""Hooks: user functions that observe, and may replace, the values that pass through a tensor or a Cell."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _keys = itertools.count()
 
 @dataclass(frozen=True)
 class Hook:
-    """A function that is called, and with what.
+    """A hook function and its options.
 
     Attributes:
-        function: the user's.
-        with_kwargs: whether it is given the keyword arguments of the call.
-        always_call: whether it is called even if the call raises.
+        function: the user's function.
+        with_kwargs: whether to pass it the keyword arguments of the call.
+        always_call: whether to call it even if the Cell raises.
     """
 
     function: Callable[..., Any]
@@ -31,7 +31,7 @@ class Hook:
 
 
 class HookHandle:
-    """Takes a hook back: `handle.remove()`; doing it twice is harmless."""
+    """Unregisters a hook by `handle.remove()`; a second call has no effect."""
 
     def __init__(self, hooks: dict[int, Hook], hook: Hook, *, first: bool = False) -> None:
         if not callable(hook.function):
@@ -48,45 +48,45 @@ class HookHandle:
         self._hooks.pop(self._key, None)
 
 
-def on_gradient(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
-    """`Tensor.register_hook`."""
+def register_gradient_hook(tensor: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
+    """Implement `Tensor.register_hook`."""
     refuse_while_tracing(f"a hook was registered on a tensor of shape {tuple(tensor.shape)}")
     hooks = tensor.__dict__.setdefault("_gradient_hooks", {})
     handle = HookHandle(hooks, Hook(hook))
     if tensor._tape is not None and not tensor._is_leaf:
-        tensor._tape.hooks[tensor._number] = lambda gradient: with_gradient_hooks(tensor, gradient)
+        tensor._tape.hooks[tensor._number] = lambda gradient: apply_gradient_hooks(tensor, gradient)
     return handle
 
 
 def has_gradient_hooks(tensor: Tensor) -> bool:
-    """Whether hooks wait for the gradient of a tensor."""
+    """Whether a tensor has hooks for its gradient."""
     return bool(tensor.__dict__.get("_gradient_hooks"))
 
 
-def with_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
-    """The gradient of `tensor` as its hooks leave it."""
+def apply_gradient_hooks(tensor: Tensor, gradient: Tensor) -> Tensor:
+    """Run the hooks of `tensor` on its gradient, and return the result."""
     hooks = tensor.__dict__.get("_gradient_hooks", {})
     if hooks:
         refuse_while_tracing(f"a tensor of shape {tuple(tensor.shape)} that is differentiated has hooks")
     for hook in list(hooks.values()):
-        gradient = replaced_gradient(hook.function, hook.function(gradient), gradient)
+        gradient = check_hook_gradient(hook.function, hook.function(gradient), gradient)
     return gradient
 
 
 def refuse_while_tracing(what: str) -> None:
-    """Raise `UnsupportedPython` while Python is traced: hooks are Python that runs with numbers."""
+    """Raise `UnsupportedPython` while Python is traced, because hooks need numbers."""
     trace = current()
     if trace is not None:
         instead = "hooks work in eager mode only: set_context(mode=PYNATIVE_MODE), and no jit"
         raise trace.guard.refusal(UnsupportedPython, what, instead)
 
 
-def replaced_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) -> Any:
-    """What a hook returned in place of a gradient, in its dtype; the gradient itself if that is None.
+def check_hook_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) -> Any:
+    """Return the gradient that a hook returned, cast to the dtype of the original; the original if it returned None.
 
     Raises:
         TypeError: `returned` isn't a tensor.
-        ValueError: it has another shape.
+        ValueError: `returned` has another shape.
     """
     if returned is None:
         return gradient

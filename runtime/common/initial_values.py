@@ -1,4 +1,4 @@
-"""Initializers without chance, and what a new tensor holds by name, number or initializer."""
+"""Deterministic initializers, and the initial values of a tensor by name, number or initializer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .random_initializers import (
 
 
 def initial_values(init: Any, shape: Any, dtype: np.dtype[Any]) -> Array:
-    """An array of `shape`, filled as `init` says: the name of an initializer, an `Initializer` or a number.
+    """Return an array of `shape` filled by `init`: the name of an initializer, an `Initializer` or a number.
 
     Raises:
         TypeError: `init` is none of these.
@@ -44,7 +44,7 @@ def initial_values(init: Any, shape: Any, dtype: np.dtype[Any]) -> Array:
 
 
 def as_shape(shape: Any) -> Shape:
-    """A shape as a tuple; `ValueError` unless it is made of ints > 0."""
+    """Convert a shape to a tuple; `ValueError` unless it consists of ints > 0."""
     sizes = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
     for size in sizes:
         if not isinstance(size, (int, np.integer)) or size < 1:
@@ -62,7 +62,7 @@ def _as_initializer(init: Any) -> Initializer:
     return _NAMED[init.lower()]()
 
 
-# ---- those without chance ----
+# ---- deterministic initializers ----
 
 
 @dataclass(eq=False, repr=False)
@@ -90,7 +90,7 @@ class One(Initializer):
 
 
 class Identity(Initializer):
-    """1 on the diagonal of a matrix, else 0; `ValueError` for a tensor that isn't 2-D."""
+    """Fills a matrix with 1 on the diagonal and 0 elsewhere; `ValueError` for a tensor that isn't 2-D."""
 
     def _values(self, shape: Shape) -> Array:
         check_dimensions(self, shape, (2,))
@@ -99,10 +99,10 @@ class Identity(Initializer):
 
 @dataclass(eq=False, repr=False)
 class Dirac(Initializer):
-    """Makes of a convolution weight (out, in, ...) one that passes its input on: 1 at the centre of channel i to i.
+    """Makes a convolution weight (out, in, ...) preserve its input: 1 at the centre of the kernel from channel i to i.
 
     Args:
-        groups: in how many groups the convolution works; each is filled alike.
+        groups: the number of groups of the convolution; all groups are filled in the same way.
 
     Raises:
         ValueError: the tensor isn't 3-, 4- or 5-D, or `groups` doesn't divide its first dimension.
@@ -119,11 +119,11 @@ class Dirac(Initializer):
             raise ValueError(f"For 'Dirac', 'groups' must divide the first dimension of {shape}, but got {self.groups}")
         per_group = shape[0] // self.groups
         centre = tuple(size // 2 for size in shape[2:])
-        filled = np.zeros(shape)
+        values = np.zeros(shape)
         for group in range(self.groups):
             for channel in range(min(per_group, shape[1])):
-                filled[(group * per_group + channel, channel, *centre)] = 1
-        return filled
+                values[(group * per_group + channel, channel, *centre)] = 1
+        return values
 
 
 _KINDS = (Zero, One, Identity, Dirac, Uniform, Normal, TruncatedNormal, XavierUniform, XavierNormal, HeUniform,

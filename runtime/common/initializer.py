@@ -1,6 +1,6 @@
-"""Initializers: what new Parameters hold, by name, number or object: `initializer("he_uniform", (4, 3), float32)`.
+"""Initializers of Parameters, by name, number or object: `initializer("he_uniform", (4, 3), float32)`.
 
-Random values are drawn from the generator of `runtime.ops.random`, which `set_seed` seeds.
+Random values come from the generator of `runtime.ops.random`, which `set_seed` seeds.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from .random_initializers import (
     XavierNormal,
     XavierUniform,
 )
-from .tensor import Tensor, initialized
+from .tensor import Tensor, initialize
 
 
 def initializer(init: Any, shape: Any = None, dtype: Any = float32) -> Tensor:
-    """A tensor filled as `init` says.
+    """Return a tensor filled by `init`.
 
     Args:
         init: the name of an initializer (any case: "normal", "he_uniform", "XavierNormal"), an `Initializer`, a number
-            that fills the tensor, or a tensor, which is returned as it is.
-        shape: an int or a sequence of ints >= 1; needn't be given for a tensor.
+            that fills the tensor, or a tensor, which is returned unchanged.
+        shape: an int or a sequence of ints >= 1; optional if `init` is a tensor.
         dtype: dtype of the elements.
 
     Raises:
         TypeError: `init` is none of these.
-        ValueError: no initializer has that name, the shape isn't positive, or it isn't that of the tensor `init`.
+        ValueError: no initializer has that name, the shape isn't positive, or the tensor `init` has another shape.
     """
-    return initialized(init, shape, to_dtype(dtype))
+    return initialize(init, shape, to_dtype(dtype))
 
 
-def initial(init: Any, shape: Any, dtype: Any, argument: str, *, of: str) -> Tensor:
-    """What `initializer` gives for an argument of a layer; `ValueError` names it where a tensor has another shape."""
+def initialize_argument(init: Any, shape: Any, dtype: Any, argument: str, *, of: str) -> Tensor:
+    """Return `initializer(...)` for an argument of a layer; `ValueError` with its name if a tensor's shape is wrong."""
     if isinstance(init, Tensor) and init.shape != as_shape(shape):
         needed = as_shape(shape)
         raise ValueError(f"For '{of}', the tensor '{argument}' must have the shape {needed}, but got {init.shape}")

@@ -1,4 +1,4 @@
-"""What initializers have in common: their base class, and the fans of a weight."""
+"""The base class of initializers, and the fans of a weight."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Shape = tuple[int, ...]
 
 
 class Initializer:
-    """Base of the initializers.
+    """The base class of initializers.
 
-    A subclass fills an array in place in `_initialize(arr)`, or gives the values for a shape in `_values(shape)`.
+    A subclass fills an array in place in `_initialize(arr)`, or returns the values for a shape in `_values(shape)`.
     Calling an initializer with an array fills it.
     """
 
@@ -41,7 +41,7 @@ class Initializer:
 
 
 def fan_in_and_fan_out(shape: Shape) -> tuple[int, int]:
-    """How many inputs meet in an output of a weight (out, in, ...), and how many outputs an input reaches."""
+    """Return the inputs per output, and the outputs per input, of a weight (out, in, ...)."""
     if len(shape) < 2:
         raise ValueError(f"fan_in and fan_out are those of a tensor with at least 2 dimensions, but got shape {shape}")
     window = math.prod(shape[2:])
@@ -49,7 +49,7 @@ def fan_in_and_fan_out(shape: Shape) -> tuple[int, int]:
 
 
 def fans(init: Initializer, shape: Shape) -> tuple[int, int]:
-    """`fan_in_and_fan_out`, whose error names the initializer."""
+    """Return `fan_in_and_fan_out`; its error names the initializer."""
     try:
         return fan_in_and_fan_out(shape)
     except ValueError as error:
@@ -57,7 +57,7 @@ def fans(init: Initializer, shape: Shape) -> tuple[int, int]:
 
 
 def check_dimensions(init: Initializer, shape: Shape, allowed: tuple[int, ...]) -> None:
-    """`ValueError` unless the number of dimensions is allowed."""
+    """Raise `ValueError` unless the number of dimensions is allowed."""
     if len(shape) not in allowed:
         needed = " or ".join(map(str, allowed))
         raise ValueError(f"For '{type(init).__name__}', the tensor must have {needed} dimensions, but got {shape}")

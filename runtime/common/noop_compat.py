@@ -1,4 +1,4 @@
-"""What scripts say about compiling, memory and recursion. Nothing depends on it here."""
+"""Functions that scripts call to control compilation, memory and recursion, and that have no effect here."""
 
 from __future__ import annotations
 
@@ -13,68 +13,68 @@ from ..eager import tape
 
 
 def mutable(input_data: Any, dynamic_len: bool = False) -> Any:
-    """`input_data`; elsewhere it says that its values are no constants."""
+    """Return `input_data`. (In MindSpore, its values aren't constants of the graph.)"""
     return input_data
 
 
 def jit_class(cls: type) -> type:
-    """`cls`; elsewhere it says that `construct` makes objects of it."""
+    """Return `cls`. (In MindSpore, `construct` may create instances of it.)"""
     return checks.of_type(cls, "cls", type, of="jit_class")  # type: ignore[no-any-return]
 
 
 def lazy_inline(fn: Any = None, attrs: Any = None, policy: Any = None) -> Any:
-    """`fn`, an `__init__`; elsewhere it says that the Cell is compiled once for all uses."""
+    """Return `fn`, an `__init__` method. (In MindSpore, the Cell is compiled once for all uses.)"""
     return fn if fn is not None else lambda function: function
 
 
 def no_inline(fn: Any = None) -> Any:
-    """`fn`; elsewhere it says that it is compiled by itself."""
+    """Return `fn`. (In MindSpore, it is compiled separately.)"""
     return fn if fn is not None else lambda function: function
 
 
 def constexpr(
     fn: Any = None, get_instance: bool = True, name: str | None = None, reuse_result: bool = True, check: bool = True
 ) -> Any:
-    """`fn`; elsewhere it says that it is run while compiling. The other arguments have no meaning here."""
+    """Return `fn`. (In MindSpore, it runs during compilation.) The other arguments have no effect."""
     return fn if fn is not None else lambda function: function
 
 
 def recompute(block: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """`block(*args, **kwargs)`; what it computed is kept for its gradient, not computed again."""
+    """Return `block(*args, **kwargs)`; its intermediate results are kept for the gradient, not recomputed."""
     return block(*args, **kwargs)
 
 
 def set_deterministic(deterministic: bool) -> None:
-    """Nothing: the kernels are deterministic. `TypeError` if no bool is given."""
+    """Do nothing, because the kernels are deterministic; `TypeError` unless the argument is a bool."""
     checks.of_type(deterministic, "deterministic", bool, of="set_deterministic")
 
 
 def set_recursion_limit(recursion_limit: int = 1000) -> None:
-    """Nothing: there is no graph whose calls would be limited. `ValueError` if it isn't above 0."""
+    """Do nothing, because there is no limit on nested calls; `ValueError` unless the argument is above 0."""
     checks.positive_int(recursion_limit, "recursion_limit", of="set_recursion_limit")
 
 
 class _no_grad:  # noqa: N801
-    """Within the context, or the function decorated, nothing is recorded: no gradient flows to what is before it."""
+    """Within the context, or in the decorated function, nothing is recorded, so no gradient flows through it."""
 
     def __init__(self) -> None:
-        self._entered: list[contextlib.ExitStack] = []  # several where it is entered within itself
+        self._stacks: list[contextlib.ExitStack] = []  # one per level of nesting
 
     def __enter__(self) -> None:
         trace = current()
-        within = contextlib.ExitStack()
-        within.enter_context(tape.record_on(None))
+        stack = contextlib.ExitStack()
+        stack.enter_context(tape.record_on(None))
         if trace is not None:
-            within.enter_context(trace.without_gradient())
-        self._entered.append(within)
+            stack.enter_context(trace.without_gradient())
+        self._stacks.append(stack)
 
     def __exit__(self, *raised: Any) -> None:
-        self._entered.pop().close()
+        self._stacks.pop().close()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def without_gradient(*args: Any, **kwargs: Any) -> Any:
-            with type(self)():  # one for each call: there may be threads
+            with type(self)():  # one context per call, for threads
                 return function(*args, **kwargs)
 
         return without_gradient

@@ -1,4 +1,4 @@
-"""`Parameter`: a named tensor that a Cell owns and training changes."""
+"""`Parameter`: a named, trainable tensor of a Cell."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from ..current_trace import current
-from .dtype import float32, int32, shown
+from .dtype import dtype_name, float32, int32
 from .elements import Data
-from .tensor import Tensor, as_data, initialized, wrapped
+from .tensor import Tensor, as_data, from_array, initialize
 
 DEFAULT_NAME = "Parameter"
-"""The name of a Parameter that was given none."""
+"""The name of an unnamed Parameter."""
 
 
 class Parameter(Tensor):
-    """A tensor with a name that is trained unless `requires_grad` is False.
+    """A named tensor that is trained unless `requires_grad` is False.
 
     Args:
         default_input: its value: a tensor, array, list or number. A Python int becomes int32, a float float32; arrays
             keep their dtype.
-        name: its name; without one it takes the name of the attribute it is assigned to.
+        name: its name; by default the name of the attribute that it is assigned to.
         requires_grad: whether it is trained.
 
     Raises:
@@ -33,7 +33,7 @@ class Parameter(Tensor):
 
     _is_leaf = True
     _requires_grad: bool
-    _is_buffer = False  # state of a Cell that nobody would train, such as moving statistics: a buffer of programs
+    _is_buffer = False  # untrained state of a Cell, such as moving statistics: becomes a buffer of programs
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Parameter(Tensor):
 
     @property
     def _data(self) -> Data:
-        """The array; while Python is traced, the value that the parameter has at this place of the program."""
+        """The array; while Python is traced, the value at the current point of the program."""
         trace = current()
         return self._array if trace is None else trace.value_of(self)
 
@@ -74,7 +74,7 @@ class Parameter(Tensor):
 
     @property
     def name(self) -> str:
-        """The name; once a Cell owns the parameter, its path in the outermost Cell."""
+        """The name; after a Cell registers the Parameter, its path in the outermost Cell."""
         return self._name
 
     @name.setter
@@ -85,7 +85,7 @@ class Parameter(Tensor):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether it is trained: listed by `trainable_params()`, and given a gradient other than zeros."""
+        """Whether it is trained: `trainable_params()` lists it, and it gets a gradient other than zeros."""
         return self._requires_grad
 
     @requires_grad.setter
@@ -101,22 +101,22 @@ class Parameter(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The value as a tensor through which no gradient flows; assigning to it is `set_data`."""
-        return wrapped(self._data)
+        """The value as a tensor without gradient; assignment calls `set_data`."""
+        return from_array(self._data)
 
     @data.setter
     def data(self, data: Tensor | float) -> None:
         self.set_data(data)
 
     def set_data(self, data: Tensor | float, slice_shape: bool = False) -> Parameter:
-        """Replace the value; it is cast to the dtype of the parameter.
+        """Replace the value; the new one is cast to the dtype of the Parameter.
 
         Args:
-            data: a tensor or number, of the shape of the parameter.
+            data: a tensor or number with the shape of the Parameter.
             slice_shape: whether the shape may differ.
 
         Returns:
-            The parameter.
+            The Parameter.
 
         Raises:
             TypeError: `data` is neither a tensor nor a number.
@@ -133,13 +133,13 @@ class Parameter(Tensor):
                 f"the data of Parameter '{self.name}' must have shape {self.shape}, but got {array.shape}; "
                 "slice_shape=True allows another shape"
             )
-        self._rebind(wrapped(array, data._tape, data._number) if isinstance(data, Tensor) else wrapped(array))
+        self._rebind(from_array(array, data._tape, data._number) if isinstance(data, Tensor) else from_array(array))
         return self
 
     def clone(self, init: Any = "same") -> Parameter:
-        """A copy with the same name and flags, filled by the initializer `init` unless that is "same"."""
-        as_it_is = (isinstance(init, str) and init == "same") or 0 in self.shape  # nothing to fill
-        data = wrapped(self._data.copy()) if as_it_is else initialized(init, self.shape, self.dtype)
+        """Return a copy with the same name and flags; its values come from the initializer `init`, unless "same"."""
+        keeps_values = (isinstance(init, str) and init == "same") or 0 in self.shape
+        data = from_array(self._data.copy()) if keeps_values else initialize(init, self.shape, self.dtype)
         copied = Parameter(data, self.name, self.requires_grad, self.layerwise_parallel, self.parallel_optimizer)
         copied._is_buffer = self._is_buffer
         return copied
@@ -150,7 +150,7 @@ class Parameter(Tensor):
 
     def __repr__(self) -> str:
         return (
-            f"Parameter (name={self.name}, shape={self.shape}, dtype={shown(self.dtype)}, "
+            f"Parameter (name={self.name}, shape={self.shape}, dtype={dtype_name(self.dtype)}, "
             f"requires_grad={self.requires_grad})"
         )
 
@@ -167,36 +167,36 @@ class Parameter(Tensor):
 
 
 class ParameterTuple(tuple[Parameter, ...]):
-    """A tuple of Parameters with different names; those without a name are numbered, `Parameter$1` and so on.
+    """A tuple of Parameters with different names; unnamed ones become `Parameter$1`, `Parameter$2` and so on.
 
     Raises:
         TypeError: an element isn't a Parameter.
-        ValueError: two different Parameters have one name.
+        ValueError: two different Parameters have the same name.
     """
 
     def __new__(cls, parameters: Iterable[Parameter]) -> ParameterTuple:
         """Check the Parameters and their names."""
-        listed = list(parameters)
-        seen: dict[str, Parameter] = {}
-        unnamed = itertools.count(1)
-        for parameter in listed:
+        items = list(parameters)
+        by_name: dict[str, Parameter] = {}
+        numbers = itertools.count(1)
+        for parameter in items:
             if not isinstance(parameter, Parameter):
                 raise TypeError(f"a ParameterTuple holds Parameters, but got {type(parameter).__name__}")
             if parameter.name == DEFAULT_NAME:
-                parameter.name = f"{DEFAULT_NAME}${next(unnamed)}"
-            if seen.setdefault(parameter.name, parameter) is not parameter:
+                parameter.name = f"{DEFAULT_NAME}${next(numbers)}"
+            if by_name.setdefault(parameter.name, parameter) is not parameter:
                 raise ValueError(
                     f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it its own"
                 )
-        return super().__new__(cls, listed)
+        return super().__new__(cls, items)
 
     def refilled(self, items: Iterable[Any]) -> tuple[Any, ...]:
-        """Other items in its place: a plain tuple unless all are Parameters."""
-        listed = tuple(items)
-        return ParameterTuple(listed) if all(isinstance(item, Parameter) for item in listed) else listed
+        """Return a tuple with other items: a plain tuple unless all are Parameters."""
+        result = tuple(items)
+        return ParameterTuple(result) if all(isinstance(item, Parameter) for item in result) else result
 
     def clone(self, prefix: str, init: Any = "same") -> ParameterTuple:
-        """Copies named `prefix.name`, filled by the initializer `init` unless that is "same"."""
+        """Return copies named `prefix.name`; their values come from the initializer `init`, unless it is "same"."""
         copies = []
         for parameter in self:
             copy = parameter.clone(init)

@@ -1,4 +1,4 @@
-"""`Open`: what a Tensor without elements holds, a placeholder for inputs of which some sizes are open."""
+"""`Placeholder`: the data of a Tensor without elements, which declares an input whose sizes may be open."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ OPEN_RANK = -2
 
 
 @dataclass(frozen=True)
-class Open:
+class Placeholder:
     """Dtype and shape of a tensor without elements.
 
     Attributes:
         dtype: the dtype.
-        shape: the sizes, -1 for one that is open; (-2,) where the number of axes is open.
+        shape: the sizes, -1 for an open one; (-2,) if the number of axes is open.
     """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
 
     @classmethod
-    def of(cls, shape: Any, dtype: np.dtype[Any]) -> Open:
-        """The data of `Tensor(shape=shape, dtype=dtype)`: None among the sizes is an open one, None alone any shape.
+    def of(cls, shape: Any, dtype: np.dtype[Any]) -> Placeholder:
+        """Return the data of `Tensor(shape=shape, dtype=dtype)`; a size None is open, a shape None has an open rank.
 
         Raises:
             TypeError: `shape` is neither None, an int, nor a list or tuple of ints and None.
-            ValueError: a size is negative; -1 is taken for None.
+            ValueError: a size is negative, except -1, which means None.
         """
         if shape is None:
             return cls(dtype, (OPEN_RANK,))
@@ -40,25 +40,25 @@ class Open:
         return cls(dtype, tuple(OPEN_SIZE if size is None else _size(size, sizes) for size in sizes))
 
     @property
-    def is_of_open_rank(self) -> bool:
+    def has_open_rank(self) -> bool:
         """Whether the number of axes is open."""
         return self.shape == (OPEN_RANK,)
 
     @property
     def text(self) -> str:
-        """The shape as it was given."""
-        return "None" if self.is_of_open_rank else str([None if size < 0 else size for size in self.shape])
+        """The shape in the form that users write."""
+        return "None" if self.has_open_rank else str([None if size < 0 else size for size in self.shape])
 
-    def takes(self, shape: Sequence[int]) -> bool:
+    def accepts(self, shape: Sequence[int]) -> bool:
         """Whether a tensor of this shape fits."""
-        if self.is_of_open_rank:
+        if self.has_open_rank:
             return True
         return len(shape) == len(self.shape) and all(
-            own in (OPEN_SIZE, size) for own, size in zip(self.shape, shape, strict=True)
+            declared in (OPEN_SIZE, size) for declared, size in zip(self.shape, shape, strict=True)
         )
 
-    def copy(self) -> Open:
-        """Itself: it doesn't change."""
+    def copy(self) -> Placeholder:
+        """Return itself, since it is immutable."""
         return self
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
@@ -70,7 +70,7 @@ class Open:
         self.refuse(f"'{name}'")
 
     def refuse(self, what: str) -> NoReturn:
-        """Raise `ValueError`: `what` needs elements."""
+        """Raise `ValueError`, because `what` needs elements."""
         raise ValueError(
             f"{what} needs the elements of a tensor, but got Tensor(shape={self.text}, dtype={self.dtype}), a "
             "placeholder for `Cell.set_inputs` and `jit(input_signature=)`: give elements, or `init`"

@@ -1,4 +1,4 @@
-"""Initializers that draw, from the generator of `runtime.ops.random`, which `set_seed` seeds."""
+"""Random initializers; they use the generator of `runtime.ops.random`, which `set_seed` seeds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FLOAT64 = np.dtype(np.float64)
 
 @dataclass(eq=False, repr=False)
 class Uniform(Initializer):
-    """Drawn evenly from [-scale, scale)."""
+    """Uniform distribution on [-scale, scale)."""
 
     scale: float = 0.07
 
@@ -26,7 +26,7 @@ class Uniform(Initializer):
 
 @dataclass(eq=False, repr=False)
 class Normal(Initializer):
-    """Drawn from the normal distribution with standard deviation `sigma` (at least 0) and mean `mean`."""
+    """Normal distribution with standard deviation `sigma` (at least 0) and mean `mean`."""
 
     sigma: float = 0.01
     mean: float = 0.0
@@ -40,9 +40,9 @@ class Normal(Initializer):
 
 @dataclass(eq=False, repr=False)
 class TruncatedNormal(Initializer):
-    """Drawn from the normal distribution of deviation `sigma` around `mean`, conditional on lying in [a, b].
+    """Normal distribution with standard deviation `sigma` and mean `mean`, truncated to [a, b].
 
-    The bounds are values, not numbers of deviations. `ValueError` unless sigma > 0 and a < b.
+    The bounds are absolute values, not multiples of `sigma`. `ValueError` unless sigma > 0 and a < b.
     """
 
     sigma: float = 0.01
@@ -61,7 +61,7 @@ class TruncatedNormal(Initializer):
 
 @dataclass(eq=False, repr=False)
 class XavierUniform(Initializer):
-    """Drawn evenly from [-b, b), b = gain * sqrt(6 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
+    """Uniform distribution on [-b, b), b = gain * sqrt(6 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
 
     gain: float = 1
 
@@ -72,7 +72,7 @@ class XavierUniform(Initializer):
 
 @dataclass(eq=False, repr=False)
 class XavierNormal(Initializer):
-    """Normal with mean 0 and deviation gain * sqrt(2 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
+    """Normal distribution, mean 0, standard deviation gain * sqrt(2 / (fan_in + fan_out)). Glorot and Bengio, 2010."""
 
     gain: float = 1
 
@@ -82,16 +82,17 @@ class XavierNormal(Initializer):
 
 @dataclass(eq=False, repr=False)
 class HeNormal(Initializer):
-    """Normal with mean 0 and deviation gain / sqrt(fan). He et al., "Delving deep into rectifiers", 2015.
+    """Normal distribution, mean 0, deviation gain / sqrt(fan). He et al., "Delving deep into rectifiers", 2015.
 
     Args:
-        negative_slope: that of the leaky ReLU which follows; used for `nonlinearity` "leaky_relu" only, where the gain
-            is sqrt(2 / (1 + negative_slope**2)).
-        mode: which fan counts: "fan_in" keeps the size of activations, "fan_out" that of gradients.
-        nonlinearity: what follows: "leaky_relu", "relu", "tanh", "sigmoid", "linear" or the name of a convolution.
+        negative_slope: the slope of the leaky ReLU that follows; used only for `nonlinearity` "leaky_relu", where the
+            gain is sqrt(2 / (1 + negative_slope**2)).
+        mode: the fan to use: "fan_in" preserves the variance of activations, "fan_out" that of gradients.
+        nonlinearity: the function that follows: "leaky_relu", "relu", "tanh", "sigmoid", "linear" or the name of a
+            convolution.
 
     Raises:
-        ValueError: `mode` or `nonlinearity` is another, or the tensor has fewer than 2 dimensions.
+        ValueError: `mode` or `nonlinearity` is unknown, or the tensor has fewer than 2 dimensions.
     """
 
     negative_slope: float = 0
@@ -121,7 +122,7 @@ _GAINS = {"relu": math.sqrt(2.0), "tanh": 5.0 / 3.0} | dict.fromkeys(
 
 @dataclass(eq=False, repr=False)
 class HeUniform(HeNormal):
-    """Drawn evenly from [-b, b), b = gain * sqrt(3 / fan); arguments and errors are those of `HeNormal`."""
+    """Uniform distribution on [-b, b), b = gain * sqrt(3 / fan); arguments and errors as for `HeNormal`."""
 
     def _values(self, shape: Shape) -> Array:
         bound = math.sqrt(3.0) * self._deviation(shape)
@@ -130,13 +131,13 @@ class HeUniform(HeNormal):
 
 @dataclass(eq=False, repr=False)
 class VarianceScaling(Initializer):
-    """Drawn with variance scale / n.
+    """A distribution with variance scale / n.
 
     Args:
         scale: above 0.
-        mode: what n is: "fan_in", "fan_out" or their mean, "fan_avg".
-        distribution: "truncated_normal" (cut at two deviations, and widened to make up for it), "untruncated_normal" or
-            "uniform".
+        mode: the choice of n: "fan_in", "fan_out" or their mean, "fan_avg".
+        distribution: "truncated_normal" (truncated at two standard deviations, and scaled up to compensate for it),
+            "untruncated_normal" or "uniform".
     """
 
     scale: float = 1.0
@@ -163,14 +164,14 @@ class VarianceScaling(Initializer):
 
 
 _DEVIATION_WITHIN_TWO = 0.87962566103423978
-"""Standard deviation of the standard normal distribution conditional on [-2, 2]."""
+"""Standard deviation of the standard normal distribution truncated to [-2, 2]."""
 
 
 @dataclass(eq=False, repr=False)
 class Orthogonal(Initializer):
     """`gain` times a matrix with orthonormal rows or columns, whichever are fewer.
 
-    Dimensions after the first are taken together. Saxe et al., 2013. `ValueError` for fewer than 2 dimensions.
+    The dimensions after the first are flattened. Saxe et al., 2013. `ValueError` for fewer than 2 dimensions.
     """
 
     gain: float = 1.0
@@ -180,13 +181,13 @@ class Orthogonal(Initializer):
             raise ValueError(f"For 'Orthogonal', the tensor must have at least 2 dimensions, but got shape {shape}")
         rows, columns = shape[0], math.prod(shape[1:])
         q, r = np.linalg.qr(_normal(0.0, 1.0, (max(rows, columns), min(rows, columns))))
-        q = q * np.sign(np.diag(r))  # makes the draw uniform among orthogonal matrices
+        q = q * np.sign(np.diag(r))  # makes the distribution uniform over orthogonal matrices
         return self.gain * (q if rows >= columns else q.T).reshape(shape)
 
 
 @dataclass(eq=False, repr=False)
 class Sparse(Initializer):
-    """Normal with mean 0 and deviation `sigma`; in each column of the matrix the fraction `sparsity` is 0.
+    """Normal distribution, mean 0, standard deviation `sigma`; in each column, a fraction `sparsity` of elements is 0.
 
     Martens, 2010. `ValueError` for a tensor that isn't 2-D.
     """
@@ -200,13 +201,13 @@ class Sparse(Initializer):
 
     def _values(self, shape: Shape) -> Array:
         check_dimensions(self, shape, (2,))
-        filled = _normal(0.0, self.sigma, shape)
+        values = _normal(0.0, self.sigma, shape)
         order = np.argsort(_uniform(0.0, 1.0, shape), axis=0)
-        filled[order[: math.ceil(self.sparsity * shape[0])], np.arange(shape[1])] = 0
-        return filled
+        values[order[: math.ceil(self.sparsity * shape[0])], np.arange(shape[1])] = 0
+        return values
 
 
-# ---- draws ----
+# ---- samples ----
 
 
 def _uniform(low: float, high: float, shape: Shape) -> Array:
@@ -218,15 +219,15 @@ def _normal(mean: float, deviation: float, shape: Shape) -> Array:
 
 
 def _truncated_normal(mean: float, deviation: float, low: float, high: float, shape: Shape) -> Array:
-    """Even draws, each accepted with a probability proportional to the density there."""
+    """Rejection sampling: uniform samples, each accepted with a probability proportional to its density."""
     low, high = (low - mean) / deviation, (high - mean) / deviation
-    densest = min(max(0.0, low), high)
-    low, high = max(low, densest - 40), min(high, densest + 40)  # beyond that the density is 0 in float64
-    sampled: list[Array] = []
+    mode = min(max(0.0, low), high)
+    low, high = max(low, mode - 40), min(high, mode + 40)  # beyond that the density is 0 in float64
+    samples: list[Array] = []
     missing = math.prod(shape)
     while missing > 0:
         count = max(2 * missing, 64)
         x, chance = _uniform(low, high, (count,)), _uniform(0.0, 1.0, (count,))
-        sampled.append(x[chance < np.exp((densest**2 - x**2) / 2)][:missing])
-        missing -= sampled[-1].size
-    return mean + deviation * np.concatenate(sampled).reshape(shape)
+        samples.append(x[chance < np.exp((mode**2 - x**2) / 2)][:missing])
+        missing -= samples[-1].size
+    return mean + deviation * np.concatenate(samples).reshape(shape)

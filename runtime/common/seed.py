@@ -1,4 +1,4 @@
-"""The seed of everything that is drawn: initial values, dropout masks, random operators."""
+"""The seed of all random numbers: initial values, dropout masks, random operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _seed: int | None = None
 
 
 def set_seed(seed: int) -> None:
-    """Make the draws that follow repeatable; NumPy's global generator is seeded along with ours.
+    """Make later random numbers reproducible; this also seeds NumPy's global generator.
 
     Args:
         seed: from 0 to 2**32 - 1.
@@ -29,5 +29,5 @@ def set_seed(seed: int) -> None:
 
 
 def get_seed() -> int | None:
-    """The seed that `set_seed` was given last; None if it wasn't called."""
+    """Return the argument of the last `set_seed` call; None if there was none."""
     return _seed

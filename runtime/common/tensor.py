@@ -1,7 +1,7 @@
-"""`Tensor`: an array that keeps track of how it was computed while a gradient is asked for.
+"""`Tensor`: an array that records its computation while a gradient is being computed.
 
 While Python is traced (`graph.trace`), the data of a tensor may be symbolic: a value of the program under construction.
-Its operators and methods (`x + y`, `x.sum(0)`) are the functions of `runtime.functional`, attached there.
+Its operators and methods (`x + y`, `x.sum(0)`) are functions of `runtime.functional`, which attaches them.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from ..ops.registry import Op, evaluate, get
 from ..precision import cast_external, casts_external, dtype_for, effective_dtype
 from ..tracing import SymbolicTensor
 from .dtype import bool_, float32, int64, to_dtype
-from .elements import AS_STACK, Array, Data, Elements, plain, unknown_elements
+from .elements import AS_STACK, Array, Data, Elements, to_arrays, unknown_elements_error
 from .initial_values import as_shape, initial_values
-from .placeholder import Open
+from .placeholder import Placeholder
 
 
 class Tensor(Elements):
-    """An n-dimensional array on which gradients can be computed.
+    """An n-dimensional array that supports gradients.
 
     Args:
         input_data: a tensor, array, number, or (nested) list or tuple. Python integers become int64, Python floats
             float32; arrays keep their dtype and are copied.
-        dtype: the dtype wanted; that of the data if not given.
-        shape: with `init`, the shape. With `dtype` alone, that of a placeholder without elements, for
-            `Cell.set_inputs` and `jit(input_signature=)`: None stands for a size that is open, and in place of the
-            shape for one of any number of axes. As an attribute it has -1 there, and is (-2,).
+        dtype: the dtype; by default the dtype of the data.
+        shape: with `init`, the shape. With `dtype` alone, the shape of a placeholder without elements, for
+            `Cell.set_inputs` and `jit(input_signature=)`: a size None is open, and a shape None leaves the number of
+            axes open. The attribute `shape` then has -1 for open sizes, and is (-2,) for an open number of axes.
         init: an initializer (`common.initializer`) that fills `shape`.
 
     Raises:
         TypeError: `input_data` can't be a tensor, or `shape` a shape.
-        ValueError: a placeholder has no dtype, or is used where elements are needed.
+        ValueError: a placeholder has no dtype, or an operation needs its elements.
     """
 
     _tape: tape.Tape | None = None
     _number: int = 0
-    _is_leaf = False  # an argument or Parameter that is differentiated: its hooks act once its gradient is complete
+    _is_leaf = False  # a differentiated argument or Parameter: its hooks run when its gradient is complete
 
     def __init__(self, input_data: Any = None, dtype: Any = None, shape: Any = None, init: Any = None) -> None:
         if init is not None:
-            input_data = initialized(init, shape, float32 if dtype is None else to_dtype(dtype))
+            input_data = initialize(init, shape, float32 if dtype is None else to_dtype(dtype))
         elif input_data is None and dtype is not None:
-            self._data = Open.of(shape, to_dtype(dtype))
+            self._data = Placeholder.of(shape, to_dtype(dtype))
             return
         elif input_data is None and shape is not None:
             raise ValueError(f"For 'Tensor', a placeholder of shape {shape} needs a 'dtype' too, but got None")
@@ -57,21 +57,21 @@ class Tensor(Elements):
     # ---- what it holds ----
 
     def copy(self) -> Tensor:
-        """A new tensor with the same elements."""
+        """Return a new tensor with the same elements."""
         copied: Tensor = get("cast")(self, dtype=self.dtype)
         return copied
 
     def value(self) -> Tensor:
-        """The tensor, as a plain one: of a Parameter, its value; gradients flow through."""
-        return wrapped(self._data, self._tape, self._number if self._tape is not None else None)
+        """Return the value as a plain tensor (of a Parameter, say); gradients flow through."""
+        return from_array(self._data, self._tape, self._number if self._tape is not None else None)
 
     def init_data(self, *_: Any, **__: Any) -> Self:
-        """The tensor itself: its elements are there from the beginning."""
+        """Return the tensor itself, whose elements are always initialized."""
         return self
 
     @staticmethod
     def from_numpy(array: Array) -> Tensor:
-        """A tensor with the elements of an array, copied; `TypeError` if it isn't one."""
+        """Return a tensor with a copy of an array's elements; `TypeError` if `array` isn't an array."""
         return Tensor(checks.of_type(array, "array", np.ndarray, of="from_numpy"))
 
     def assign_value(self, value: Tensor) -> Tensor:
@@ -84,12 +84,12 @@ class Tensor(Elements):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = self._data
-        copied = memo[id(self)] = wrapped(data if isinstance(data, SymbolicTensor) else data.copy())
+        copied = memo[id(self)] = from_array(data if isinstance(data, SymbolicTensor) else data.copy())
         return copied
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Refuse a function of torch, which would say by itself that its argument must be Tensor, not Tensor."""
+        """Refuse functions of torch, whose own message would be that the argument must be Tensor, not Tensor."""
         raise TypeError(
             f"torch's {getattr(func, '__name__', func)} was given a Tensor of cellbridge.runtime: use what runtime.ops "
             "or runtime.nn has for it, or give what it holds, torch.from_numpy(x.asnumpy())"
@@ -98,15 +98,15 @@ class Tensor(Elements):
     # ---- tracking ----
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Compute `op` at once, and record it if an operand is tracked; see `Op.__call__`."""
+        """Compute `op`, and record it if an operand is tracked; see `Op.__call__`."""
         return apply(op, inputs, attributes)
 
     def number_on(self, recording: tape.Tape) -> int | None:
-        """The number under which this value is tracked on the tape; None if it isn't."""
+        """Return the number of this value on the tape; None if it isn't tracked there."""
         return self._number if self._tape is recording else None
 
     def _rebind(self, value: Tensor) -> None:
-        """Become `value`: its elements, and what is known of how they were computed."""
+        """Take over the elements and the tape entry of `value`."""
         trace = current()
         if trace is not None:
             trace.guard.on_tensor_write(self)
@@ -120,16 +120,16 @@ class Tensor(Elements):
 
 
 def as_data(value: Any, dtype: Any = None) -> Data:
-    """The array for what a tensor can be made of; see `Tensor`."""
+    """Convert an argument of `Tensor` to an array."""
     wanted = None if dtype is None else to_dtype(dtype)
     if isinstance(value, Tensor):
-        if isinstance(value._data, Open):
+        if isinstance(value._data, Placeholder):
             value._data.refuse("a tensor made of another one")
         return value._data if wanted is None else value._data.astype(wanted, copy=False)
     if isinstance(value, (np.ndarray, np.generic)):
         array = in_native_order(np.array(value, dtype=wanted))
     elif isinstance(value, (bool, int, float, list, tuple)):
-        items = plain(value, "a tensor made of a list", AS_STACK)
+        items = to_arrays(value, "a tensor made of a list", AS_STACK)
         try:
             array = np.array(items)
         except ValueError as error:
@@ -153,10 +153,10 @@ def _holds_arrays(value: Any) -> bool:
     return isinstance(value, (Tensor, np.ndarray, np.generic))
 
 
-def initialized(init: Any, shape: Any, dtype: np.dtype[Any]) -> Tensor:
-    """What `initializer` gives: a tensor filled as `init` says, or `init` itself if it is a tensor of that shape."""
+def initialize(init: Any, shape: Any, dtype: np.dtype[Any]) -> Tensor:
+    """Return a tensor filled by `init`, or `init` itself if it is a tensor of that shape; see `initializer`."""
     if not isinstance(init, Tensor):
-        return wrapped(initial_values(init, shape, dtype))
+        return from_array(initial_values(init, shape, dtype))
     if shape is not None and init.shape != as_shape(shape):
         raise ValueError(
             f"For 'initializer', the tensor 'init' must have the shape asked for, {as_shape(shape)}, but got "
@@ -165,8 +165,8 @@ def initialized(init: Any, shape: Any, dtype: np.dtype[Any]) -> Tensor:
     return init
 
 
-def wrapped(array: Data, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
-    """A tensor around an array, without a copy; tracked under `number` if that is given."""
+def from_array(array: Data, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
+    """Return a tensor with an array or symbolic data as its data, uncopied; tracked on the tape if it has a number."""
     tensor = Tensor.__new__(Tensor)
     tensor._data = array
     if number is not None:
@@ -175,23 +175,23 @@ def wrapped(array: Data, recording: tape.Tape | None = None, number: int | None 
 
 
 def is_known(x: Any) -> bool:
-    """Whether `x` is a tensor whose elements are known: they aren't while it is symbolic."""
+    """Whether `x` is a tensor with known elements, not a symbolic one."""
     return isinstance(x, Tensor) and not isinstance(x._data, SymbolicTensor)
 
 
-def created(op: Op, **attributes: Any) -> Tensor:
-    """The tensor that an op without operands makes."""
-    made = op(**attributes)
-    return made if isinstance(made, Tensor) else wrapped(np.array(made))
+def create(op: Op, **attributes: Any) -> Tensor:
+    """Return the result of an op without operands as a tensor."""
+    result = op(**attributes)
+    return result if isinstance(result, Tensor) else from_array(np.array(result))
 
 
 def full_like(tensor: Tensor, value: float) -> Tensor:
-    """`value` everywhere, in the shape and dtype of `tensor`."""
-    return created(get("full"), shape=tuple(tensor.shape), value=value, dtype=tensor.dtype)
+    """Return a tensor filled with `value`, with the shape and dtype of `tensor`."""
+    return create(get("full"), shape=tuple(tensor.shape), value=value, dtype=tensor.dtype)
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros of the shape and dtype of `tensor`."""
+    """Return zeros with the shape and dtype of `tensor`."""
     return full_like(tensor, 0)
 
 
@@ -201,9 +201,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if trace is not None:
         inputs = trace.import_values(inputs)
     if casts_external():
-        inputs = tuple(map(_taken, inputs))
+        inputs = tuple(map(_cast_external, inputs))
     wanted = dtype_for(op.name, inputs)
-    if wanted is not None and op.name not in _AS_GIVEN:
+    if wanted is not None and op.name not in _KEEP_DTYPE:
         inputs = tuple(_in_dtype(x, wanted) for x in inputs)
     arrays = [x._data if isinstance(x, Tensor) else x for x in inputs]
     dtype = next((x.dtype for x in arrays if isinstance(x, (np.ndarray, SymbolicTensor))), None)
@@ -217,7 +217,7 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     else:
         left = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)
         if left is not None:
-            raise unknown_elements(left, f"op {op.name}", "")
+            raise unknown_elements_error(left, f"op {op.name}", "")
         with np.errstate(all="ignore"):
             outputs = evaluate(op, arrays, attributes)
     recording = tape.current()
@@ -227,18 +227,18 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         if any(number is not None for number in operands):
             results = _record(recording, op, arrays, attributes, outputs, operands)
     if results is None:
-        results = [wrapped(array) for array in outputs]
+        results = [from_array(array) for array in outputs]
     return results[0] if len(results) == 1 else tuple(results)
 
 
-_AS_GIVEN = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop_gradient"})
-"""Ops whose operands keep their dtype whatever the dtype of computation."""
+_KEEP_DTYPE = frozenset({"boundary", "cast", "cond", "loop", "own_gradient", "stop_gradient"})
+"""Ops whose operands keep their dtypes, whatever the compute dtype is."""
 
 
-def _taken(x: Any) -> Any:
+def _cast_external(x: Any) -> Any:
     if not isinstance(x, (Tensor, np.ndarray)) or effective_dtype(x.dtype) == x.dtype:
         return x
-    return wrapped(cast_external(x._data)) if isinstance(x, Tensor) else cast_external(x)
+    return from_array(cast_external(x._data)) if isinstance(x, Tensor) else cast_external(x)
 
 
 def _in_dtype(x: Any, dtype: np.dtype[Any]) -> Any:
@@ -264,24 +264,22 @@ def _record(
 
     def pull(output_cotangents: list[Any]) -> tuple[Any, ...]:
         now = tape.current()
-        given = [None if x is None else wrapped(x, now, n) for x, n in zip(arrays, operands, strict=True)]
-        if op.name == "cast" and whole:  # an integer that is differentiated: its gradient is an integer too
-            return (get("cast")(output_cotangents[0], dtype=given[0].dtype),)  # type: ignore[union-attr]
-        results = [wrapped(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
-        return op.apply_vjp(output_cotangents, results, given, attributes, wanted)
+        inputs = [None if x is None else from_array(x, now, n) for x, n in zip(arrays, operands, strict=True)]
+        results = [from_array(x, now, n) for x, n in zip(outputs, numbers, strict=True)]
+        return op.apply_vjp(output_cotangents, results, inputs, attributes, wanted)
 
     if any(number is not None for number in numbers):
         recording.append(tape.Entry(operands, numbers, pull))
-    return [wrapped(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
+    return [from_array(array, recording, number) for array, number in zip(outputs, numbers, strict=True)]
 
 
 def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False) -> tuple[Any, ...]:
-    """Record on the current tape a step that changes nothing going forward and is `pull` going backward.
+    """Record an entry on the current tape that is the identity forward, and `pull` backward.
 
     Args:
-        tensors: what passes through; entries that aren't tensors, or aren't tracked, pass as they are.
-        pull: from the gradients of all `tensors` (None where there is none) to those that take their place.
-        always: whether `pull` runs even if no gradient arrives.
+        tensors: the values that pass through; values that aren't tracked tensors pass unchanged.
+        pull: replaces the gradients of all `tensors` (None where there is none) by others.
+        always: whether `pull` runs even if there is no gradient.
 
     Returns:
         `tensors`, the tracked ones with new numbers; without a tape, `tensors`.
@@ -294,4 +292,4 @@ def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = Fal
         return tensors
     numbers = tuple(None if n is None else recording.number() for n in operands)
     recording.append(tape.Entry(operands, numbers, pull, always))
-    return tuple(x if n is None else wrapped(x._data, recording, n) for x, n in zip(tensors, numbers, strict=True))
+    return tuple(x if n is None else from_array(x._data, recording, n) for x, n in zip(tensors, numbers, strict=True))

@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from ..common.hooks import with_gradient_hooks
+from ..common.hooks import apply_gradient_hooks
 from ..common.nested import leaves, tensors_in
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, full_like, wrapped, zeros_like
+from ..common.tensor import Tensor, from_array, full_like, zeros_like
 from ..current_trace import current as current_trace
 from ..ops import elementwise
 from ..precision import compute_in
@@ -97,7 +97,7 @@ def run_with_gradients(
                 if number is None or number not in cotangents:
                     return zeros_like(tensor)
                 if number not in complete:
-                    complete[number] = with_gradient_hooks(tensor, cotangents[number])
+                    complete[number] = apply_gradient_hooks(tensor, cotangents[number])
                 return complete[number]
 
             of_inputs = tuple(
@@ -133,7 +133,7 @@ def record(
                     forward.numbers[i] = forward.parameters[id(args[i])][0]
             elif isinstance(args[i], Tensor):
                 number = forward.numbers[i] = _leaf(recording, args[i])
-                given[i] = wrapped(args[i]._data, recording, number)
+                given[i] = from_array(args[i]._data, recording, number)
                 given[i]._is_leaf = True
                 hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
                 given[i].__dict__["_gradient_hooks"] = hooks

@@ -1,4 +1,4 @@
-"""The operators as people write them: functions of tensors, from which the other spellings are made."""
+"""The operators as functions of tensors; Tensor methods and operator objects are derived from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Activation functions with a gate, a squashing or a sum. See also `rectifiers`."""
+"""Activation functions: sigmoidal, gated, and normalizing along an axis. See also `rectifiers`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..ops.common import normalize_axis
 from .operands import as_tensor, floating, floats
 from .public_op import Primitive, public_op
 
-# ---- squashing ----
+# ---- sigmoidal ----
 
 
 @public_op(method="sigmoid", primitive="Sigmoid")
@@ -126,10 +126,10 @@ def softmax(input: Any, axis: int = -1, *, dtype: Any = None) -> Any:
     Args:
         input: floating-point x.
         axis: an int, or a tuple of one.
-        dtype: the dtype to which x is cast first; its own if None.
+        dtype: the dtype to cast x to first; None keeps its own.
 
     Raises:
-        TypeError: x isn't floating-point, or `axis` no int.
+        TypeError: x isn't floating-point, or `axis` isn't an int.
         ValueError: `axis` is out of range.
     """
     return activation.softmax(_in_dtype(input, dtype, of="softmax"), axis=_single(axis, of="softmax"))

@@ -16,7 +16,7 @@ from .public_op import Primitive, public_op
 @public_op()
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows of (N, C, L); see `adaptive_avg_pool2d`."""
-    return _averaged(input, output_size, 1, of="adaptive_avg_pool1d")
+    return _average(input, output_size, 1, of="adaptive_avg_pool1d")
 
 
 @public_op(primitive=Primitive("AdaptiveAvgPool2D", made_with=("output_size",)))
@@ -30,16 +30,16 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
         output_size: an int for both axes or one for each; None keeps the size of an axis.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: an output size isn't positive, or `input` has another number of dimensions.
     """
-    return _averaged(input, output_size, 2, of="adaptive_avg_pool2d")
+    return _average(input, output_size, 2, of="adaptive_avg_pool2d")
 
 
 @public_op(primitive=Primitive("AdaptiveAvgPool3D", made_with=("output_size",)))
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
     """Means of `output_size` windows of (N, C, D, H, W); see `adaptive_avg_pool2d`."""
-    return _averaged(input, output_size, 3, of="adaptive_avg_pool3d")
+    return _average(input, output_size, 3, of="adaptive_avg_pool3d")
 
 
 @public_op()
@@ -54,7 +54,7 @@ def adaptive_max_pool1d(input: Any, output_size: Any) -> Any:
 def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
     """The largest element of `output_size` windows along each axis, which are those of `adaptive_avg_pool2d`.
 
-    With `return_indices`, also where they are: int64 positions in the flattened plane. Other arguments and errors are
+    With `return_indices`, also their positions: int64 indices into the flattened plane. Other arguments and errors are
     those of `adaptive_avg_pool2d`.
     """
     values, indices = _largest(input, output_size, 2, of="adaptive_max_pool2d")
@@ -76,7 +76,7 @@ def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = Fal
     )
 
 
-def _averaged(input: Any, output_size: Any, count: int, *, of: str) -> Any:
+def _average(input: Any, output_size: Any, count: int, *, of: str) -> Any:
     x = floating(input, of=of)
     batch = with_batch(x, count, of=of)
     y = adaptive_pooling.adaptive_avg_pool(batch, output_size=_bins(output_size, batch, of=of))

@@ -18,10 +18,10 @@ from ..tracing import SymbolicTensor
 
 
 def integer(value: Any, name: str, *, of: str) -> Any:
-    """An int from an int, a NumPy integer or an integer tensor of one element; symbolic sizes pass.
+    """Convert an int, a NumPy integer or an integer tensor of one element to an int; symbolic sizes pass unchanged.
 
     Raises:
-        TypeError: it is none of them; bools aren't integers here.
+        TypeError: `value` is none of these; bools don't count as integers.
     """
     if isinstance(value, SymbolicDim):
         return value
@@ -36,7 +36,7 @@ def integer(value: Any, name: str, *, of: str) -> Any:
 
 
 def integers(value: Any, name: str, *, of: str) -> tuple[Any, ...]:
-    """A tuple of ints from one, or from a tuple, list, array or tensor of them; `TypeError` for anything else."""
+    """Convert an int, or a tuple, list, array or tensor of ints, to a tuple of ints; `TypeError` for other values."""
     if isinstance(value, (Tensor, np.ndarray)) and value.ndim:
         if value.dtype.kind not in "iu":
             raise TypeError(f"For '{of}', '{name}' must hold ints, but got dtype {value.dtype}")
@@ -47,7 +47,7 @@ def integers(value: Any, name: str, *, of: str) -> tuple[Any, ...]:
 
 
 def spread(given: tuple[Any, ...]) -> Any:
-    """What a method was given, one by one or as one tuple, list or tensor: `x.view(2, 3)` and `x.view((2, 3))`."""
+    """Return variadic arguments, or the only one if it is a tuple, list or tensor: `x.view(2, 3)`, `x.view((2, 3))`."""
     listed = len(given) == 1 and (
         isinstance(given[0], (tuple, list)) or (isinstance(given[0], Tensor) and given[0].ndim)
     )
@@ -55,7 +55,7 @@ def spread(given: tuple[Any, ...]) -> Any:
 
 
 def require_operands(given: Any, name: str, *, of: str) -> tuple[Any, ...]:
-    """A tuple or list of tensors, not empty; `TypeError` or `ValueError` names what is wrong."""
+    """Check that an argument is a non-empty tuple or list of tensors; else `TypeError` or `ValueError`."""
     if not isinstance(given, (tuple, list)):
         raise TypeError(f"For '{of}', '{name}' must be a tuple or list of Tensors, but got {type(given).__name__}")
     if not given:
@@ -67,7 +67,7 @@ def require_operands(given: Any, name: str, *, of: str) -> tuple[Any, ...]:
 
 
 def require_integers(indices: Any, name: str, *, of: str) -> Any:
-    """`indices` if it is a tensor of integers; else `TypeError`."""
+    """Return `indices` if it is a tensor of integers; else raise `TypeError`."""
     if not isinstance(indices, TensorLike):
         raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {type(indices).__name__}: {indices!r}")
     if indices.dtype.kind not in "iu":
@@ -75,22 +75,22 @@ def require_integers(indices: Any, name: str, *, of: str) -> Any:
     return indices
 
 
-def known(size: Dim, what: str) -> int:
-    """A size that must be a number: `ValueError` if it is symbolic."""
+def known_size(size: Dim, what: str) -> int:
+    """Return a size that must be a number; `ValueError` if it is symbolic."""
     if isinstance(size, SymbolicDim):
         raise ValueError(f"{what} must be known, but it is {size}")
     return size
 
 
 def is_symbolic(x: Any) -> bool:
-    """Whether it is a tensor whose elements are known only when a program runs."""
+    """Whether a value is a tensor whose elements are known only when a program runs."""
     return isinstance(x, Tensor) and isinstance(x._data, SymbolicTensor)
 
 
 def coordinates(x: Any) -> Any:
-    """The coordinates of the elements other than zero, of a symbolic tensor: int64 (count, axes).
+    """Return the coordinates of the nonzero elements of a symbolic tensor: int64 (count, axes).
 
-    How many there are is a size that only the run tells; of one tensor it is one size.
+    Their count is a symbolic size, which is the same for every call with the same tensor.
     """
     trace = current()
     assert trace is not None, "there are symbolic tensors while Python is traced"
@@ -98,7 +98,7 @@ def coordinates(x: Any) -> Any:
 
 
 def size_of_run(x: Any, name: str, *, of: str) -> Any:
-    """The size that a symbolic integer tensor of one element holds: it is known when the program runs."""
+    """Return the symbolic size whose value is a symbolic integer tensor of one element."""
     if x.dtype.kind not in "iu" or product(x.shape) != 1:
         raise TypeError(f"For '{of}', '{name}' must be an int, but got a Tensor of {x.dtype} {tuple(x.shape)}")
     trace = current()
@@ -114,7 +114,7 @@ def size_of_run(x: Any, name: str, *, of: str) -> Any:
 
 
 def concrete(x: Any, what: str) -> np.ndarray[Any, Any]:
-    """The elements of a tensor, where the shape of a result depends on them; `TypeError` if they aren't known yet."""
+    """Return the elements of a tensor, on which the shape of a result depends; raises an error if they are unknown."""
     if not isinstance(x, Tensor):
         raise TypeError(f"the elements of {what} must be known: the shape of the result depends on them; given {x!r}")
     return x._elements(f"{what}, on which the shape of the result depends,", AS_MASKED)

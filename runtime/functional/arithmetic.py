@@ -1,7 +1,7 @@
 """Sums, products, quotients, remainders and powers of two operands that broadcast.
 
-A Python number takes the dtype of the tensor it meets; a float makes float32 of integers. See `compound` for formulas
-of several operands.
+A Python number takes the dtype of the tensor operand; a float operand converts integer tensors to float32. See
+`compound` for formulas of several operands.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def truncate_div(x: Any, y: Any) -> Any:
 )
 @also_named(x="input", y="other")
 def remainder(input: Any, other: Any) -> Any:
-    """What is left after `floor_divide`, elementwise: it has the sign of `other`."""
+    """The remainder of `floor_divide`, elementwise, with the sign of `other`."""
     a, b = _number_pair(input, other, of="remainder")
     return rounding.remainder(a, b)
 
@@ -103,7 +103,7 @@ def remainder(input: Any, other: Any) -> Any:
 @public_op(method="fmod", primitive=("Mod", "TruncateMod"), alias="truncate_mod")
 @also_named(x="input", y="other")
 def fmod(input: Any, other: Any) -> Any:
-    """What is left after `truncate_div`, elementwise: it has the sign of `input`."""
+    """The remainder of `truncate_div`, elementwise, with the sign of `input`."""
     a, b = _number_pair(input, other, of="fmod")
     return rounding.fmod(a, b)
 
@@ -128,7 +128,7 @@ def pow(input: Any, exponent: Any) -> Any:
     """`input` to the power of `exponent`, elementwise; an integer to a negative power is truncated."""
     a, b = _number_pair(input, exponent, of="pow")
     if isinstance(exponent, (int, float)) and exponent == 2:
-        return elementwise.mul(a, a)  # its gradient takes no power and no logarithm
+        return elementwise.mul(a, a)  # its gradient needs no power and no logarithm
     return elementwise.pow(a, b)
 
 

@@ -1,4 +1,4 @@
-"""Multi-head attention (Vaswani et al. 2017, section 3.2) between projections that are given."""
+"""Multi-head attention (Vaswani et al. 2017, section 3.2) on projected queries, keys and values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import bool_, shown, uint8
+from ..common.dtype import bool_, dtype_name, uint8
 from ..ir.types import is_floating
 from ..ops import attention, comparison, elementwise, random, shaping
 from ..ops.linear import matmul
@@ -18,15 +18,15 @@ from .operands import as_tensor
 def attend(
     q: Any, k: Any, v: Any, mask: Any = None, *, dropout: float = 0.0, need_weights: bool = False
 ) -> tuple[Any, Any]:
-    """What each query reads from the values, and the weights by which it does.
+    """Return the attention output for each query, and the attention weights.
 
     Args:
         q: queries, (batch, heads, queries, features).
         k: keys, (batch, heads, keys, features).
         v: values, (batch, heads, keys, features).
-        mask: as `joined_masks` gives it; a query that may attend to no key reads 0.
-        dropout: probability with which a weight is dropped.
-        need_weights: whether the weights are wanted; without them it is faster.
+        mask: the result of `join_masks`; a query that may attend to no key gets 0.
+        dropout: the probability of dropping a weight.
+        need_weights: whether to return the weights; it is faster without.
 
     Returns:
         (batch, heads, queries, features), and (batch, heads, queries, keys) or None.
@@ -40,11 +40,11 @@ def attend(
     return attention.scaled_dot_product_attention(q, k, v, mask, kept, causal=False, dropout=dropout), None
 
 
-def joined_masks(*masks: Any, like: Any) -> Any:
-    """Masks that broadcast to (batch, heads, queries, keys), as one for the attention ops; None for None.
+def join_masks(*masks: Any, like: Any) -> Any:
+    """Combine masks that broadcast to (batch, heads, queries, keys) into one for the attention ops; None for no masks.
 
-    Given are bools, True where a query must not attend, or numbers that are added to the scores. What comes out is bool
-    (True: may attend) if all are, else has the dtype of `like`.
+    The masks are bools, True where a query must not attend, or numbers to add to the scores. The result is bool (True:
+    may attend) if all masks are, and otherwise has the dtype of `like`.
     """
     given = [mask for mask in masks if mask is not None]
     if not given:
@@ -54,25 +54,25 @@ def joined_masks(*masks: Any, like: Any) -> Any:
         for mask in given[1:]:
             forbidden = comparison.logical_or(forbidden, mask)
         return comparison.logical_not(forbidden)
-    total = _added(given[0], like)
+    total = _additive_mask(given[0], like)
     for mask in given[1:]:
-        total = total + _added(mask, like)
+        total = total + _additive_mask(mask, like)
     return total
 
 
-def _added(mask: Any, like: Any) -> Any:
-    """A mask as numbers to add: minus infinity where a bool one forbids."""
+def _additive_mask(mask: Any, like: Any) -> Any:
+    """Convert a mask to numbers to add: minus infinity where a bool mask is True."""
     if mask.dtype == bool_:
         return elementwise.where(mask, np.asarray(-np.inf, like.dtype), np.asarray(0.0, like.dtype))
     return mask if mask.dtype == like.dtype else elementwise.cast(mask, dtype=like.dtype)
 
 
 def mask_in_shape(mask: Any, name: str, shapes: dict[tuple[Any, ...], tuple[Any, ...]], *, of: str) -> Any:
-    """A mask of one of the shapes that are the keys, in the shape that stands there; None for None.
+    """Reshape a mask from one of the shapes that are keys of `shapes` to the shape that is its value; None for None.
 
     Raises:
-        TypeError: it isn't a tensor of bools or floating-point numbers (of uint8, all but 0 counts as True).
-        ValueError: it has another shape.
+        TypeError: the mask isn't a tensor of bools or floating-point numbers (in uint8, any number but 0 is True).
+        ValueError: the mask has another shape.
     """
     if mask is None:
         return None
@@ -80,6 +80,6 @@ def mask_in_shape(mask: Any, name: str, shapes: dict[tuple[Any, ...], tuple[Any,
     if mask.dtype == uint8:
         mask = elementwise.cast(mask, dtype=bool_)
     if mask.dtype != bool_ and not is_floating(mask.dtype):
-        raise TypeError(f"For '{of}', '{name}' must be bool or floating-point, but got {shown(mask.dtype)}")
+        raise TypeError(f"For '{of}', '{name}' must be bool or floating-point, but got {dtype_name(mask.dtype)}")
     shape = checks.one_of(tuple(mask.shape), f"the shape of {name}", tuple(shapes), of=of)
     return shaping.reshape(mask, shape=shapes[shape])

@@ -1,4 +1,4 @@
-"""Products of two inputs with a weight between them."""
+"""Bilinear products of two inputs with a weight."""
 
 from __future__ import annotations
 

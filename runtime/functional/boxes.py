@@ -1,4 +1,4 @@
-"""Boxes of objects in images, x1, y1, x2, y2: overlaps, offsets, and the choice among them."""
+"""Bounding boxes x1, y1, x2, y2 in images: overlap, offsets, and selection."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, int32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import comparison, elementwise, indexing, shaping
 from ..ops.random import use_seed
 from .arguments import concrete
@@ -21,18 +21,18 @@ from .random import randperm
 
 @public_op(primitive=Primitive("IOU", made_with=("mode",)))
 def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
-    """The area that each two boxes share, over the area that they cover; a box from x1 to x1 is one pixel wide.
+    """Intersection over union of each pair of boxes; a box from x1 to x1 is one pixel wide.
 
     Args:
         anchor_boxes: (n, 4), floating-point.
         gt_boxes: (m, 4).
-        mode: "iou", or "iof": over the area of the box of `gt_boxes`.
+        mode: "iou", or "iof": intersection over the area of the box of `gt_boxes`.
 
     Returns:
         (m, n).
 
     Raises:
-        ValueError: `mode` is another, or a shape.
+        ValueError: `mode` is unknown, or a shape doesn't fit.
     """
     checks.one_of(mode, "mode", ("iou", "iof"), of="iou")
     a, b = (_columns(x, name, of="iou") for x, name in ((anchor_boxes, "anchor_boxes"), (gt_boxes, "gt_boxes")))
@@ -54,7 +54,7 @@ def bounding_box_encode(
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_encode")
     b = _columns(groundtruth_box, "groundtruth_box", of="bounding_box_encode")
-    (ax, ay, aw, ah), (bx, by, bw, bh) = _centred(*a), _centred(*b)
+    (ax, ay, aw, ah), (bx, by, bw, bh) = _center_and_size(*a), _center_and_size(*b)
     offsets = ((bx - ax) / aw, (by - ay) / ah, elementwise.log(bw / aw), elementwise.log(bh / ah))
     return stack([(d - m) / s for d, m, s in zip(offsets, means, stds, strict=True)], -1)
 
@@ -69,14 +69,14 @@ def bounding_box_decode(
     Args:
         anchor_box: (n, 4).
         deltas: (n, 4).
-        max_shape: (height, width) of the image, at whose edges boxes are cut.
-        means: of the offsets.
-        stds: of the offsets.
-        wh_ratio_clip: sizes differ from the anchor's by this factor at most.
+        max_shape: (height, width) of the image; boxes are clipped to it.
+        means: the means of the offsets.
+        stds: the standard deviations of the offsets.
+        wh_ratio_clip: the largest ratio between a size and that of the anchor.
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_decode")
     d = _columns(deltas, "deltas", of="bounding_box_decode")
-    ax, ay, aw, ah = _centred(*a)
+    ax, ay, aw, ah = _center_and_size(*a)
     dx, dy, dw, dh = (x * s + m for x, m, s in zip(d, means, stds, strict=True))
     limit = abs(math.log(wh_ratio_clip))
     width, height = (
@@ -110,11 +110,11 @@ def check_valid(bboxes: Any, img_metas: Any) -> Any:
 
 @public_op(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
 def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, Any]:
-    """Boxes in order of their scores, of which those that overlap a better one are left out.
+    """Non-maximum suppression: sorts boxes by score, and suppresses those that overlap a better one.
 
     Args:
         bboxes: (n, 5): x1, y1, x2, y2 and the score.
-        iou_threshold: the overlap (area shared over area covered) above which a box is left out.
+        iou_threshold: the intersection over union above which a box is suppressed.
 
     Returns:
         The boxes from the best on (n, 5), their numbers (int32), and whether each stays (bool).
@@ -136,23 +136,27 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
     for i in range(len(order)):
         if stays[i]:
             stays[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
-    return indexing.take(x, wrapped(order), axis=0), wrapped(np.arange(len(order), dtype=int32)), wrapped(stays)
+    return (
+        indexing.take(x, from_array(order), axis=0),
+        from_array(np.arange(len(order), dtype=int32)),
+        from_array(stays),
+    )
 
 
 @public_op(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
 def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Any, Any]:
-    """Coordinates of some of the true elements, at random.
+    """Coordinates of a random selection of the true elements.
 
     Args:
         input_x: bools, any shape.
         count: how many.
-        seed: makes the draw repeatable.
+        seed: makes the result reproducible.
 
     Returns:
         Coordinates (count, axes), int32, and whether each is one; those beyond the number of true elements are zeros.
 
     Raises:
-        TypeError: `input_x` holds no bools.
+        TypeError: `input_x` isn't a tensor of bools.
     """
     x = as_tensor(input_x, "input_x", of="choice_with_mask")
     if x.dtype != bool_:
@@ -162,7 +166,7 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
         order = np.asarray(randperm(len(found)))[: checks.positive_int(count, "count", of="choice_with_mask")]
     chosen = np.zeros((count, x.ndim), int32)
     chosen[: len(order)] = found[order]
-    return wrapped(chosen), wrapped(np.arange(count) < len(order))
+    return from_array(chosen), from_array(np.arange(count) < len(order))
 
 
 def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
@@ -173,6 +177,6 @@ def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
     return columns
 
 
-def _centred(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
+def _center_and_size(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
     """Centre and size of boxes whose last pixels count."""
     return (x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1 + 1.0, y2 - y1 + 1.0

@@ -1,6 +1,6 @@
-"""Elements held between bounds, and gradients scaled down to a norm.
+"""Clamping of elements to bounds, and clipping of gradients to a norm.
 
-In a training step gradients are first unscaled, then checked (`all_finite`), then clipped, then given to the optimizer.
+A training step first unscales gradients, then checks them (`all_finite`), then clips them, then calls the optimizer.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from .public_op import public_op
 
 @public_op()
 def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None) -> Any:
-    """`x`, or each tensor of a tuple or list, held between two bounds, in its own dtype.
+    """`x`, or each tensor of a tuple or list, clamped to two bounds, in its own dtype.
 
     Args:
         x: a tensor, or a tuple or list of tensors.
         clip_value_min: number or tensor that broadcasts; None for no bound.
         clip_value_max: the same; it wins where the bounds cross.
 
-    An element at a bound shares its gradient with the bound, half each; see `clamp` for another convention.
+    At a bound, the element and the bound each get half of the gradient; see `clamp` for another convention.
 
     Raises:
         ValueError: there is no bound.
@@ -51,14 +51,14 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
 
 @public_op(method=("clamp", "clip"), alias="clip")
 def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
-    """`input` held between two bounds.
+    """`input` clamped to two bounds.
 
     Args:
         input: a tensor; a float bound makes float32 of integers.
         min: number or tensor that broadcasts; None for no bound.
         max: the same; it wins where the bounds cross.
 
-    An element at a bound has the whole gradient, the bound none; see `clip_by_value` for another convention.
+    At a bound, the element gets the whole gradient, the bound none; see `clip_by_value` for another convention.
 
     Raises:
         ValueError: there is no bound.
@@ -81,7 +81,7 @@ def clamp(input: Any, min: Any = None, max: Any = None) -> Any:
 
 
 def _meeting(x: Any, number: float) -> Any:
-    """`x` in the dtype in which it meets a number."""
+    """Convert `x` to the dtype of an operation with a number."""
     return pair(x, number, of="clamp")[0]
 
 
@@ -90,7 +90,7 @@ def _meeting(x: Any, number: float) -> Any:
 
 @public_op()
 def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Any:
-    """Tensors scaled down together, so that the norm of all their elements is at most about `max_norm`.
+    """Scale tensors down together, so that the norm of all their elements is at most about `max_norm`.
 
     The factor is `max_norm / (norm + 1e-6)` where that is below 1, as in torch's `clip_grad_norm_`.
 
@@ -101,7 +101,7 @@ def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfi
         error_if_nonfinite: whether a norm that is infinite or NaN is an error.
 
     Returns:
-        What `x` is: a tensor, tuple or list, of the same dtypes.
+        A tensor, tuple or list like `x`, with the same dtypes.
 
     Raises:
         TypeError: `x` is none of those.
@@ -118,7 +118,7 @@ def clip_by_norm(x: Any, max_norm: float, norm_type: float = 2.0, error_if_nonfi
 
 @public_op()
 def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: None = None) -> Any:
-    """Tensors scaled down together, so that the norm of all their elements is at most `clip_norm`.
+    """Scale tensors down together, so that the norm of all their elements is at most `clip_norm`.
 
     Each is multiplied by `clip_norm / max(norm, clip_norm)` (Pascanu et al. 2013); the norm of half-precision tensors
     is computed in float32. An infinite element gives NaN in its place and 0 elsewhere: check `all_finite` first.
@@ -129,11 +129,11 @@ def clip_by_global_norm(x: Any, clip_norm: float = 1.0, use_norm: None = None) -
         use_norm: must be None.
 
     Returns:
-        What `x` is: a tuple, list or tensor, of the same dtypes.
+        A tuple, list or tensor like `x`, with the same dtypes.
 
     Raises:
         ValueError: `clip_norm` isn't above 0, `use_norm` isn't None, or there is no tensor.
-        TypeError: `x` is none of those, or `clip_norm` no number.
+        TypeError: `x` is none of those, or `clip_norm` isn't a number.
     """
     checks.in_range(clip_norm, "clip_norm", "(0, inf)", of="clip_by_global_norm")
     if use_norm is not None:
@@ -164,7 +164,7 @@ def _scaled(tensor: Any, factor: Any) -> Any:
 
 
 def _each(function: Callable[[Any], Any], x: Any, *, of: str) -> Any:
-    """`function` of a tensor, or of each in a tuple or list, as a tuple or list; `TypeError` for anything else."""
+    """Apply `function` to a tensor, or to each tensor in a tuple or list; `TypeError` for other values."""
     several = isinstance(x, (tuple, list))
     for item in x if several else (x,):
         if not isinstance(item, TensorLike):

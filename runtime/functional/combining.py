@@ -9,12 +9,12 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int64
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ir.types import is_floating
 from ..ops import elementwise, indexing, reduction, shaping
 from ..ops.common import normalize_axis
-from .arguments import integer, known
+from .arguments import integer, known_size
 from .joining import meshgrid, part, stack
 from .linear_algebra import matmul
 from .operands import as_tensor, floats, numbers
@@ -36,14 +36,14 @@ def cartesian_prod(*inputs: Any) -> Any:
 
 @public_op()
 def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
-    """The sets of `r` elements of a vector, or with an element several times: (count, r)."""
+    """All combinations of `r` elements of a vector, optionally with replacement: (count, r)."""
     x = as_tensor(input, of="combinations")
     if x.ndim != 1:
         raise ValueError(f"For 'combinations', 'input' must be a vector, but got shape {tuple(x.shape)}")
-    count = known(x.shape[0], "For 'combinations', the size of the vector")
+    count = known_size(x.shape[0], "For 'combinations', the size of the vector")
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     places = list(choose(range(count), checks.positive_int(r, "r", of="combinations")))
-    return indexing.take(x, wrapped(np.array(places, np.int64).reshape(-1, r)), axis=0)
+    return indexing.take(x, from_array(np.array(places, np.int64).reshape(-1, r)), axis=0)
 
 
 @public_op()
@@ -55,7 +55,7 @@ def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
     if vector.ndim != 1:
         raise ValueError(f"For 'vander', 'x' must be a vector, but got shape {tuple(vector.shape)}")
     count = vector.shape[0] if N is None else integer(N, "N", of="vander")
-    powers = wrapped(np.arange(count - 1, -1, -1).astype(vector.dtype))
+    powers = from_array(np.arange(count - 1, -1, -1).astype(vector.dtype))
     return elementwise.pow(shaping.reshape(vector, shape=(*vector.shape, 1)), powers)
 
 
@@ -82,8 +82,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
 
     Args:
         input: an observation a column.
-        correction: what is taken from the number of observations in the divisor.
-        fweights: how often each observation was made, integers.
+        correction: subtracted from the number of observations in the divisor.
+        fweights: the frequency of each observation, integers.
         aweights: the weight of each observation.
 
     Raises:
@@ -99,7 +99,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
             w = elementwise.cast(as_tensor(w, "weights", of="cov"), dtype=x.dtype)
             weights = w if weights is None else weights * w
     if weights is None:
-        weights = wrapped(np.ones(x.shape[1], x.dtype))
+        weights = from_array(np.ones(x.shape[1], x.dtype))
     count = total(weights)
     deviations = x - total(x * weights, 1, True) / count
     if aweights is None or correction == 0:

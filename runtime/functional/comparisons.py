@@ -1,4 +1,4 @@
-"""Comparisons and tests of elements, which give bools. No gradient flows through them."""
+"""Elementwise comparisons and tests, which return bools. No gradient flows through them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def greater_equal(input: Any, other: Any) -> Any:
 
 @tensor_method("__eq__")
 def _eq(input: Any, other: Any) -> Any:
-    """`equal` with what can be compared with a tensor; Python's own answer (False) for the rest, such as None."""
+    """`equal` for values that can be compared with a tensor; otherwise (for None, say) Python's answer, False."""
     return equal(input, other) if isinstance(other, _COMPARABLE) else NotImplemented
 
 
@@ -69,7 +69,7 @@ def _ne(input: Any, other: Any) -> Any:
 _COMPARABLE = (TensorLike, bool, int, float, np.ndarray, np.generic)
 
 
-# ---- about ----
+# ---- approximate ----
 
 
 @public_op(method="isclose", primitive=Primitive("IsClose", made_with=("rtol", "atol", "equal_nan")))
@@ -111,19 +111,19 @@ def approximate_equal(x: Any, y: Any, tolerance: float = 1e-5) -> Any:
 @public_op(method="isnan", primitive="IsNan")
 def isnan(input: Any) -> Any:
     """Whether elements are NaN."""
-    return _tested(comparison.isnan, input, whole=False)
+    return _test(comparison.isnan, input, whole=False)
 
 
 @public_op(method="isinf", primitive="IsInf")
 def isinf(input: Any) -> Any:
     """Whether elements are infinite, of either sign."""
-    return _tested(comparison.isinf, input, whole=False)
+    return _test(comparison.isinf, input, whole=False)
 
 
 @public_op(method="isfinite", primitive="IsFinite")
 def isfinite(input: Any) -> Any:
     """Whether elements are neither infinite nor NaN."""
-    return _tested(comparison.isfinite, input, whole=True)
+    return _test(comparison.isfinite, input, whole=True)
 
 
 @public_op(method="isposinf")
@@ -138,7 +138,7 @@ def isneginf(input: Any) -> Any:
     return equal(input, -math.inf)
 
 
-def _tested(op: Op, input: Any, *, whole: bool) -> Any:
+def _test(op: Op, input: Any, *, whole: bool) -> Any:
     """`op` on floating-point numbers; `whole` for every integer and bool."""
     x = as_tensor(input, of=op.name)
     if is_floating(x.dtype):
@@ -148,6 +148,6 @@ def _tested(op: Op, input: Any, *, whole: bool) -> Any:
 
 
 def truth(x: Any, name: str = "input", *, of: str) -> Any:
-    """Whether elements are anything but 0: bools as they are."""
+    """Whether elements are nonzero; bools stay unchanged."""
     x = as_tensor(x, name, of=of)
     return x if x.dtype == bool_ else elementwise.cast(x, dtype=bool_)

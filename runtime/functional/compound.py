@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import float32, shown
+from ..common.dtype import dtype_name, float32
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise
 from . import arithmetic
@@ -33,7 +33,9 @@ def addn(x: Any) -> Any:
     total = terms[0]
     for i, term in enumerate(terms[1:], start=1):
         if term.dtype != total.dtype:
-            raise TypeError(f"For 'addn', x[{i}] must have dtype {shown(total.dtype)}, but got {shown(term.dtype)}")
+            raise TypeError(
+                f"For 'addn', x[{i}] must have dtype {dtype_name(total.dtype)}, but got {dtype_name(term.dtype)}"
+            )
         if term.shape != total.shape:
             raise ValueError(f"For 'addn', x[{i}] must have shape {total.shape}, but got {term.shape}")
         total = elementwise.add(total, term)
@@ -121,7 +123,7 @@ def logaddexp(input: Any, other: Any) -> Any:
     """`log(exp(input) + exp(other))`, computed around the larger one."""
     a, b = _float_pair(input, other, of="logaddexp")
     apart = elementwise.abs(a - b)
-    same = comparison.equal(a, b)  # of two equal infinities there is no difference
+    same = comparison.equal(a, b)  # the difference of two equal infinities is NaN
     excess = elementwise.log1p(elementwise.exp(-elementwise.where(same, _constant(0, a), apart)))
     return elementwise.maximum(a, b) + excess
 

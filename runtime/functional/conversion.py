@@ -1,4 +1,4 @@
-"""Dtypes of tensors: conversion and questions about them."""
+"""Dtypes of tensors: conversion and queries."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..common import dtype as dtypes
-from ..common.dtype import shown, to_dtype
+from ..common.dtype import dtype_name, to_dtype
 from ..ir.types import is_floating
 from ..ops import elementwise
 from .operands import as_tensor
@@ -61,7 +61,7 @@ def type_as(input: Any, other: Any) -> Any:
 @tensor_method("type")
 def _type(input: Any, dtype: Any = None) -> Any:
     """The name of the dtype, such as "Float32"; with `dtype`, the tensor in that one."""
-    return shown(input.dtype) if dtype is None else cast(input, dtype)
+    return dtype_name(input.dtype) if dtype is None else cast(input, dtype)
 
 
 @public_op(primitive="DType")

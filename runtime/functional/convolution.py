@@ -7,7 +7,7 @@ from typing import Any
 from .. import checks
 from ..ops import convolution, shaping
 from ..ops.windows import Padding, Sizes
-from .geometry import both_sides, check_padding, per_axis, resolved_padding
+from .geometry import both_sides, check_padding, per_axis, resolve_padding
 from .operands import as_tensor, require_one_dtype
 from .public_op import public_op
 
@@ -32,19 +32,19 @@ def conv2d(
         input: (N, C_in, H, W).
         weight: (C_out, C_in / groups, kernel height, kernel width).
         bias: (C_out,).
-        stride: distance of the windows, an int or one for each axis.
-        pad_mode: "valid": no padding. "same": zeros so that there are `ceil(size / stride)` windows; where they are
-            odd, the extra one comes after. "pad": `padding`.
+        stride: the step between windows, an int or one for each axis.
+        pad_mode: "valid": no padding. "same": zeros for `ceil(size / stride)` windows; if their number is odd, the
+            extra one is at the end. "pad": `padding`.
         padding: zeros on both sides, an int or one for each axis.
-        dilation: distance between the taps of a window, an int or one for each axis.
-        groups: blocks of channels that don't see each other.
+        dilation: the step between the elements of a window, an int or one for each axis.
+        groups: the number of independent groups of channels.
 
     Returns:
         (N, C_out, ...) with `(size + both paddings - dilation * (kernel - 1) - 1) // stride + 1` windows along an axis.
 
     Raises:
-        TypeError: an argument is of another type, or the operands don't have one dtype.
-        ValueError: `pad_mode` is another, there is padding with another mode than "pad", a size is too small, the
+        TypeError: an argument has a wrong type, or the operands don't have one dtype.
+        ValueError: `pad_mode` is unknown, there is padding with a mode other than "pad", a size is too small, the
             output channels don't divide into groups, or the kernel is larger than the padded input.
         RuntimeError: the input has other channels than the weight takes.
     """
@@ -80,18 +80,18 @@ def conv_transpose2d(
         input: (N, C_in, H, W).
         weight: (C_in, C_out / groups, kernel height, kernel width).
         bias: (C_out,).
-        stride: distance at which windows are laid down, an int or one for each axis, as are all that follow.
-        padding: cut off on both sides.
-        output_padding: elements added after; smaller than the stride or the dilation.
-        groups: blocks of channels that don't see each other.
-        dilation: distance between the taps of a window.
+        stride: the step between windows in the output, an int or one for each axis, as are the following arguments.
+        padding: cropped on both sides.
+        output_padding: elements added at the end; smaller than the stride or the dilation.
+        groups: the number of independent groups of channels.
+        dilation: the step between the elements of a window.
 
     Returns:
         (N, C_out, ...) with `(size - 1) * stride - 2 * padding + dilation * (kernel - 1) + output_padding + 1`
         elements along an axis.
 
     Raises:
-        TypeError: an argument is of another type, or the operands don't have one dtype.
+        TypeError: an argument has a wrong type, or the operands don't have one dtype.
         ValueError: a size is too small, or channels and groups don't fit.
     """
     return _conv_transpose(input, weight, bias, stride, padding, output_padding, groups, dilation, 2)
@@ -118,10 +118,10 @@ def bias_add(input_x: Any, bias: Any) -> Any:
     return x + shaping.reshape(b, shape=(*b.shape, *(1,) * (x.ndim - 2)))
 
 
-# ---- what functions, objects and layers share ----
+# ---- the common part of functions, objects and layers ----
 
 
-def convolved(
+def convolve(
     x: Any, weight: Any, bias: Any, *,
     stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, groups: int, of: str,
 ) -> Any:  # fmt: skip
@@ -135,7 +135,7 @@ def convolved(
             f"For '{of}', the input must have as many channels (C_in) as the weight takes, {weight.shape[1]} for each "
             f"of {groups} groups, but got shape {tuple(x.shape)}"
         )
-    padding = resolved_padding(pad_mode, padding, x.shape[2:], weight.shape[2:], stride, dilation)
+    padding = resolve_padding(pad_mode, padding, x.shape[2:], weight.shape[2:], stride, dilation)
     return convolution.conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
@@ -156,7 +156,7 @@ def _conv(
     input: Any, weight: Any, bias: Any, stride: Any, pad_mode: str, padding: Any, dilation: Any, groups: int, count: int
 ) -> Any:
     of = f"conv{count}d"
-    return convolved(
+    return convolve(
         as_tensor(input, of=of),
         as_tensor(weight, "weight", of=of),
         bias,
@@ -181,14 +181,14 @@ def _conv_transpose(
         bias,
         stride=strides,
         padding=both_sides(per_axis(padding, "padding", count, of=of, least=0)),
-        output_padding=checked_output_padding(output_padding, strides, dilations, of=of),
+        output_padding=check_output_padding(output_padding, strides, dilations, of=of),
         dilation=dilations,
         groups=checks.positive_int(groups, "groups", of=of),
         of=of,
     )
 
 
-def checked_output_padding(value: Any, stride: Sizes, dilation: Sizes, *, of: str) -> Sizes:
+def check_output_padding(value: Any, stride: Sizes, dilation: Sizes, *, of: str) -> Sizes:
     """An int for each axis, below its stride or its dilation; else `ValueError`."""
     sizes = per_axis(value, "output_padding", len(stride), of=of, least=0)
     for size, s, d in zip(sizes, stride, dilation, strict=True):

@@ -1,4 +1,4 @@
-"""Convolution as operator objects, which are told beforehand what the weight is like."""
+"""Convolution as operator objects, which are constructed for the shape of the weight."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from .. import checks
 from ..ops.windows import Sizes, window_span
-from .convolution import convolved, transposed
-from .geometry import check_padding, each_side, per_axis, resolved_padding
+from .convolution import convolve, transposed
+from .geometry import check_padding, each_side, per_axis, resolve_padding
 from .public_op import Primitive, public_op
 
 _MADE_WITH = ("out_channel", "kernel_size", "mode", "pad_mode", "pad", "stride", "dilation", "group", "data_format")
@@ -47,7 +47,7 @@ def _conv2d_transpose_object(
     pad: Any = 0, pad_list: Any = None, mode: int = 1, stride: Any = 1, dilation: Any = 1, group: int = 1,
     data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
-    """What convolving an input of `input_size` gives as its gradient from `dout`.
+    """The gradient of a convolution with respect to its input of shape `input_size`, for the cotangent `dout`.
 
     Args:
         dout: (N, out_channel, H, W), of the shape that the convolution gives.
@@ -61,7 +61,7 @@ def _conv2d_transpose_object(
         mode: 1, a cross-correlation.
         stride: an int or one for each axis.
         dilation: an int or one for each axis.
-        group: blocks of channels that don't see each other.
+        group: the number of independent groups of channels.
         data_format: "NCHW".
 
     Raises:
@@ -74,7 +74,7 @@ def _conv2d_transpose_object(
     strides, dilations = per_axis(stride, "stride", 2, of=of), per_axis(dilation, "dilation", 2, of=of)
     check_padding(pad_mode, padding, of=of)
     size = tuple(input_size)
-    padding = resolved_padding(pad_mode, padding, size[2:], kernel, strides, dilations)
+    padding = resolve_padding(pad_mode, padding, size[2:], kernel, strides, dilations)
     reached = [
         (n - 1) * s + window_span(k, d) - before - after
         for n, s, k, d, (before, after) in zip(dout.shape[2:], strides, kernel, dilations, padding, strict=True)
@@ -93,7 +93,7 @@ def _conv_object(
     stride: Any, dilation: Any, group: int, count: int, of: str,
 ) -> Any:  # fmt: skip
     _check_object(weight, out_channel, kernel_size, mode, count, of)
-    return convolved(
+    return convolve(
         x,
         weight,
         None,
@@ -107,7 +107,7 @@ def _conv_object(
 
 
 def _check_object(weight: Any, out_channel: int, kernel_size: Any, mode: int, count: int, of: str) -> Sizes:
-    """Raise unless the weight is what the object was made for; its kernel."""
+    """Raise an error unless the weight has the shape that the object was constructed for; return its kernel size."""
     checks.one_of(mode, "mode", (1,), of=of)
     checks.positive_int(out_channel, "out_channel", of=of)
     kernel = per_axis(kernel_size, "kernel_size", count, of=of)

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import bool_, float32, int64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
 from .arguments import concrete, require_integers
@@ -18,12 +18,12 @@ from .public_op import Primitive, public_op
 
 @public_op(method="bincount")
 def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
-    """How often each of 0, 1, 2, ... occurs among non-negative integers, or the sum of its weights.
+    """The number of occurrences of 0, 1, 2, ... among non-negative integers, or the sums of their weights.
 
     Args:
         input: a vector of integers.
         weights: a vector of as many; ones if not given.
-        minlength: the length that the result has at least; it has the largest integer plus 1.
+        minlength: the minimum length of the result, which otherwise is the largest integer plus 1.
 
     Returns:
         A vector, of float32 or of the dtype of `weights`.
@@ -52,10 +52,10 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
 @public_op(method="histc", primitive=Primitive("Histogram", made_with=("bins", "min", "max")))
 def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Any:
-    """How many elements fall into each of `bins` equal intervals from `min` to `max`, in the dtype of `input`.
+    """The number of elements in each of `bins` equal intervals from `min` to `max`, in the dtype of `input`.
 
-    The last interval includes `max`; elements outside are left out. If both bounds are equal, the smallest and the
-    largest element take their place.
+    The last interval includes `max`; elements outside are ignored. If both bounds are equal, the smallest and the
+    largest element are used instead.
 
     Raises:
         ValueError: `bins` is below 1, or `min` above `max`.
@@ -82,12 +82,12 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
 def _confusion_matrix(
     labels: Any, predictions: Any, weights: Any = None, num_classes: int = 1, dtype: Any = "int32"
 ) -> Any:
-    """How often each class (row) was taken for each class (column): (num_classes, num_classes).
+    """The number of samples of each class (row) predicted as each class (column): (num_classes, num_classes).
 
     Args:
         labels: a vector of integers: the classes.
-        predictions: a vector of integers: what they were taken for.
-        weights: what each pair counts; 1 if not given.
+        predictions: a vector of integers: the predicted classes.
+        weights: the weight of each pair; 1 if not given.
         num_classes: number of classes.
         dtype: of the result.
 
@@ -112,7 +112,7 @@ def _confusion_matrix(
 
 @public_op(primitive=Primitive("HistogramFixedWidth", made_with=("nbins", "dtype")))
 def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int32") -> Any:
-    """How many elements fall into each of `nbins` equal intervals of `range` (low, high).
+    """The number of elements in each of `nbins` equal intervals of `range` (low, high).
 
     Elements below count in the first interval, those above in the last.
     """
@@ -130,18 +130,18 @@ def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int
 @public_op(method="gcd", primitive="Gcd")
 def gcd(input: Any, other: Any) -> Any:
     """The greatest common divisor of two integers, elementwise."""
-    return _of_integers(np.gcd, input, other, of="gcd")
+    return _apply_to_integers(np.gcd, input, other, of="gcd")
 
 
 @public_op(method="lcm", primitive="Lcm")
 def lcm(input: Any, other: Any) -> Any:
     """The least common multiple of two integers, elementwise."""
-    return _of_integers(np.lcm, input, other, of="lcm")
+    return _apply_to_integers(np.lcm, input, other, of="lcm")
 
 
-def _of_integers(function: np.ufunc, input: Any, other: Any, *, of: str) -> Any:
+def _apply_to_integers(function: np.ufunc, input: Any, other: Any, *, of: str) -> Any:
     a, b = pair(input, other, of=of)
     if a.dtype.kind not in "iu":
         raise TypeError(f"For '{of}', the operands must be integers, but got dtype {a.dtype}")
     left, right = (concrete(as_tensor(x), f"an operand of {of}") for x in (a, b))
-    return wrapped(np.asarray(function(left, right), a.dtype))
+    return from_array(np.asarray(function(left, right), a.dtype))

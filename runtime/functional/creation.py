@@ -1,4 +1,4 @@
-"""New tensors: of one value, of numbers in a row, from Python numbers."""
+"""New tensors: constant, with sequences of numbers, from Python numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, dtype_to_pytype, float32, int32, int64, to_dtype
-from ..common.tensor import Tensor, created, wrapped
+from ..common.tensor import Tensor, create, from_array
 from ..errors import ShapeError
 from ..ir.dims import SymbolicDim
 from ..ops import creation, elementwise, shaping
@@ -33,26 +33,26 @@ def _dtype_of(*numbers: Any) -> np.dtype[Any]:
     return float32 if any(isinstance(n, float) for n in numbers) else int64
 
 
-def _filled(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
+def _fill_tensor(size: Any, value: Any, dtype: Any, *, of: str) -> Tensor:
     sizes = integers(size, "size", of=of)
     if any(isinstance(s, int) and s < 0 for s in sizes):
         raise ShapeError(f"For '{of}', sizes must not be negative, but got {size}")
-    return created(creation.full, shape=sizes, value=value, dtype=to_dtype(dtype))
+    return create(creation.full, shape=sizes, value=value, dtype=to_dtype(dtype))
 
 
-# ---- of one value ----
+# ---- constant ----
 
 
 @public_op(primitive="Zeros")
 def zeros(size: Any, dtype: Any = None) -> Any:
     """Zeros of a shape; float32 unless `dtype` is given."""
-    return _filled(size, 0, float32 if dtype is None else dtype, of="zeros")
+    return _fill_tensor(size, 0, float32 if dtype is None else dtype, of="zeros")
 
 
 @public_op(primitive="Ones")
 def ones(shape: Any, dtype: Any = None) -> Any:
     """Ones of a shape; float32 unless `dtype` is given."""
-    return _filled(shape, 1, float32 if dtype is None else dtype, of="ones")
+    return _fill_tensor(shape, 1, float32 if dtype is None else dtype, of="ones")
 
 
 @public_op(primitive=Primitive("FillV2", called_with=("size", "fill_value")))
@@ -61,19 +61,19 @@ def full(size: Any, fill_value: Any, *, dtype: Any = None) -> Any:
     if dtype is None and isinstance(fill_value, TensorLike):
         dtype = fill_value.dtype
     value = _number(fill_value, "fill_value", of="full")
-    return _filled(size, value, _dtype_of(value) if dtype is None else dtype, of="full")
+    return _fill_tensor(size, value, _dtype_of(value) if dtype is None else dtype, of="full")
 
 
 @public_op(primitive="Fill")
 def fill(type: Any, shape: Any, value: Any) -> Any:
     """`value` in a shape, in the dtype `type`."""
-    return _filled(shape, _number(value, "value", of="fill"), type, of="fill")
+    return _fill_tensor(shape, _number(value, "value", of="fill"), type, of="fill")
 
 
 def _like(x: Any, value: Any, dtype: Any, *, of: str) -> Any:
     x = as_tensor(x, of=of)
     kind = x.dtype if dtype is None else to_dtype(dtype)
-    return created(creation.full, shape=tuple(x.shape), value=value, dtype=kind)
+    return create(creation.full, shape=tuple(x.shape), value=value, dtype=kind)
 
 
 @public_op(primitive="ZerosLike")
@@ -109,19 +109,19 @@ def _fill(self: Any, value: Any) -> Any:
 @tensor_method("new_zeros")
 def _new_zeros(self: Any, *size: Any, dtype: Any = None) -> Any:
     """Zeros of a shape, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 0, self.dtype if dtype is None else dtype, of="new_zeros")
+    return _fill_tensor(spread(size), 0, self.dtype if dtype is None else dtype, of="new_zeros")
 
 
 @tensor_method("new_ones")
 def _new_ones(self: Any, *size: Any, dtype: Any = None) -> Any:
     """Ones of a shape, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 1, self.dtype if dtype is None else dtype, of="new_ones")
+    return _fill_tensor(spread(size), 1, self.dtype if dtype is None else dtype, of="new_ones")
 
 
 @tensor_method("new_empty")
 def _new_empty(self: Any, *size: Any, dtype: Any = None, device: Any = None) -> Any:
-    """A tensor of a shape whose elements don't matter, in the dtype of the tensor unless one is given."""
-    return _filled(spread(size), 0, self.dtype if dtype is None else dtype, of="new_empty")
+    """An uninitialized tensor of a shape, in the dtype of the tensor unless one is given."""
+    return _fill_tensor(spread(size), 0, self.dtype if dtype is None else dtype, of="new_empty")
 
 
 @tensor_method("new_full")
@@ -130,7 +130,7 @@ def _new_full(self: Any, size: Any, fill_value: Any, *, dtype: Any = None) -> An
     return full(size, fill_value, dtype=self.dtype if dtype is None else dtype)
 
 
-# ---- numbers in a row ----
+# ---- sequences ----
 
 
 @public_op()
@@ -148,7 +148,7 @@ def arange(start: Any = 0, end: Any = None, step: Any = 1, *, dtype: Any = None)
     if by == 0 or (last - first) * by < 0:
         raise ValueError(f"For 'arange', 'step' must lead from 'start' to 'end', but got {first}, {last} and step {by}")
     kind = _dtype_of(first, last, by) if dtype is None else to_dtype(dtype)
-    return created(creation.arange, start=first, stop=last, step=by, dtype=kind)
+    return create(creation.arange, start=first, stop=last, step=by, dtype=kind)
 
 
 @public_op(primitive=Primitive("Range", made_with=("maxlen",)))
@@ -172,14 +172,16 @@ def linspace(start: Any, end: Any, steps: Any) -> Any:
         raise ValueError(f"For 'linspace', 'steps' must be positive, but got {count}")
     dtype = start.dtype if isinstance(start, TensorLike) and start.dtype.kind not in "iub" else float32
     first, last = _number(start, "start", of="linspace"), _number(end, "end", of="linspace")
-    return wrapped(np.linspace(first, last, count).astype(dtype))
+    return from_array(np.linspace(first, last, count).astype(dtype))
 
 
 @public_op(primitive=Primitive("LogSpace", made_with=("steps", "base"), defaults={"steps": 10}))
 def logspace(start: Any, end: Any, steps: int, base: int = 10, *, dtype: Any = float32) -> Any:
     """`base` to the powers of `linspace(start, end, steps)`."""
     first, last = _number(start, "start", of="logspace"), _number(end, "end", of="logspace")
-    return wrapped(np.logspace(first, last, integer(steps, "steps", of="logspace"), base=base).astype(to_dtype(dtype)))
+    return from_array(
+        np.logspace(first, last, integer(steps, "steps", of="logspace"), base=base).astype(to_dtype(dtype))
+    )
 
 
 @public_op(primitive="Eye")
@@ -196,13 +198,13 @@ def eye(n: int, m: int | None = None, dtype: Any = None) -> Any:
 @public_op(primitive=Primitive("TrilIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def tril_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix up to its `offset`-th diagonal: (2, count)."""
-    return wrapped(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
+    return from_array(np.stack(np.tril_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
 @public_op(primitive=Primitive("TriuIndices", made_with=("row", "col", "offset", "dtype"), defaults={"dtype": int32}))
 def triu_indices(row: int, col: int, offset: int = 0, *, dtype: Any = int64) -> Any:
     """Coordinates of the elements of a (row, col) matrix from its `offset`-th diagonal on: (2, count)."""
-    return wrapped(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
+    return from_array(np.stack(np.triu_indices(row, offset, col)).astype(to_dtype(dtype)))
 
 
 # ---- from Python numbers ----

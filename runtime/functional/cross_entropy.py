@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..common.dtype import int32, int64, shown
+from ..common.dtype import dtype_name, int32, int64
 from ..ir.types import is_floating
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, shaping
 from ..ops.declarations import zero
 from ..ops.reduction import reduce_mean, reduce_sum
-from .losses import reduced
+from .losses import reduce_loss
 from .operands import as_tensor, floating
 from .public_op import Primitive, public_op
 
@@ -35,7 +35,7 @@ def cross_entropy(
         weight: (C,), a factor for each class.
         ignore_index: as in `nll_loss`.
         reduction: "mean", "sum" or "none"; against probabilities the mean is over all rows.
-        label_smoothing: how much of the target is spread evenly over all classes, in [0, 1].
+        label_smoothing: the fraction of the target that is spread uniformly over all classes, in [0, 1].
 
     Raises:
         TypeError: `input` isn't floating-point; class indices aren't int32 or int64.
@@ -64,9 +64,9 @@ def nll_loss(
         inputs: logarithms of probabilities, floating-point, with classes along axis 1.
         target: int32 or int64 class indices, shaped as `inputs` without the class axis.
         weight: (C,), a factor for each class.
-        ignore_index: a target that counts for nothing.
-        reduction: "mean" (over the sum of the weights of what counts), "sum" or "none".
-        label_smoothing: how much of the target is spread evenly over all classes, in [0, 1].
+        ignore_index: a target to ignore.
+        reduction: "mean" (the sum divided by the weights of all targets that aren't ignored), "sum" or "none".
+        label_smoothing: the fraction of the target that is spread uniformly over all classes, in [0, 1].
 
     Raises:
         TypeError: `inputs` isn't floating-point; class indices aren't int32 or int64.
@@ -81,7 +81,7 @@ def nll_loss(
 def _nll_loss_and_weight(
     logits: Any, labels: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Any, Any]:
-    """`nll_loss`, and the sum of the weights of what counts."""
+    """`nll_loss`, and the sum of the weights of targets that aren't ignored."""
     log_p, target = floating(logits, "logits", of="NLLLoss"), as_tensor(labels, "labels", of="NLLLoss")
     return _against_classes(log_p, target, weight, ignore_index, reduction, 0.0, of="NLLLoss")
 
@@ -135,7 +135,7 @@ def sparse_rows(logits: Any, labels: Any, *, of: str) -> Any:
 
 
 def rows_of_logits(logits: Any, *, of: str) -> Any:
-    """The logits, if they are floating-point and (N, C)."""
+    """Check that the logits are floating-point and (N, C), and return them."""
     logits = floating(logits, "logits", of=of)
     if logits.ndim != 2:
         raise ValueError(f"For '{of}', 'logits' must have shape (N, C), but got {tuple(logits.shape)}")
@@ -149,7 +149,7 @@ def _class_axis(x: Any) -> int:
 def _class_indices(target: Any, *, of: str) -> Any:
     if target.dtype not in (int32, int64):
         raise TypeError(
-            f"For '{of}', labels that are class indices must be int32 or int64, but got {shown(target.dtype)}"
+            f"For '{of}', labels that are class indices must be int32 or int64, but got {dtype_name(target.dtype)}"
         )
     return target
 
@@ -167,7 +167,7 @@ def _along(weight: Any, x: Any, axis: int) -> Any:
 
 
 def _against_probabilities(log_p: Any, target: Any, weight: Any, how: str, smoothing: float, *, of: str) -> Any:
-    """Smoothing mixes the target with the same probability for every class."""
+    """The loss against probabilities; smoothing mixes them with the uniform distribution over classes."""
     checks.in_range(smoothing, "label_smoothing", "[0, 1]", of=of)
     if tuple(target.shape) != tuple(log_p.shape):
         raise ValueError(
@@ -179,13 +179,13 @@ def _against_probabilities(log_p: Any, target: Any, weight: Any, how: str, smoot
     rows = -reduce_sum(elementwise.cast(target, dtype=log_p.dtype) * weighted, axes=(axis,))
     if smoothing:
         rows = rows * (1.0 - smoothing) - reduce_mean(weighted, axes=(axis,)) * smoothing
-    return reduced(rows, how, of=of)
+    return reduce_loss(rows, how, of=of)
 
 
 def _against_classes(
     log_p: Any, target: Any, weight: Any, ignored: int, how: str, smoothing: float, *, of: str
 ) -> tuple[Any, Any]:
-    """The loss, and the sum of the weights of what counts."""
+    """The loss against class indices, and the sum of the weights of targets that aren't ignored."""
     checks.of_type(ignored, "ignore_index", int, of=of)
     checks.in_range(smoothing, "label_smoothing", "[0, 1]", of=of)
     axis = _class_axis(log_p)
@@ -210,4 +210,4 @@ def _against_classes(
     total_weight = reduce_sum(share)
     if how == "mean":
         return reduce_sum(rows) / total_weight, total_weight
-    return reduced(rows, how, of=of), total_weight
+    return reduce_loss(rows, how, of=of), total_weight

@@ -1,4 +1,4 @@
-"""The loss of connectionist temporal classification: sequences of classes without places in time."""
+"""The loss of connectionist temporal classification: sequences of classes without alignment in time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..common.dtype import int64
 from ..common.tensor import is_known
 from ..ops import comparison, ctc, elementwise, shaping
 from .arguments import require_integers
-from .losses import reduced
+from .losses import reduce_loss
 from .operands import as_tensor, floating
 from .public_op import Primitive, public_op
 
@@ -29,10 +29,10 @@ def ctc_loss(
 
     Args:
         log_probs: logarithms of the probabilities of classes, (time, batch, classes), floating-point.
-        targets: classes, integers (batch, length); what lies behind the length of a target doesn't count.
-        input_lengths: of the sequences, integers: a tensor (batch,), a tuple or a list.
-        target_lengths: of the targets, likewise.
-        blank: the class that stands for none.
+        targets: classes, integers (batch, length); elements beyond the length of a target are ignored.
+        input_lengths: the lengths of the sequences, integers: a tensor (batch,), a tuple or a list.
+        target_lengths: the lengths of the targets, likewise.
+        blank: the blank class.
         reduction: "none"; "sum"; or "mean", of the losses divided by the lengths of their targets (at least 1).
         zero_infinity: whether a loss is 0 where the target doesn't fit into the sequence. Else it is infinite; the
             gradient is 0 either way.
@@ -42,8 +42,8 @@ def ctc_loss(
         (batch, time, 2 * length + 1), which no gradient goes through.
 
     Raises:
-        TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag is no bool.
-        ValueError: a shape doesn't fit, a length or class is out of range, or `reduction` is another.
+        TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag isn't a bool.
+        ValueError: a shape doesn't fit, a length or class is out of range, or `reduction` is unknown.
     """
     x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
     loss = _loss(x, classes, *ends, blank, reduction, zero_infinity)
@@ -70,7 +70,7 @@ def _loss(
     if reduction == "mean":
         lengths = elementwise.maximum(elementwise.cast(target_lengths, dtype=x.dtype), np.ones((), x.dtype))
         loss = loss / lengths
-    return reduced(loss, reduction, of=of)
+    return reduce_loss(loss, reduction, of=of)
 
 
 def _operands(

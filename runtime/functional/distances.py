@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import elementwise, indexing, shaping
 from ..ops.common import normalize_axis
 from ..ops.reduction import reduce_sum
-from .arguments import known
+from .arguments import known_size
 from .losses import real_pair
 from .norms import vector_norm
 from .operands import floating, require_one_dtype
@@ -20,13 +20,13 @@ from .public_op import Primitive, public_op
 
 @public_op()
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The product of two vectors over the product of their lengths, each at least `eps`; 0 where one is 0.
+    """The dot product of two vectors divided by the product of their norms, each at least `eps`; 0 where one is 0.
 
     Args:
         x1: vectors along axis `dim`; integers become float32.
         x2: likewise; broadcasts with `x1`.
-        dim: the axis, which is left out of the result.
-        eps: the least length.
+        dim: the axis of the vectors, which the result doesn't have.
+        eps: the lower bound of a norm.
 
     Raises:
         TypeError: an operand can't be a tensor.
@@ -60,7 +60,7 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     """The p-norm of the difference of each two vectors: (..., n, d) and (..., m, d) give (..., n, m).
 
     Raises:
-        TypeError: an operand holds no floating-point numbers.
+        TypeError: an operand isn't floating-point.
         ValueError: `p` is negative, or the shapes don't fit.
     """
     a, b = floating(x1, "x1", of="cdist"), floating(x2, "x2", of="cdist")
@@ -81,6 +81,6 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     x = floating(input, of="pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', 'input' must have at least 2 dimensions, but got shape {tuple(x.shape)}")
-    first, second = np.triu_indices(known(x.shape[-2], "For 'pdist', the number of rows"), 1)
-    a, b = (indexing.take(x, wrapped(rows), axis=x.ndim - 2) for rows in (first, second))
+    first, second = np.triu_indices(known_size(x.shape[-2], "For 'pdist', the number of rows"), 1)
+    a, b = (indexing.take(x, from_array(rows), axis=x.ndim - 2) for rows in (first, second))
     return vector_norm(elementwise.sub(a, b), float(checks.in_range(p, "p", "[0, inf]", of="pdist")), -1)

@@ -1,4 +1,4 @@
-"""Dropout: elements or whole channels are set to 0 at random, and the others scaled so that the mean stays."""
+"""Dropout: sets random elements or channels to 0, and scales the others so that the mean is preserved."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .public_op import Primitive, public_op
 
 @public_op()
 def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None = None) -> Any:
-    """Each element is 0 with probability `p`, else divided by 1 - p (Srivastava et al. 2014).
+    """Set each element to 0 with probability `p`, and divide the others by 1 - p (Srivastava et al. 2014).
 
     Args:
         input: floating-point.
         p: in [0, 1).
         training: whether to drop at all; False returns `input`.
-        seed: makes this draw repeatable; without it `set_seed` does.
+        seed: makes this call reproducible; without it `set_seed` does.
 
     Raises:
         TypeError: `input` isn't floating-point, `p` no number or `training` no bool.
@@ -30,12 +30,12 @@ def dropout(input: Any, p: float = 0.5, training: bool = True, seed: int | None 
     checks.in_range(p, "p", "[0, 1)", of="dropout")
     if not checks.of_type(training, "training", bool, of="dropout"):
         return x
-    return _dropped(x, 1.0 - p, x.shape, seed)[0]
+    return _drop(x, 1.0 - p, x.shape, seed)[0]
 
 
 @public_op()
 def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """Each channel, of shape (L,), is 0 with probability `p`, else divided by 1 - p.
+    """Set each channel, of shape (L,), to 0 with probability `p`, and divide the others by 1 - p.
 
     `input` is (N, C, L) or (C, L). Other arguments and errors are those of `dropout`, and `p` may be 1;
     `ValueError` for another number of dimensions.
@@ -45,13 +45,13 @@ def dropout1d(input: Any, p: float = 0.5, training: bool = True) -> Any:
 
 @public_op()
 def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """As `dropout1d`, with `input` (N, C, H, W) (Tompson et al. 2014)."""
+    """Like `dropout1d`, for an `input` (N, C, H, W) (Tompson et al. 2014)."""
     return _channel_dropout(input, p, training, (4,), of="dropout2d")
 
 
 @public_op()
 def dropout3d(input: Any, p: float = 0.5, training: bool = True) -> Any:
-    """As `dropout1d`, with `input` (N, C, D, H, W)."""
+    """Like `dropout1d`, for an `input` (N, C, D, H, W)."""
     return _channel_dropout(input, p, training, (5,), of="dropout3d")
 
 
@@ -63,7 +63,7 @@ def _dropout_and_mask(x: Any, keep_prob: float = 0.5, Seed0: int = 0, Seed1: int
     """The output of `dropout`, and the mask: 1 where an element is kept. A seed other than 0 makes it repeatable."""
     x = floating(x, "x", of="Dropout")
     checks.in_range(keep_prob, "keep_prob", "(0, 1]", of="Dropout")
-    dropped, mask = _dropped(x, keep_prob, x.shape, [Seed0, Seed1] if Seed0 or Seed1 else None)
+    dropped, mask = _drop(x, keep_prob, x.shape, [Seed0, Seed1] if Seed0 or Seed1 else None)
     return dropped, as_tensor(mask)
 
 
@@ -79,10 +79,10 @@ def _dropout3d_and_mask(x: Any, keep_prob: float = 0.5) -> tuple[Any, Any]:
     return _channels_and_mask(x, keep_prob, (5,), of="Dropout3D")
 
 
-# ---- what they share ----
+# ---- the common part ----
 
 
-def _dropped(x: Any, kept: float, shape: tuple[Any, ...], seed: Any = None) -> tuple[Any, Any]:
+def _drop(x: Any, kept: float, shape: tuple[Any, ...], seed: Any = None) -> tuple[Any, Any]:
     """`x` times a mask of `shape`, over the probability that an element is kept; and the mask."""
     mask = (
         random.random_like(x, random.bernoulli, shape, probability=kept)
@@ -97,13 +97,13 @@ def _channel_dropout(input: Any, p: float, training: bool, ranks: tuple[int, ...
     checks.in_range(p, "p", "[0, 1]", of=of)
     if not checks.of_type(training, "training", bool, of=of):
         return x
-    return _dropped(x, 1.0 - p, _channels(x, ranks, of=of))[0]
+    return _drop(x, 1.0 - p, _channels(x, ranks, of=of))[0]
 
 
 def _channels_and_mask(x: Any, keep_prob: float, ranks: tuple[int, ...], *, of: str) -> tuple[Any, Any]:
     x = floating(x, "x", of=of)
     checks.in_range(keep_prob, "keep_prob", "[0, 1]", of=of)
-    dropped, mask = _dropped(x, keep_prob, _channels(x, ranks, of=of))
+    dropped, mask = _drop(x, keep_prob, _channels(x, ranks, of=of))
     return dropped, comparison.not_equal(shaping.expand(as_tensor(mask), shape=tuple(x.shape)), 0.0)
 
 

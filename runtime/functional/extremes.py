@@ -1,7 +1,7 @@
-"""Largest and smallest elements, and where they are.
+"""Largest and smallest elements, and their positions.
 
-Over one axis, the first of equally large elements is the one that counts: it has the index, and gets the gradient.
-Over several (and in `amax`, `amin`) equally large elements share the gradient.
+Over one axis, the first of equally large elements determines the index and gets the gradient. Over several axes (and in
+`amax`, `amin`) equally large elements share the gradient.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = 
     Args:
         input: tensor of numbers.
         axis: the axis; None for all.
-        keepdims: whether the axis stays, with size 1; means nothing without an axis.
-        initial: a number that the results are at least.
-        where: bool tensor; where it doesn't hold, `initial` counts instead of the element.
+        keepdims: whether to keep the axis, with size 1; has no effect without an axis.
+        initial: a lower bound for the results.
+        where: bool tensor; where it is False, `initial` replaces the element.
     """
     return _value_and_index(_LARGEST, input, axis, keepdims, initial, where)
 
@@ -177,7 +177,7 @@ End = tuple[str, Op, Op, Op]
 
 def _value(end: End, input: Any, axis: Any, keepdims: bool, initial: Any, where: Any) -> Any:
     name, reduce, _, better = end
-    x = _counted(input, initial, where, of=name)
+    x = _with_initial(input, initial, where, of=name)
     value = reduce(x, axes=axes_of(axis, of=name), keepdims=keepdims)
     return value if initial is None else better(value, np.asarray(initial, x.dtype))
 
@@ -187,7 +187,7 @@ def _value_and_index(end: End, input: Any, axis: Any, keepdims: bool, initial: A
     if axis is None:
         value = _value(end, input, None, False, initial, where)
         return value, _index(place, value, None, False)  # of the only element
-    x = _counted(input, initial, where, of=name)
+    x = _with_initial(input, initial, where, of=name)
     axis = integer(axis, "axis", of=name)
     index = _index(place, x, axis, True)
     value = indexing.gather(x, index, axis=axis) if x.ndim else x
@@ -199,7 +199,7 @@ def _value_and_index(end: End, input: Any, axis: Any, keepdims: bool, initial: A
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
-def _counted(input: Any, initial: Any, where: Any, *, of: str) -> Any:
+def _with_initial(input: Any, initial: Any, where: Any, *, of: str) -> Any:
     """The operand, with `initial` where `where` doesn't hold."""
     x = as_tensor(input, of=of)
     if where is None:

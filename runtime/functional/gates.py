@@ -1,4 +1,4 @@
-"""Parts of networks for language: gates, rotary positions, draws from a softmax, limits of norms."""
+"""Building blocks of language models: gates, rotary positions, samples from a softmax, limits of norms."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .tracking import stop_gradient
 
 @public_op()
 def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int = -1) -> Any:
-    """Softmax of (logits + Gumbel noise) / tau: nearly one-hot draws (Jang et al. 2016).
+    """Softmax of (logits + Gumbel noise) / tau: nearly one-hot samples (Jang et al. 2016).
 
     Args:
         logits: floating-point, not normalised.
@@ -74,7 +74,7 @@ def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Any:
 
 @public_op(method="renorm", primitive=Primitive("Renorm", made_with={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
 def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Any:
-    """The slices along `axis` scaled down, where needed, to a p-norm of `maxnorm` at most."""
+    """Scale the slices along `axis` down to a p-norm of at most `maxnorm`."""
     x = floating(input, of="renorm")
     at = normalize_axis(integer(axis, "axis", of="renorm"), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != at)

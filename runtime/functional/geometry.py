@@ -1,6 +1,6 @@
-"""Kernels, strides and padding as people give them: one int for all axes or one for each, and padding by name.
+"""Arguments for kernels, strides and padding: one int for all axes or one for each, and padding modes.
 
-Axes are the spatial ones, those behind batch and channels.
+The axes are the spatial ones, after batch and channels.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def each_side(value: Any, name: str, count: int, *, of: str) -> Padding:
 
 
 def check_padding(pad_mode: Any, padding: Padding, *, of: str, allowed: tuple[str, ...] = PAD_MODES) -> None:
-    """Raise unless `pad_mode` is one of `allowed` and `padding` is zero where it isn't "pad".
+    """Raise an error unless `pad_mode` is one of `allowed`, and `padding` is zero if the mode isn't "pad".
 
     Raises:
-        TypeError: `pad_mode` is no string.
-        ValueError: it is another, or there is padding although the mode gives it.
+        TypeError: `pad_mode` isn't a string.
+        ValueError: the mode is unknown, or `padding` is used with a mode that determines it.
     """
     checks.of_type(pad_mode, "pad_mode", str, of=of)
     checks.one_of(pad_mode, "pad_mode", allowed, of=of)
@@ -65,12 +65,12 @@ def check_padding(pad_mode: Any, padding: Padding, *, of: str, allowed: tuple[st
         )
 
 
-def resolved_padding(
+def resolve_padding(
     pad_mode: str, padding: Padding, sizes: Any, kernel: Any, stride: Sizes, dilation: Sizes
 ) -> Padding:
-    """The padding of axes of these `sizes`: "same" gives each axis `ceil(size / stride)` windows.
+    """Return the padding of axes with these `sizes`; "same" gives each axis `ceil(size / stride)` windows.
 
-    Where the padding of "same" is odd, the extra element comes after.
+    If the padding of "same" is odd, the extra element is at the end.
     """
     if pad_mode != "same":
         return padding

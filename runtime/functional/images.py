@@ -1,4 +1,4 @@
-"""Images whose channels become space, the other way round, or change places."""
+"""Rearrangement of images: channels to space, space to channels, channel shuffling, blocks to batch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
     """(..., C * r * r, H, W) as (..., C, H * r, W * r), r = `upscale_factor` (Shi et al. 2016).
 
     Raises:
-        TypeError: r is no int.
+        TypeError: r isn't an int.
         ValueError: r isn't above 0, its square doesn't divide the channels, or there are fewer than 3 dimensions.
     """
     x, r = _image(input, upscale_factor, "upscale_factor", of="pixel_shuffle")
@@ -38,7 +38,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     """(..., C, H * r, W * r) as (..., C * r * r, H, W), r = `downscale_factor`: undoes `pixel_shuffle`.
 
     Raises:
-        TypeError: r is no int.
+        TypeError: r isn't an int.
         ValueError: r isn't above 0 or doesn't divide height and width, or there are fewer than 3 dimensions.
     """
     x, r = _image(input, downscale_factor, "downscale_factor", of="pixel_unshuffle")
@@ -56,10 +56,10 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
 
 @public_op(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
 def channel_shuffle(x: Any, groups: int) -> Any:
-    """(N, C, ...) with the channels of `groups` equal groups taken in turns (Zhang et al. 2017).
+    """Interleave `groups` equal groups of channels of (N, C, ...) (Zhang et al. 2017).
 
     Raises:
-        TypeError: `groups` is no int.
+        TypeError: `groups` isn't an int.
         ValueError: it isn't above 0 or doesn't divide the channels, or there are fewer than 3 dimensions.
     """
     image, count = _image(x, groups, "groups", of="channel_shuffle")

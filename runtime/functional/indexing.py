@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, int32, int64
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
@@ -22,13 +22,13 @@ from .public_op import Primitive, also_named, public_op, tensor_method
 
 @public_op(primitive=(Primitive("Gather", made_with=("batch_dims",)), "GatherV2", "SparseGatherV2"))
 def gather(input_params: Any, input_indices: Any, axis: int, batch_dims: int = 0) -> Any:
-    """The slices of `input_params` at `input_indices` along `axis`, which the axes of the indices replace.
+    """Return the slices of `input_params` at `input_indices` along `axis`; the axes of the indices replace it.
 
     Args:
         input_params: any tensor.
         input_indices: integers of any shape; negative ones count from the end.
         axis: the axis.
-        batch_dims: how many first axes the two have in common; indices are then those of each batch alone.
+        batch_dims: the number of leading batch axes that both have; the indices refer to their own batch.
 
     Raises:
         TypeError: the indices aren't integers.
@@ -49,14 +49,14 @@ def gather(input_params: Any, input_indices: Any, axis: int, batch_dims: int = 0
             f"For 'gather', {batch_dims=} must not exceed 'axis' ({axis}), and the first sizes must agree, but got "
             f"shapes {tuple(x.shape)} and {tuple(indices.shape)}"
         )
-    return _gathered_in_batches(x, indices, at, batches)
+    return _gather_in_batches(x, indices, at, batches)
 
 
-def _gathered_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
+def _gather_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
     shape = tuple(indices.shape)
     columns = []
     for i in range(batches):
-        places = wrapped(np.arange(shape[i]).reshape(-1, *(1,) * (len(shape) - i - 1)))
+        places = from_array(np.arange(shape[i]).reshape(-1, *(1,) * (len(shape) - i - 1)))
         columns.append(shaping.expand(places, shape=shape))
     columns.append(elementwise.cast(indices, dtype=int64))
     coordinates = slicing.concat(*(shaping.reshape(c, shape=(*shape, 1)) for c in columns), axis=len(shape))
@@ -96,8 +96,8 @@ def take(input: Any, index: Any) -> Any:
 def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Any:
     """The slices along `axis` (None: the elements as a vector) at `indices`; negative ones count from the end.
 
-    `mode` "clip" brings indices that are out of bounds to the ends, "wrap" counts on from the other one, and "raise"
-    is an `IndexError`.
+    For indices out of bounds, `mode` "clip" uses the nearest valid index, "wrap" the index modulo the size, and "raise"
+    raises `IndexError`.
     """
     if mode not in ("raise", "clip", "wrap"):
         raise ValueError(f"For 'take', 'mode' must be 'raise', 'clip' or 'wrap', but got {mode!r}")
@@ -145,7 +145,7 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
 @public_op(primitive="EmbeddingLookup")
 def embedding_lookup(input_params: Any, input_indices: Any, offset: int = 0) -> Any:
-    """The rows of `input_params` at `input_indices - offset`; zeros where that is no row."""
+    """The rows of `input_params` at `input_indices - offset`; zeros where that isn't a row."""
     table = as_tensor(input_params, "input_params", of="embedding_lookup")
     indices = require_integers(input_indices, "input_indices", of="embedding_lookup") - offset
     found = comparison.logical_and(
@@ -164,7 +164,7 @@ def masked_select(input: Any, mask: Any) -> Any:
     """The elements of `input` where `mask` is true, as a vector; the two broadcast.
 
     Raises:
-        RuntimeError: the mask isn't one of bools.
+        RuntimeError: the mask isn't a tensor of bools.
     """
     x = as_tensor(input, of="masked_select")
     chosen = as_tensor(mask, "mask", of="masked_select")
@@ -177,7 +177,7 @@ def masked_select(input: Any, mask: Any) -> Any:
         found = coordinates(shaping.reshape(every, shape=(product(shape),)))
         return indexing.take(flat, shaping.reshape(found, shape=(found.shape[0],)), axis=0)
     every = concrete(every, "the mask of masked_select")
-    return indexing.take(flat, wrapped(np.flatnonzero(every)), axis=0)
+    return indexing.take(flat, from_array(np.flatnonzero(every)), axis=0)
 
 
 @public_op(method="masked_fill", primitive="MaskedFill")
@@ -185,7 +185,7 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
     """`value`, a number or 0-d tensor, where `mask` is true, else `input_x`; the two broadcast. The dtype stays.
 
     Raises:
-        TypeError: the mask isn't one of bools.
+        TypeError: the mask isn't a tensor of bools.
         ValueError: the value has dimensions.
     """
     x = as_tensor(input_x, "input_x", of="masked_fill")
@@ -209,8 +209,8 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
         return tuple(shaping.reshape(column, shape=shape) for column in columns) if as_tuple else all_found
     found = np.nonzero(np.atleast_1d(concrete(x, "the operand of nonzero")))
     if as_tuple:
-        return tuple(wrapped(places) for places in found)
-    return wrapped(np.stack(found, axis=1).astype(np.int64))
+        return tuple(from_array(places) for places in found)
+    return from_array(np.stack(found, axis=1).astype(np.int64))
 
 
 @public_op(method="argwhere")
@@ -226,14 +226,14 @@ def argwhere(input: Any) -> Any:
     primitive=Primitive("OneHot", made_with=("axis",), called_with=("indices", "depth", "on_value", "off_value"))
 )
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Any:
-    """`on_value` at the place along a new axis that each index names, `off_value` elsewhere.
+    """One-hot encoding along a new axis: `on_value` at the position of each index, `off_value` elsewhere.
 
     Args:
-        indices: integers; one outside of 0 to `depth` - 1 names no place.
+        indices: integers; an index outside of 0 to `depth` - 1 gives only `off_value`.
         depth: size of the new axis.
-        on_value: a number or 0-d tensor; it gives the dtype.
+        on_value: a number or 0-d tensor; it determines the dtype.
         off_value: likewise.
-        axis: where the new axis stands.
+        axis: the position of the new axis.
 
     Raises:
         TypeError: the indices aren't integers.
@@ -244,7 +244,7 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     if isinstance(count, int) and count < 0:
         raise ValueError(f"For 'one_hot', 'depth' must be >= 0, but got {depth}")
     at = normalize_axis(integer(axis, "axis", of="one_hot"), x.ndim + 1)
-    places = wrapped(np.arange(count, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - at)))
+    places = from_array(np.arange(count, dtype=x.dtype).reshape(-1, *(1,) * (x.ndim - at)))
     here = comparison.equal(shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:])), places)
     on, off = (
         as_tensor(value, name, of="one_hot") for value, name in ((on_value, "on_value"), (off_value, "off_value"))
@@ -258,12 +258,12 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
     """Whether place i lies within each length: bools (..., maxlen); `maxlen` defaults to the longest."""
     x = require_integers(lengths, "lengths", of="sequence_mask")
     count = integer(concrete(x, "lengths").max(initial=0) if maxlen is None else maxlen, "maxlen", of="sequence_mask")
-    return comparison.less(wrapped(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
+    return comparison.less(from_array(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
 
 
 @public_op(method="unique", primitive="Unique")
 def unique(input: Any) -> tuple[Any, Any]:
-    """The different elements in order of first appearance, and for each element which of them it is."""
+    """The distinct elements in order of first appearance, and for each element its index among them."""
     x = as_tensor(input, of="unique")
     values = concrete(x, "the operand of unique").reshape(-1)
     _, firsts, inverse = np.unique(values, return_index=True, return_inverse=True)
@@ -272,6 +272,6 @@ def unique(input: Any) -> tuple[Any, Any]:
     rank[order] = np.arange(order.size)
     kind = int64 if values.dtype == int64 else int32
     flat = shaping.reshape(x, shape=(values.size,))
-    return indexing.take(flat, wrapped(firsts[order]), axis=0), wrapped(
+    return indexing.take(flat, from_array(firsts[order]), axis=0), from_array(
         rank[inverse].reshape(np.shape(values)).reshape(tuple(x.shape)).astype(kind)
     )

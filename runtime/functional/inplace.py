@@ -1,6 +1,6 @@
-"""Methods that write their result into the tensor itself: `x.add_(y)` is `x.add(y)`, kept by `x`.
+"""In-place methods: `x.add_(y)` assigns `x.add(y)` to `x`.
 
-What is computed from the tensor afterwards depends on the new value, also where gradients are asked for.
+Later computations on the tensor use the new value, also for gradients.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ..ops import shaping
 from .operands import as_tensor
 from .public_op import METHODS, SPELLINGS, tensor_method
 from .random import randint, standard_normal, uniform
-from .tracking import adopted
+from .tracking import assign_in_place
 
 _KEEPING = (
     "abs", "add", "addmm", "ceil", "clamp", "copysign", "cos", "div", "erf", "exp", "fill_diagonal", "floor",
@@ -21,22 +21,22 @@ _KEEPING = (
     "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin",
     "sqrt", "square", "sub", "tanh", "trunc",
 )  # fmt: skip
-"""Methods that have such a form."""
+"""Methods with an in-place form."""
 
 
-def _kept(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
-    def keeping(self: Any, *args: Any, **kwargs: Any) -> Any:
+def _in_place(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    def in_place(self: Any, *args: Any, **kwargs: Any) -> Any:
         value = method(self, *args, **kwargs)
         if tuple(value.shape) != tuple(self.shape):
             raise ValueError(
                 f"For '{name}_', the result must have the shape of the tensor, {tuple(self.shape)}, but got "
                 f"{tuple(value.shape)}"
             )
-        adopted(self, value)
+        assign_in_place(self, value)
         return self
 
-    keeping.__doc__ = f"`{name}`, whose result the tensor keeps."
-    return keeping
+    in_place.__doc__ = f"`{name}`, whose result the tensor keeps."
+    return in_place
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -46,13 +46,13 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def declare() -> None:
-    """Declare the methods; all families must be there already."""
+    """Declare the methods, after those that they are derived from."""
     for name in _KEEPING:
-        tensor_method(f"{name}_")(_kept(name, _method(name)))
+        tensor_method(f"{name}_")(_in_place(name, _method(name)))
 
 
 def _keep(self: Any, value: Any) -> Any:
-    adopted(self, shaping.expand(as_tensor(value), shape=tuple(self.shape)))
+    assign_in_place(self, shaping.expand(as_tensor(value), shape=tuple(self.shape)))
     return self
 
 
@@ -76,21 +76,21 @@ def _zero(self: Any) -> Any:
 
 @tensor_method("normal_")
 def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: None = None) -> Any:
-    """Draws from a normal distribution; `generator` is not offered."""
+    """Samples from a normal distribution; `generator` isn't supported."""
     _no_generator(generator, "normal_")
     return _keep(self, standard_normal(tuple(self.shape)) * std + mean)
 
 
 @tensor_method("uniform_")
 def _uniform(self: Any, from_: float = 0.0, to: float = 1.0, *, generator: None = None) -> Any:
-    """Draws from [from_, to); `generator` is not offered."""
+    """Samples from [from_, to); `generator` isn't supported."""
     _no_generator(generator, "uniform_")
     return _keep(self, uniform(tuple(self.shape), from_, to))
 
 
 @tensor_method("random_")
 def _random(self: Any, from_: int = 0, to: int | None = None, *, generator: None = None) -> Any:
-    """Whole numbers from `from_` to before `to`, from 0 if only one is given; `generator` is not offered."""
+    """Random integers in [from_, to), from 0 if only one is given; `generator` isn't supported."""
     _no_generator(generator, "random_")
     low, high = (0, from_) if to is None else (from_, to)
     checks.of_type(high, "to", int, of="random_")
@@ -102,7 +102,7 @@ def _no_generator(generator: Any, of: str) -> None:
         raise NotImplementedError(f"For '{of}', 'generator' is not available: `set_seed` makes draws repeatable")
 
 
-# ---- where elements are kept: a tensor has its own, in the order of its axes ----
+# ---- memory layout: a tensor owns its elements, in the order of its axes ----
 
 
 @tensor_method("contiguous")
@@ -113,13 +113,13 @@ def _contiguous(self: Any) -> Any:
 
 @tensor_method("is_contiguous")
 def _is_contiguous(self: Any) -> bool:
-    """Whether the elements stand in the order of the axes: they do, for whoever uses the tensor."""
+    """Return True: the elements are always in the order of the axes."""
     return True
 
 
 @tensor_method("stride")
 def _stride(self: Any, dim: int | None = None) -> Any:
-    """By how many elements the place moves with an index of each axis, or of axis `dim`."""
+    """The stride of each axis, or of axis `dim`, in elements."""
     steps = [1]
     for size in reversed(self.shape[1:]):
         steps.append(steps[-1] * size)
@@ -128,7 +128,7 @@ def _stride(self: Any, dim: int | None = None) -> Any:
 
 
 def _strides(self: Any) -> tuple[int, ...]:
-    """By how many bytes the place moves with an index of each axis."""
+    """The stride of each axis in bytes."""
     return tuple(step * self.itemsize for step in _stride(self))
 
 

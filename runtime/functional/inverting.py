@@ -16,7 +16,7 @@ def inverse(input: Any) -> Any:
     """The inverse of each matrix.
 
     Raises:
-        TypeError: `input` holds no floating-point numbers.
+        TypeError: `input` isn't floating-point.
         ValueError: its last two axes differ in size, or a matrix is singular.
     """
     return matrix.inverse(floating(input, of="inverse"))
@@ -52,7 +52,7 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False) -> Any:
 
 @public_op(method="cholesky", primitive=Primitive("Cholesky", made_with=("upper",)))
 def cholesky(input_x: Any, upper: bool = False) -> Any:
-    """The triangular L with L @ L.T = input_x, or with `upper` its transpose; `ValueError` if there is none."""
+    """The triangular L with L @ L.T = input_x, or its transpose with `upper`; `ValueError` if there is none."""
     factor = matrix.cholesky(floating(input_x, "input_x", of="cholesky"))
     return _transposed(factor) if upper else factor
 

@@ -1,4 +1,4 @@
-"""Joining tensors, cutting them apart, and repeating them."""
+"""Joining, splitting and repeating tensors."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import Dim, product
 from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from .arguments import integer, integers, known, require_operands, spread
+from .arguments import integer, integers, known_size, require_operands, spread
 from .operands import as_tensor, common_dtype
 from .public_op import Primitive, also_named, public_op, tensor_method
 from .shapes import atleast_1d, atleast_2d, atleast_3d
@@ -63,7 +63,7 @@ def vstack(inputs: Any) -> Any:
 
 @public_op()
 def dstack(tensors: Any) -> Any:
-    """Joined along the third axis, made where there is none."""
+    """Joined along the third axis, which is added if missing."""
     return cat(atleast_3d(require_operands(tensors, "tensors", of="dstack")), 2)
 
 
@@ -80,7 +80,7 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
     Raises:
         TypeError: dtypes differ.
-        ValueError: `indexing` is another, or an input has more than one dimension.
+        ValueError: `indexing` is unknown, or an input has more than one dimension.
     """
     if len(inputs) == 1 and isinstance(inputs[0], (tuple, list)):
         inputs = tuple(inputs[0])
@@ -110,7 +110,7 @@ def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
     return tuple(shaping.expand(x, shape=shape) for x in xs)
 
 
-# ---- cutting ----
+# ---- splitting ----
 
 
 def part(x: Any, axis: int, start: Dim, stop: Dim) -> Any:
@@ -135,7 +135,7 @@ def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
     """
     x = as_tensor(tensor, "tensor", of="split")
     at = normalize_axis(integer(axis, "axis", of="split"), x.ndim)
-    total = known(x.shape[at], "For 'split', the size of the axis")
+    total = known_size(x.shape[at], "For 'split', the size of the axis")
     sizes = integers(split_size_or_sections, "split_size_or_sections", of="split")
     if not isinstance(split_size_or_sections, (tuple, list)):
         (size,) = sizes
@@ -149,7 +149,7 @@ def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
 
 @public_op(primitive=Primitive("Split", made_with=("axis", "output_num")))
 def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any, ...]:
-    """`output_num` equal pieces along `axis`; `ValueError` if it can't be divided so."""
+    """`output_num` equal pieces along `axis`; `ValueError` if the size isn't divisible."""
     x = as_tensor(input_x, "input_x", of="Split")
     at = normalize_axis(axis, x.ndim)
     if output_num < 1 or x.shape[at] % output_num:
@@ -171,12 +171,12 @@ def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) 
 
 @public_op(method="chunk")
 def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
-    """At most `chunks` pieces of one size along `axis`, the last maybe smaller."""
+    """At most `chunks` pieces of equal size along `axis`; the last may be smaller."""
     x = as_tensor(input, of="chunk")
     count = integer(chunks, "chunks", of="chunk")
     if count < 1:
         raise ValueError(f"For 'chunk', 'chunks' must be positive, but got {chunks}")
-    total = known(x.shape[normalize_axis(axis, x.ndim)], "For 'chunk', the size of the axis")
+    total = known_size(x.shape[normalize_axis(axis, x.ndim)], "For 'chunk', the size of the axis")
     return split(x, max(-(-total // count), 1), axis)
 
 
@@ -185,7 +185,7 @@ def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
     """A number of pieces along `axis` that differ by at most one in size, or the pieces between the indices given."""
     x = as_tensor(input, of="tensor_split")
     at = normalize_axis(axis, x.ndim)
-    total = known(x.shape[at], "For 'tensor_split', the size of the axis")
+    total = known_size(x.shape[at], "For 'tensor_split', the size of the axis")
     if isinstance(indices_or_sections, (tuple, list)):
         stops = [slice(0, i).indices(total)[1] for i in integers(indices_or_sections, "indices", of="tensor_split")]
         bounds = zip([0, *stops], [*stops, total], strict=True)
@@ -227,7 +227,7 @@ def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
     if not x.ndim:
         raise ValueError("For 'unstack', 'input_x' must have at least one dimension, but got a 0-d tensor")
     shape = (*x.shape[:at], *x.shape[at + 1 :])
-    count = known(x.shape[at], "For 'unstack', the size of the axis")
+    count = known_size(x.shape[at], "For 'unstack', the size of the axis")
     return tuple(shaping.reshape(part(x, at, i, i + 1), shape=shape) for i in range(count))
 
 
@@ -273,7 +273,7 @@ def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
         axis: the axis.
 
     Raises:
-        ValueError: there are not as many numbers as elements, or one is negative.
+        ValueError: the numbers of repeats and elements differ, or one is negative.
     """
     x = as_tensor(input, of="repeat_interleave")
     if axis is None:
@@ -288,7 +288,7 @@ def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
         columns = shaping.reshape(x, shape=(*before, size, 1, *after))
         spread_out = shaping.expand(columns, shape=(*before, size, counts[0], *after))
         return shaping.reshape(spread_out, shape=(*before, size * counts[0], *after))
-    return indexing.take(x, wrapped(np.repeat(np.arange(size), counts)), axis=at)
+    return indexing.take(x, from_array(np.repeat(np.arange(size), counts)), axis=at)
 
 
 @public_op()

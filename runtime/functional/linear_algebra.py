@@ -1,4 +1,4 @@
-"""Products of vectors, matrices and tensors. Operands have one dtype: nothing is promoted."""
+"""Products of vectors, matrices and tensors. Operands must have the same dtype."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def _operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = 
 
 @public_op(method=("matmul", "__matmul__"))
 def matmul(input: Any, other: Any) -> Any:
-    """Matrix product over the last axis of `input` and the last but one of `other`; the axes before broadcast.
+    """Matrix product over the last axis of `input` and the second last of `other`; the axes before broadcast.
 
-    A vector is a row on the left and a column on the right, and its axis is left out of the result.
+    A vector is a row on the left and a column on the right, and the result doesn't have its axis.
 
     Args:
         input: (..., n, k) or (k).
@@ -46,14 +46,14 @@ def matmul(input: Any, other: Any) -> Any:
 
 @public_op(primitive=Primitive("MatMul", made_with=("transpose_a", "transpose_b")))
 def mat_mul(input: Any, mat2: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
-    """Product of two matrices, transposed first where a flag says so. Errors are those of `matmul`."""
+    """Product of two matrices, transposed first if a flag is set. Errors are those of `matmul`."""
     a, b = _operands((input, "input"), (mat2, "mat2"), of="MatMul", ranks=(2, 2))
     return linear.matmul(_transposed(a, transpose_a), _transposed(b, transpose_b))
 
 
 @public_op(primitive=Primitive("BatchMatMul", made_with=("transpose_a", "transpose_b")))
 def batch_mat_mul(x: Any, y: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
-    """Products of the matrices (..., n, k) and (..., k, m), transposed first where a flag says so."""
+    """Products of the matrices (..., n, k) and (..., k, m), transposed first if a flag is set."""
     a, b = _operands((x, "x"), (y, "y"), of="BatchMatMul")
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"For 'BatchMatMul', needed at least two dimensions, but got {a.ndim} and {b.ndim}")
@@ -183,8 +183,8 @@ def _contracted_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], li
 def einsum(equation: str, *operands: Any) -> Any:
     """Sum of products, by letters for the axes: `einsum("bij,bjk->bik", a, b)`.
 
-    `...` stands for any axes, which broadcast; a letter twice in one operand for a diagonal; without `->` the result
-    has the letters that stand once, in alphabetical order.
+    `...` means any axes, which broadcast; a repeated letter in one operand means a diagonal; without `->` the result
+    has the letters that occur once, in alphabetical order.
 
     Raises:
         ValueError: the equation doesn't fit the operands.

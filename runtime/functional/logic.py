@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from ..common.dtype import bool_, shown
+from ..common.dtype import bool_, dtype_name
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise, shaping, slicing
 from ..ops.common import normalize_axis
@@ -53,25 +53,25 @@ def _truths(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
 
 @public_op(method=("bitwise_and", "__and__"), primitive="BitwiseAnd")
 def bitwise_and(input: Any, other: Any) -> Any:
-    """Bits that both have, elementwise; integers or bools."""
+    """Bitwise and, elementwise; integers or bools."""
     return _bits(comparison.bitwise_and, input, other)
 
 
 @public_op(method=("bitwise_or", "__or__"), primitive="BitwiseOr")
 def bitwise_or(input: Any, other: Any) -> Any:
-    """Bits that at least one has, elementwise; integers or bools."""
+    """Bitwise or, elementwise; integers or bools."""
     return _bits(comparison.bitwise_or, input, other)
 
 
 @public_op(method=("bitwise_xor", "__xor__"), primitive="BitwiseXor")
 def bitwise_xor(input: Any, other: Any) -> Any:
-    """Bits that exactly one has, elementwise; integers or bools."""
+    """Bitwise exclusive or, elementwise; integers or bools."""
     return _bits(comparison.bitwise_xor, input, other)
 
 
 @public_op(method=("bitwise_not", "invert"), primitive="Invert", alias="bitwise_not")
 def invert(x: Any) -> Any:
-    """Every bit turned over; integers or bools."""
+    """Bitwise complement; integers or bools."""
     return _bits(comparison.bitwise_not, x)
 
 
@@ -90,7 +90,7 @@ def bitwise_right_shift(input: Any, other: Any) -> Any:
 def _bits(op: Op, *operands: Any) -> Any:
     brought = pair(*operands, of=op.name) if len(operands) == 2 else (as_tensor(operands[0], of=op.name),)
     if is_floating(brought[0].dtype):
-        raise TypeError(f"For '{op.name}', operands must be integers or bools, but got {shown(brought[0].dtype)}")
+        raise TypeError(f"For '{op.name}', operands must be integers or bools, but got {dtype_name(brought[0].dtype)}")
     return op(*brought)
 
 
@@ -104,7 +104,7 @@ def where(condition: Any, input: Any, other: Any) -> Any:
     `TypeError` if `condition` isn't a tensor of bools.
     """
     if not isinstance(condition, (TensorLike, np.ndarray)) or condition.dtype != bool_:
-        given = shown(condition.dtype) if isinstance(condition, TensorLike) else type(condition).__name__
+        given = dtype_name(condition.dtype) if isinstance(condition, TensorLike) else type(condition).__name__
         raise TypeError(f"For 'where', 'condition' must be a Tensor of bools, but got {given}; compare with 0 first")
     return elementwise.where(condition, *pair(input, other, of="where"))
 

@@ -16,11 +16,11 @@ from .operands import floats, pair
 from .public_op import Primitive, public_op
 
 REDUCTIONS = ("mean", "sum", "none")
-"""A loss is reduced to the mean of the elements or to their sum, or not at all."""
+"""The reductions of a loss: the mean of its elements, their sum, or none."""
 
 
-def reduced(loss: Any, how: str, *, of: str) -> Any:
-    """The losses of the elements, reduced as asked; `ValueError` for an unknown reduction."""
+def reduce_loss(loss: Any, how: str, *, of: str) -> Any:
+    """Apply a reduction to the losses of the elements; `ValueError` if it is unknown."""
     checks.one_of(how, "reduction", REDUCTIONS, of=of)
     if how == "none":
         return loss
@@ -55,14 +55,14 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """(input - target)**2 of operands that broadcast, reduced."""
     a, b = real_pair(input, target, ("input", "target"), of="mse_loss")
     difference = a - b
-    return reduced(difference * difference, reduction, of="mse_loss")
+    return reduce_loss(difference * difference, reduction, of="mse_loss")
 
 
 @public_op()
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """|input - target| of operands that broadcast, reduced."""
     a, b = real_pair(input, target, ("input", "target"), of="l1_loss")
-    return reduced(elementwise.abs(a - b), reduction, of="l1_loss")
+    return reduce_loss(elementwise.abs(a - b), reduction, of="l1_loss")
 
 
 @public_op(primitive=Primitive("SmoothL1Loss", made_with=("beta", "reduction")))
@@ -77,10 +77,10 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     difference = a - b
     distance = elementwise.abs(difference)
     if beta == 0:
-        return reduced(distance, reduction, of="smooth_l1_loss")
+        return reduce_loss(distance, reduction, of="smooth_l1_loss")
     near, far = difference * difference * (0.5 / beta), distance - 0.5 * beta
     loss = elementwise.where(comparison.less(distance, float(beta)), near, far)
-    return reduced(loss, reduction, of="smooth_l1_loss")
+    return reduce_loss(loss, reduction, of="smooth_l1_loss")
 
 
 @public_op()
@@ -95,7 +95,7 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
     distance = elementwise.abs(difference)
     near, far = difference * difference * 0.5, (distance - 0.5 * delta) * delta
     loss = elementwise.where(comparison.less_equal(distance, float(delta)), near, far)
-    return reduced(loss, reduction, of="huber_loss")
+    return reduce_loss(loss, reduction, of="huber_loss")
 
 
 @public_op(primitive="L2Loss")
@@ -110,7 +110,7 @@ def _l2_loss(input_x: Any) -> Any:
 
 @public_op(primitive=Primitive("BinaryCrossEntropy", made_with=("reduction",)))
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Any:
-    """-(labels * log(x) + (1 - labels) * log(1 - x)), with logarithms held above -100, reduced.
+    """-(labels * log(x) + (1 - labels) * log(1 - x)), with logarithms clamped to at least -100, reduced.
 
     Args:
         logits: probabilities x (in spite of the name), in [0, 1].
@@ -123,7 +123,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     """
     x, target = compared(logits, labels, ("logits", "labels"), of="binary_cross_entropy")
     loss = loss_ops.binary_cross_entropy(x, target)
-    return reduced(loss if weight is None else loss * weight, reduction, of="binary_cross_entropy")
+    return reduce_loss(loss if weight is None else loss * weight, reduction, of="binary_cross_entropy")
 
 
 @public_op(primitive=Primitive("BCEWithLogitsLoss", made_with=("reduction",)))
@@ -149,7 +149,7 @@ def binary_cross_entropy_with_logits(
     if pos_weight is not None:
         positive = positive * ((pos_weight - 1.0) * target + 1.0)
     loss = (1.0 - target) * x + positive
-    return reduced(loss if weight is None else loss * weight, reduction, of=of)
+    return reduce_loss(loss if weight is None else loss * weight, reduction, of=of)
 
 
 @public_op(primitive="SigmoidCrossEntropyWithLogits")
@@ -176,8 +176,8 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
     logarithm = elementwise.log(elementwise.where(positive, target, _one(target)))
     loss = elementwise.where(positive, target * (logarithm - x), zero(x))
     if reduction == "batchmean":
-        return reduced(loss, "sum", of="kl_div") / x.shape[0]
-    return reduced(loss, reduction, of="kl_div")
+        return reduce_loss(loss, "sum", of="kl_div") / x.shape[0]
+    return reduce_loss(loss, reduction, of="kl_div")
 
 
 @public_op()
@@ -206,7 +206,7 @@ def gaussian_nll_loss(
     variance = elementwise.clamp(variance, minimum=float(eps))
     difference = mean - target
     loss = (elementwise.log(variance) + difference * difference / variance) * 0.5
-    return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, of=of)
+    return reduce_loss(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction, of=of)
 
 
 @public_op()
@@ -234,4 +234,4 @@ def poisson_nll_loss(
         count = elementwise.where(many, target, _one(target))
         stirling = count * elementwise.log(count) - count + elementwise.log(count * (2 * math.pi)) * 0.5
         loss = loss + elementwise.where(many, stirling, zero(stirling))
-    return reduced(loss, reduction, of=of)
+    return reduce_loss(loss, reduction, of=of)

@@ -1,4 +1,4 @@
-"""Functions applied to the items of tuples and lists, chosen by the types of their arguments, or run along an axis."""
+"""Application of functions to items of tuples and lists, dispatch on argument types, and `vmap`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import shown
+from ..common.dtype import dtype_name
 from ..common.noop_compat import constexpr
 from ..ops.common import normalize_axis
 from ..tensor_like import TensorLike
@@ -37,7 +37,7 @@ class Map:
         reverse: start with the last items.
 
     Raises:
-        TypeError: what is applied isn't callable, or a call has no tuple or list.
+        TypeError: the function isn't callable, or a call has no tuple or list.
         ValueError: the tuples have different lengths.
     """
 
@@ -53,18 +53,18 @@ class Map:
         if not operands or not all(isinstance(x, (tuple, list)) for x in operands):
             kinds = [type(x).__name__ for x in operands]
             raise TypeError(f"For '{type(self).__name__}', needed tuples or lists, but got {kinds}")
-        return self._mapped(function, operands)
+        return self._map(function, operands)
 
-    def _mapped(self, function: Function, operands: Sequence[Any]) -> Any:
+    def _map(self, function: Function, operands: Sequence[Any]) -> Any:
         lengths = {len(x) for x in operands}
         if len(lengths) > 1:
             raise ValueError(f"For '{type(self).__name__}', the lengths must be equal, but got {[*map(len, operands)]}")
         items = list(zip(*operands, strict=True))
-        results = [self._applied(function, item) for item in (reversed(items) if self.reverse else items)]
+        results = [self._apply(function, item) for item in (reversed(items) if self.reverse else items)]
         results = results[::-1] if self.reverse else results
         return tuple(results)
 
-    def _applied(self, function: Function, item: tuple[Any, ...]) -> Any:
+    def _apply(self, function: Function, item: tuple[Any, ...]) -> Any:
         return function(*item)
 
     def __repr__(self) -> str:
@@ -73,28 +73,28 @@ class Map:
 
 @operator_object
 class HyperMap(Map):
-    """As `Map`, through tuples and lists within them too.
+    """Like `Map`, but applied recursively to nested tuples and lists.
 
     Args:
         ops: the function; without one, it is the first argument of each call.
         reverse: start with the last items.
     """
 
-    def _applied(self, function: Function, item: tuple[Any, ...]) -> Any:
+    def _apply(self, function: Function, item: tuple[Any, ...]) -> Any:
         nested = all(isinstance(x, (tuple, list)) for x in item)
-        return self._mapped(function, item) if nested else function(*item)
+        return self._map(function, item) if nested else function(*item)
 
 
 @operator_object
 class MultitypeFuncGraph:
-    """A function of several forms, of which the one registered for the types of the arguments runs.
+    """A function with several implementations, selected by the types of the arguments.
 
     Args:
-        name: shown in messages.
-        read_value: has no meaning here.
+        name: the name in messages.
+        read_value: no effect.
 
     Raises:
-        TypeError: a call has arguments for which no form is registered.
+        TypeError: no implementation is registered for the arguments of a call.
     """
 
     def __init__(self, name: str, read_value: bool = False) -> None:
@@ -103,7 +103,7 @@ class MultitypeFuncGraph:
         self._forms: list[tuple[tuple[Any, ...], Function]] = []
 
     def register(self, *types: Any) -> Callable[[Function], Function]:
-        """Register a form for arguments of these types: "Tensor", "Number", "Int", "Float" (or a dtype of numbers, such
+        """Register an implementation for arguments of these types: "Tensor", "Number", "Int", "Float" (or a dtype, such
         as "Float32"), "Bool", "Tuple", "List", "Dict", "String", "None", "Function", or a Python type.
         """
 
@@ -114,11 +114,11 @@ class MultitypeFuncGraph:
         return decorate
 
     def __call__(self, *args: Any) -> Any:
-        """Run the form for the arguments."""
+        """Run the implementation for the arguments."""
         for types, function in self._forms:
             if len(types) == len(args) and all(map(_is_of, args, types)):
                 return function(*args)
-        kinds = [shown(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
+        kinds = [dtype_name(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
         known = [types for types, _ in self._forms]
         raise TypeError(f"For '{self.name}', no form is registered for {kinds}; there are forms for {known}")
 
@@ -156,12 +156,12 @@ _PYTHON_KINDS: dict[str, Any] = {
 
 @public_op()
 def vmap(fn: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
-    """The function that runs `fn` on each slice of its arguments along an axis, one after the other.
+    """Return a function that runs `fn` on each slice of its arguments along an axis, one after the other.
 
     Args:
         fn: a function or Cell of tensors that returns a tensor or a tuple of them.
-        in_axes: the axis of every argument, or a tuple with one for each; None: all runs get the whole argument.
-        out_axes: where the axis of the runs stands in every result, or a tuple with one for each.
+        in_axes: the axis of every argument, or a tuple with one for each; None: every run gets the whole argument.
+        out_axes: the position of the new axis in every result, or a tuple with one for each.
 
     Raises:
         TypeError: `fn` isn't callable.

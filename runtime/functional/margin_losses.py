@@ -1,20 +1,20 @@
-"""Losses that ask for a margin: between scores of classes, between distances, or from a decision boundary."""
+"""Margin losses: on scores of classes, on distances, or on the distance from a decision boundary."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from .. import checks
-from ..common.dtype import int32, int64, shown
+from ..common.dtype import dtype_name, int32, int64
 from ..ops import activation, comparison, creation, elementwise, indexing, loss, rectifier, scanning, shaping
 from ..ops.declarations import zero
 from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
-from .losses import compared, real_pair, reduced
+from .losses import compared, real_pair, reduce_loss
 from .operands import as_tensor, floating, floats
 from .public_op import Primitive, public_op
 
-COSINE_EPSILON = 1e-12  # as ATen adds it to squared lengths
+COSINE_EPSILON = 1e-12  # added to squared norms, as in ATen
 
 # ---- two choices ----
 
@@ -23,7 +23,7 @@ COSINE_EPSILON = 1e-12  # as ATen adds it to squared lengths
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1, and has the shape of `input`."""
     x, target = compared(input, target, ("input", "target"), of="soft_margin_loss")
-    return reduced(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
+    return reduce_loss(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
 
 
 @public_op()
@@ -34,17 +34,17 @@ def hinge_embedding_loss(inputs: Any, targets: Any, margin: float = 1.0, reducti
     similar = elementwise.where(comparison.equal(target, 1.0), x, zero(x))
     beyond = elementwise.clamp(margin - x, minimum=0.0)
     dissimilar = elementwise.where(comparison.equal(target, -1.0), beyond, zero(x))
-    return reduced(similar + dissimilar, reduction, of="hinge_embedding_loss")
+    return reduce_loss(similar + dissimilar, reduction, of="hinge_embedding_loss")
 
 
 @public_op()
 def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: str = "mean") -> Any:
-    """max(0, -target * (input1 - input2) + margin), reduced; target 1 wants `input1` higher, -1 `input2`."""
+    """max(0, -target * (input1 - input2) + margin), reduced; target 1 favours `input1`, -1 `input2`."""
     of = "margin_ranking_loss"
     a, b = real_pair(input1, input2, ("input1", "input2"), of=of)
     difference, target = real_pair(a - b, target, ("input1", "target"), of=of)
     checks.of_type(margin, "margin", (int, float), of=of)
-    return reduced(elementwise.clamp(margin - target * difference, minimum=0.0), reduction, of=of)
+    return reduce_loss(elementwise.clamp(margin - target * difference, minimum=0.0), reduction, of=of)
 
 
 # ---- distances ----
@@ -76,7 +76,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     similar = elementwise.where(comparison.equal(target, 1.0), 1.0 - cosine, zero(cosine))
     beyond = elementwise.clamp(cosine - margin, minimum=0.0)
     dissimilar = elementwise.where(comparison.equal(target, -1.0), beyond, zero(cosine))
-    return reduced(similar + dissimilar, reduction, of=of)
+    return reduce_loss(similar + dissimilar, reduction, of=of)
 
 
 @public_op(primitive=Primitive("TripletMarginLoss", made_with=("p", "swap", "eps", "reduction")))
@@ -96,7 +96,7 @@ def triplet_margin_loss(
         anchor: (N, D) or (D,); vectors lie along the last axis.
         positive: shaped as `anchor`.
         negative: shaped as `anchor`.
-        margin: how much farther the negative should be than the positive.
+        margin: the required difference of the distances to negative and positive.
         p: d(x, y) is the p-norm of x - y + eps.
         eps: keeps the gradient of the norm finite.
         swap: whether d(positive, negative) takes the place of d(anchor, negative) where it is smaller.
@@ -111,7 +111,7 @@ def triplet_margin_loss(
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = elementwise.minimum(far, pairwise_distance(positive, negative, p, eps))
-    return reduced(elementwise.clamp(near - far + margin, minimum=0.0), reduction, of=of)
+    return reduce_loss(elementwise.clamp(near - far + margin, minimum=0.0), reduction, of=of)
 
 
 # ---- many choices ----
@@ -127,7 +127,7 @@ def multi_margin_loss(
         input: scores x, (N, C) or (C,).
         target: the class y, (N,) or (), int32 or int64.
         p: 1 or 2.
-        margin: how much higher the score of the class should be.
+        margin: the required difference of the class's score and the others.
         weight: (C,), a factor for the rows of each class.
         reduction: "mean", "sum" or "none".
 
@@ -152,7 +152,7 @@ def multi_margin_loss(
     rows = reduce_sum(elementwise.where(own, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
     if weight is not None:
         rows = rows * indexing.take(floats(weight, "weight", of=of), chosen, axis=0)
-    return reduced(rows, reduction, of=of)
+    return reduce_loss(rows, reduction, of=of)
 
 
 @public_op()
@@ -198,7 +198,7 @@ def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean")
     gaps = rectifier.relu(1.0 - scores + shaping.reshape(x, shape=(rows, 1, classes)))
     losses = reduce_sum(gaps * weights * (1.0 - is_target), axes=(1, 2)) / classes
     flags = elementwise.cast(shaping.reshape(is_target, shape=shape), dtype=labels.dtype)
-    return reduced(shaping.reshape(losses, shape=shape[:-1]), reduction, of=of), flags
+    return reduce_loss(shaping.reshape(losses, shape=shape[:-1]), reduction, of=of), flags
 
 
 @public_op()
@@ -219,11 +219,11 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
     losses = -(target * activation.log_sigmoid(x) + (1.0 - target) * activation.log_sigmoid(-x))
     if weight is not None:
         losses = losses * weight
-    return reduced(reduce_sum(losses, axes=(x.ndim - 1,)) / x.shape[-1], reduction, of=of)
+    return reduce_loss(reduce_sum(losses, axes=(x.ndim - 1,)) / x.shape[-1], reduction, of=of)
 
 
 def _indices(target: Any, *, of: str) -> Any:
     target = as_tensor(target, "target", of=of)
     if target.dtype not in (int32, int64):
-        raise TypeError(f"For '{of}', 'target' must be int32 or int64, but got {shown(target.dtype)}")
+        raise TypeError(f"For '{of}', 'target' must be int32 or int64, but got {dtype_name(target.dtype)}")
     return target

@@ -8,7 +8,7 @@ from ..ir.dims import product
 from ..ops import creation, elementwise, reduction, shaping, slicing
 from ..ops.common import normalize_axes, normalize_axis
 from ..ops.diagonals import diagonal_of, with_diagonal
-from .arguments import integer, known
+from .arguments import integer, known_size
 from .joining import cat
 from .operands import as_tensor, common_dtype, numbers
 from .permuting import roll
@@ -56,7 +56,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     x = _matrices(input, "diagonal")
     first, second = (normalize_axis(integer(axis, "dim", of="diagonal"), x.ndim) for axis in (dim1, dim2))
     normalize_axes((first, second), x.ndim)
-    rows, columns = (known(x.shape[axis], "For 'diagonal', the size of an axis") for axis in (first, second))
+    rows, columns = (known_size(x.shape[axis], "For 'diagonal', the size of an axis") for axis in (first, second))
     length = max(min(rows + min(offset, 0), columns - max(offset, 0)), 0)
     if not length:
         others = tuple(size for axis, size in enumerate(x.shape) if axis not in (first, second))
@@ -78,7 +78,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 
 @public_op()
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Matrices with the last axis of `input` on a diagonal, zeros elsewhere; their axes stand at `dim1` and `dim2`."""
+    """Matrices with the last axis of `input` on a diagonal, zeros elsewhere, in the axes `dim1` and `dim2`."""
     x = as_tensor(input, of="diag_embed")
     if not x.ndim:
         raise ValueError("For 'diag_embed', 'input' must have at least one dimension, but got a 0-d tensor")
@@ -86,7 +86,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     first, second = normalize_axis(dim1, rank), normalize_axis(dim2, rank)
     if first == second:
         raise ValueError(f"For 'diag_embed', 'dim1' and 'dim2' must differ, but got {dim1} and {dim2}")
-    count = known(x.shape[-1], "For 'diag_embed', the size of the last axis")
+    count = known_size(x.shape[-1], "For 'diag_embed', the size of the last axis")
     size = count + abs(integer(offset, "offset", of="diag_embed"))
     zeros = as_tensor(creation.full_like(x, 0, (*x.shape[:-1], size, size)))
     matrices = with_diagonal(zeros, x, rank - 2, rank - 1, offset) if count else zeros
@@ -110,7 +110,7 @@ def diag(input: Any) -> Any:
 
 @public_op(primitive="DiagPart")
 def _diag_part(input_x: Any) -> Any:
-    """What `diag` made (*s, *s) of, of shape s; of a square matrix, its diagonal."""
+    """The inverse of `diag`: from (*s, *s) to s; for a square matrix, its diagonal."""
     x = as_tensor(input_x, "input_x", of="DiagPart")
     half = x.ndim // 2
     if not half or x.shape[:half] != x.shape[half:]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import checks
-from ..common.dtype import float32, promoted
+from ..common.dtype import float32, promote
 from ..errors import ShapeError
 from ..ops import (
     average_pooling,
@@ -29,17 +29,17 @@ def batch_norm(
     input_x: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool = False,
     momentum: float = 0.1, eps: float = 1e-5,
 ) -> Any:  # fmt: skip
-    """Each channel with mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy 2015).
+    """Normalize each channel to mean 0 and variance 1, then scale and shift it (Ioffe and Szegedy 2015).
 
     Args:
         input_x: (N, C, ...), floating-point.
-        running_mean: (C,), the mean where it isn't taken from the batch.
+        running_mean: (C,), the mean if it isn't that of the batch.
         running_var: (C,), the variance likewise.
         weight: (C,), multiplies, or None.
         bias: (C,), is added, or None.
-        training: whether to take mean and (biased) variance of the batch, and to move `running_mean` and `running_var`,
-            in place, towards the mean and the unbiased variance of the batch.
-        momentum: weight of the batch in that, in [0, 1]; 1 - momentum is that of the old statistic.
+        training: whether to use the mean and (biased) variance of the batch, and to update `running_mean` and
+            `running_var`, in place, with the mean and the unbiased variance of the batch.
+        momentum: the factor of the batch in this update, in [0, 1]; the factor of the old statistic is 1 - momentum.
         eps: added to the variance.
 
     Returns:
@@ -47,7 +47,7 @@ def batch_norm(
 
     Raises:
         TypeError: `input_x` isn't floating-point.
-        ValueError: shapes don't fit, `momentum` is out of range, or a batch in training has one element a channel.
+        ValueError: shapes don't fit, `momentum` is out of range, or a training batch has one element per channel.
     """
     checks.in_range(momentum, "momentum", "[0, 1]", of="batch_norm")
     x = floating(input_x, "input_x", of="batch_norm")
@@ -59,7 +59,7 @@ def _batch_norm_object(
     input_x: Any, scale: Any, bias: Any, mean: Any, variance: Any, is_training: bool = False, epsilon: float = 1e-5,
     momentum: float = 0.1, data_format: str = "NCHW",
 ) -> tuple[Any, ...]:  # fmt: skip
-    """`batch_norm`, and the mean and variance that it took, twice."""
+    """`batch_norm`, and the mean and variance that it used, twice."""
     checks.one_of(data_format, "data_format", ("NCHW",), of="BatchNorm")
     checks.in_range(momentum, "momentum", "[0, 1]", of="BatchNorm")
     x = floating(input_x, "input_x", of="BatchNorm")
@@ -70,11 +70,11 @@ def _batch_norm_object(
 def _batch_norm(
     x: Any, weight: Any, bias: Any, mean: Any, variance: Any, training: bool, momentum: float, eps: float, *, of: str
 ) -> tuple[Any, Any, Any]:
-    """The output, and the mean and variance that were taken."""
+    """The output, and the mean and variance that were used."""
     checks.of_type(training, "training", bool, of=of)
     returned = compute_dtype() or x.dtype
     with compute_in(None):  # the statistics keep float32 where a Cell computes in half precision
-        dtype = promoted(promoted(returned, mean.dtype), float32)
+        dtype = promote(promote(returned, mean.dtype), float32)
         x = elementwise.cast(_cast(x, returned), dtype=dtype)
         weight, bias = (None if v is None else _cast(v, dtype) for v in (weight, bias))
         if training:
@@ -93,7 +93,7 @@ def _batch_norm(
 
 
 def _move(statistic: Any, observed: Any, momentum: float) -> None:
-    """Move a statistic towards what was observed, with weight `momentum`, in place and without a gradient."""
+    """Update a statistic with an observed value, with the factor `momentum`, in place and without a gradient."""
     moved = statistic * (1.0 - momentum) + _cast(observed, statistic.dtype) * momentum
     statistic.assign_value(boundary.stop_gradient(moved))
 
@@ -103,12 +103,12 @@ def instance_norm(
 ) -> Any:
     """Each channel of each sample with mean 0 and variance 1 (Ulyanov et al. 2016): as many groups as channels.
 
-    In training, the moving statistics, which the output doesn't depend on, go with weight `momentum` towards the means
+    Training updates the moving statistics, on which the output doesn't depend, with the factor `momentum`, by the means
     over the samples of mean and unbiased variance.
     """
     if training:
         with compute_in(None):
-            wide, axes = _cast(x, promoted(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
+            wide, axes = _cast(x, promote(x.dtype, moving_mean.dtype)), tuple(range(2, x.ndim))
             variances = reduction.variance(wide, axes=axes, correction=1)
             _move(moving_mean, reduction.reduce_mean(wide, axes=(0, *axes)), momentum)
             _move(moving_variance, reduction.reduce_mean(variances, axes=(0,)), momentum)
@@ -117,11 +117,11 @@ def instance_norm(
 
 @public_op()
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Any:
-    """The last axes with mean 0 and variance 1, then scaled and shifted (Ba et al. 2016).
+    """Normalize the last axes to mean 0 and variance 1, then scale and shift them (Ba et al. 2016).
 
     Args:
         input: (..., *normalized_shape), floating-point.
-        normalized_shape: sizes of the axes that are normalized, an int or a tuple or list of them.
+        normalized_shape: the sizes of the axes to normalize, an int or a tuple or list.
         weight: (*normalized_shape), multiplies.
         bias: (*normalized_shape), is added.
         eps: added to the variance.
@@ -142,7 +142,7 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 def _layer_norm_object(
     input_x: Any, gamma: Any, beta: Any, begin_norm_axis: int = 1, begin_params_axis: int = 1, epsilon: float = 1e-7
 ) -> tuple[Any, Any, Any]:
-    """`layer_norm_from`, and the mean and (biased) variance that it took."""
+    """`layer_norm_from`, and the mean and (biased) variance that it used."""
     x = floating(input_x, "input_x", of="LayerNorm")
     y = layer_norm_from(x, gamma, beta, begin_norm_axis, begin_params_axis, epsilon)
     axes = tuple(range(normalize_axis(begin_norm_axis, x.ndim), x.ndim))
@@ -154,7 +154,7 @@ def _layer_norm_object(
 
 
 def layer_norm_from(x: Any, gamma: Any, beta: Any, begin_norm_axis: int, begin_params_axis: int, epsilon: float) -> Any:
-    """The axes from `begin_norm_axis` with mean 0 and variance 1; those from `begin_params_axis` scaled and shifted.
+    """Normalize the axes from `begin_norm_axis` on; scale and shift those from `begin_params_axis` on.
 
     Raises:
         ValueError: `gamma` or `beta` hasn't the shape of the axes from `begin_params_axis`.

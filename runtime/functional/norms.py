@@ -27,7 +27,7 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
         ord: None is the root of the sum of squares over all of `dim`. Otherwise `vector_norm` along one axis, and
             `matrix_norm` over two; without `dim`, over those of `A`, of which there must be one or two.
         dim: an int, or two.
-        keepdim: whether reduced axes stay, with size 1.
+        keepdim: whether to keep reduced axes, with size 1.
         dtype: the dtype in which to compute.
 
     Raises:
@@ -90,11 +90,11 @@ def matrix_norm(
         ord: "fro", the root of the sum of squares; 1 (-1), the largest (smallest) sum of absolute values in a column;
             infinity (minus infinity), the largest (smallest) in a row.
         axis: the axis of rows and that of columns.
-        keepdims: whether reduced axes stay, with size 1.
+        keepdims: whether to keep reduced axes, with size 1.
         dtype: the dtype in which to compute.
 
     Raises:
-        ValueError: `ord` is none of those; norms by singular values (2, -2, "nuc") are not there.
+        ValueError: `ord` is none of those; norms by singular values (2, -2, "nuc") aren't supported.
     """
     x = _in_dtype(A, dtype, of="matrix_norm")
     axes = integers(axis, "axis", of="matrix_norm")

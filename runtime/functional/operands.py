@@ -1,4 +1,4 @@
-"""Operands of elementwise operators, brought to one dtype."""
+"""Conversion of the operands of elementwise operators to one dtype."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, float32, int64, promoted, shown
-from ..common.tensor import Tensor, created
+from ..common.dtype import bool_, dtype_name, float32, int64, promote
+from ..common.tensor import Tensor, create
 from ..ir.dims import SymbolicDim
 from ..ir.types import is_floating
 from ..ops import creation, elementwise
@@ -18,7 +18,7 @@ from ..tensor_like import TensorLike
 
 
 def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> Any:
-    """`value` as a tensor; `TypeError` names the argument and the operator that needed it."""
+    """Convert `value` to a tensor; `TypeError` names the argument and the operator."""
     if isinstance(value, TensorLike):
         return value
     if isinstance(value, (bool, int, float, np.ndarray, np.generic, list, tuple)):
@@ -32,10 +32,10 @@ def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> An
 
 
 def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
-    """Two operands in the dtype in which an elementwise operator computes.
+    """Convert two operands to the dtype in which an elementwise operator computes.
 
-    A Python number takes the dtype of the tensor it meets; a float makes float32 of an integer tensor, an int int64 of
-    a bool one. Two tensors of different dtypes meet in `common.dtype.promoted`.
+    A Python number takes the dtype of the tensor operand; a float converts an integer tensor to float32, an int
+    converts a bool tensor to int64. `common.dtype.promote` determines the dtype of two tensors.
     """
     if isinstance(a, TensorLike) and isinstance(b, TensorLike):
         if a.dtype == b.dtype:
@@ -47,41 +47,41 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
         dtype = _beside_number(b.dtype, a)
         return _number(a, dtype), _in(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
-    dtype = promoted(a.dtype, b.dtype)
+    dtype = promote(a.dtype, b.dtype)
     return _in(a, dtype), _in(b, dtype)
 
 
 def floats(x: Any, name: str = "input", *, of: str) -> Any:
-    """The operand of a function of real numbers: integers and bools become float32."""
+    """Convert the operand of a function of real numbers: integers and bools become float32."""
     x = as_tensor(x, name, of=of)
     return x if is_floating(x.dtype) else elementwise.cast(x, dtype=float32)
 
 
 def floating(x: Any, name: str = "input", *, of: str) -> Any:
-    """The operand of a function that is for floating-point numbers only: `TypeError` for another dtype."""
+    """Check the operand of a function of floating-point numbers: `TypeError` for another dtype."""
     x = as_tensor(x, name, of=of)
     if not is_floating(x.dtype):
-        raise TypeError(f"For '{of}', '{name}' must have a floating-point dtype, but got {shown(x.dtype)}")
+        raise TypeError(f"For '{of}', '{name}' must have a floating-point dtype, but got {dtype_name(x.dtype)}")
     return x
 
 
 def numbers(x: Any, name: str = "input", *, of: str) -> Any:
-    """The operand of an operator on numbers: bools become int64."""
+    """Convert the operand of an operator on numbers: bools become int64."""
     x = as_tensor(x, name, of=of)
     return elementwise.cast(x, dtype=int64) if x.dtype == bool_ else x
 
 
 def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
-    """The tensors in the dtype in which they all meet."""
-    dtype = functools.reduce(promoted, (x.dtype for x in xs))
+    """Convert tensors to their common dtype."""
+    dtype = functools.reduce(promote, (x.dtype for x in xs))
     return tuple(_in(x, dtype) for x in xs)
 
 
 def require_one_dtype(*xs: Any, of: str) -> None:
-    """Raise `TypeError` unless the tensors have one dtype, or get one because `Cell.to_float` sets it."""
+    """Raise `TypeError` unless the tensors have one dtype, or `Cell.to_float` will cast them to one."""
     dtypes = list(dict.fromkeys(x.dtype for x in xs))
     if len(dtypes) > 1 and not (casts_operands() and all(map(is_floating, dtypes))):
-        given = " and ".join(map(shown, dtypes))
+        given = " and ".join(map(dtype_name, dtypes))
         raise TypeError(f"For '{of}', the operands must have one type, but got {given}: cast one, x.astype(dtype)")
 
 
@@ -100,7 +100,7 @@ def _beside_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
 def _number(number: Number, dtype: np.dtype[Any]) -> Any:
     """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8. A symbolic size is a tensor."""
     if isinstance(number, SymbolicDim):
-        return created(creation.full, shape=(), value=number, dtype=dtype)
+        return create(creation.full, shape=(), value=number, dtype=dtype)
     return np.asarray(np.asarray(number).astype(dtype) if dtype.kind in "iu" else number, dtype)
 
 

@@ -1,4 +1,4 @@
-"""Padding: numbers of elements counted from the last axis (`pad`) or given for every axis (`Pad`, `MirrorPad`)."""
+"""Padding: with widths from the last axis on (`pad`), or for every axis (`Pad`, `MirrorPad`)."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import one_of
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..ops import indexing, slicing
-from .arguments import integer, integers, known
+from .arguments import integer, integers, known_size
 from .operands import as_tensor
 from .public_op import Primitive, public_op
 
@@ -18,17 +18,17 @@ _MODES = ("constant", "reflect", "replicate", "edge", "circular")
 
 @public_op()
 def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None = None) -> Any:
-    """`input_x` with elements added at both ends of its last axes.
+    """Pad `input_x` at both ends of its last axes.
 
     Args:
         input_x: any tensor.
-        padding: `(before, after)` of the last axis, then of the last but one, and so on: an even number of ints.
-            Negative ones crop.
+        padding: `(before, after)` for the last axis, then for the second last, and so on: an even number of ints.
+            Negative ints crop.
         mode: "constant", "reflect" (without repeating the edge), "replicate" or "edge", "circular".
-        value: what "constant" fills with; 0 if it is None.
+        value: the value for "constant"; None is 0.
 
     Raises:
-        ValueError: `padding` has an odd length or is longer than the axes, `mode` is another, `value` is given for one
+        ValueError: `padding` has an odd length or is longer than the axes, `mode` is unknown, `value` is given for one
             that isn't "constant", or "reflect" or "circular" need more elements than there are.
     """
     x = as_tensor(input_x, "input_x", of="pad")
@@ -41,10 +41,10 @@ def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None 
     if mode != "constant" and value is not None:
         raise ValueError(f"For 'pad', 'value' is only for the mode 'constant', but got {value} with mode {mode!r}")
     pairs = [(amounts[i], amounts[i + 1]) for i in range(0, len(amounts), 2)][::-1]
-    return _padded(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, 0 if value is None else value)
+    return _pad(x, [(0, 0)] * (x.ndim - len(pairs)) + pairs, mode, 0 if value is None else value)
 
 
-def _padded(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
+def _pad(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
     before, after = tuple(b for b, _ in pairs), tuple(a for _, a in pairs)
     return slicing.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
 
@@ -66,7 +66,7 @@ def pad_from_last(
 def pad_each_axis(input_x: Any, paddings: Any) -> Any:
     """`input_x` with zeros added; `paddings` holds the pair `(before, after)` of every axis from the first."""
     x = as_tensor(input_x, "input_x", of="Pad")
-    return _padded(x, _pairs(paddings, x, of="Pad"), "constant")
+    return _pad(x, _pairs(paddings, x, of="Pad"), "constant")
 
 
 @public_op(primitive=Primitive("MirrorPad", made_with=("mode",)))
@@ -79,19 +79,19 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
         mode: "REFLECT" or "SYMMETRIC".
 
     Raises:
-        ValueError: there is no pair for every axis, `mode` is another, or an axis is too short.
+        ValueError: there is no pair for every axis, `mode` is unknown, or an axis is too short.
     """
     x = as_tensor(input_x, "input_x", of="MirrorPad")
     one_of(mode, "mode", ("REFLECT", "SYMMETRIC"), of="MirrorPad")
     pairs = _pairs(paddings, x, of="MirrorPad")
     if mode == "REFLECT":
-        return _padded(x, pairs, "reflect")
+        return _pad(x, pairs, "reflect")
     for axis, (before, after) in enumerate(pairs):
-        size = known(x.shape[axis], "For 'MirrorPad', the size of an axis")
+        size = known_size(x.shape[axis], "For 'MirrorPad', the size of an axis")
         if max(before, after) > size:
             raise ValueError(f"For 'MirrorPad', SYMMETRIC adds at most {size} elements to axis {axis}, not {pairs}")
         if before or after:
-            x = indexing.take(x, wrapped(np.pad(np.arange(size), (before, after), "symmetric")), axis=axis)
+            x = indexing.take(x, from_array(np.pad(np.arange(size), (before, after), "symmetric")), axis=axis)
     return x
 
 

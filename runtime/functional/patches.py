@@ -1,4 +1,4 @@
-"""Patches of images as columns, and columns added up to images again."""
+"""Extraction of image patches as columns (`unfold`), and the sum of columns to images (`fold`)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import creation, indexing, shaping, slicing
-from .arguments import integers, known
+from .arguments import integers, known_size
 from .operands import as_tensor
 from .public_op import Primitive, public_op
 
@@ -43,9 +43,9 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     Args:
         input: (batch, channels, h, w).
         kernel_size: height and width of a patch, or one for both, as are all that follow.
-        dilation: distance of its elements.
-        padding: zeros added at both ends first.
-        stride: distance of the patches.
+        dilation: the step between elements of a patch.
+        padding: zeros to add at both ends first.
+        stride: the step between patches.
 
     Returns:
         (batch, channels * kernel elements, patches).
@@ -54,11 +54,13 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     if x.ndim != 4:
         raise ValueError(f"For 'unfold', 'input' must have 4 dimensions, but got {x.ndim}")
     kernel, steps, apart, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="unfold")
-    x = _padded(x, (0, 0, top, left))
+    x = _pad(x, (0, 0, top, left))
     batch, channels = x.shape[:2]
-    image = (known(x.shape[2], "For 'unfold', the height"), known(x.shape[3], "For 'unfold', the width"))
+    image = (known_size(x.shape[2], "For 'unfold', the height"), known_size(x.shape[3], "For 'unfold', the width"))
     places = _places(image, kernel, apart, steps, of="unfold")
-    columns = indexing.take(shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), wrapped(places), axis=2)
+    columns = indexing.take(
+        shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), from_array(places), axis=2
+    )
     return shaping.reshape(columns, shape=(batch, channels * places.shape[0], places.shape[1]))
 
 
@@ -83,8 +85,8 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     channels = rows // places.shape[0]
     base = as_tensor(creation.full_like(x, 0, (batch, channels, image[0] * image[1])))
     updates = shaping.reshape(x, shape=(batch, channels, places.size))
-    summed = indexing.index_add(base, wrapped(places.reshape(-1)), updates, axis=2)
-    return _padded(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
+    summed = indexing.index_add(base, from_array(places.reshape(-1)), updates, axis=2)
+    return _pad(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
 
 
 @public_op(primitive=Primitive("Im2Col", made_with=("ksizes", "strides", "dilations", "pads")))
@@ -126,5 +128,5 @@ def _geometry(
     )
 
 
-def _padded(x: Any, amounts: tuple[int, ...]) -> Any:
+def _pad(x: Any, amounts: tuple[int, ...]) -> Any:
     return slicing.pad(x, before=amounts, after=amounts) if any(amounts) else x

@@ -1,4 +1,4 @@
-"""Other orders of the axes, and of the elements along them."""
+"""Permutation of axes, and of elements along axes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def permute(input: Any, axis: Any) -> Any:
 def _transpose(self: Any, *axes: Any) -> Any:
     """The axes in the order of `axes`, given one by one or as one tuple; reversed if there are none.
 
-    Two axes of a tensor of more dimensions change places.
+    With two axes of a tensor with more dimensions, these axes are swapped.
     """
     order = spread(axes)
     if len(order) == 2 and self.ndim > 2:
@@ -49,7 +49,7 @@ def _permute(self: Any, *axis: Any) -> Any:
 
 @public_op(method="swapaxes")
 def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
-    """`axis0` and `axis1` change places."""
+    """Swap `axis0` and `axis1`."""
     x = as_tensor(input, of="swapaxes")
     first = normalize_axis(integer(axis0, "axis0", of="swapaxes"), x.ndim)
     second = normalize_axis(integer(axis1, "axis1", of="swapaxes"), x.ndim)
@@ -67,7 +67,7 @@ def swapdims(input: Any, dim0: int, dim1: int) -> Any:
 
 @public_op(method="moveaxis")
 def moveaxis(x: Any, source: Any, destination: Any) -> Any:
-    """The axes `source` at the places `destination`; the others keep their order.
+    """Move the axes `source` to the positions `destination`; the others keep their order.
 
     Raises:
         ValueError: the two differ in length, or name an axis twice.
@@ -140,10 +140,10 @@ def flipud(input: Any) -> Any:
 
 @public_op(method="roll", primitive=Primitive("Roll", made_with=("shifts", "dims")))
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
-    """Moved by `shifts[i]` along `dims[i]`, what leaves at one end coming in at the other; flattened if `dims` is None.
+    """Roll by `shifts[i]` along `dims[i]`, or the flattened elements if `dims` is None.
 
     Raises:
-        ValueError: there are not as many shifts as axes.
+        ValueError: the numbers of shifts and axes differ.
     """
     x = as_tensor(input, of="roll")
     amounts = integers(shifts, "shifts", of="roll")
@@ -158,7 +158,7 @@ def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
 
 @public_op(method="rot90")
 def rot90(input: Any, k: int, dims: Any) -> Any:
-    """Turned `k` times by 90 degrees in the plane of two axes, from the first of `dims` towards the second."""
+    """Rotate `k` times by 90 degrees in the plane of two axes, from the first of `dims` towards the second."""
     x = as_tensor(input, of="rot90")
     axes = integers(dims, "dims", of="rot90")
     if len(axes) != 2 or len(normalize_axes(axes, x.ndim)) != 2:

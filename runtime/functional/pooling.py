@@ -8,10 +8,10 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import average_pooling, elementwise, max_pooling, shaping
 from ..ops.windows import Padding, Sizes
-from .geometry import both_sides, check_padding, each_side, per_axis, resolved_padding
+from .geometry import both_sides, check_padding, each_side, per_axis, resolve_padding
 from .operands import as_tensor, floating
 from .public_op import Primitive, public_op
 
@@ -25,15 +25,15 @@ def max_pool2d(
 
     Args:
         x: (N, C, H, W) or (C, H, W).
-        kernel_size: taps of a window, an int or one for each axis, as are all sizes that follow.
-        stride: distance of the windows; `kernel_size` if it is None.
-        padding: on both sides, at most half a window; never chosen.
+        kernel_size: the size of a window, an int or one for each axis, as are all sizes that follow.
+        stride: the step between windows; `kernel_size` if it is None.
+        padding: on both sides, at most half a window; it is never the maximum.
         dilation: distance between the taps.
-        return_indices: whether to return where they are, too: int64 positions in the flattened plane.
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        return_indices: whether to return their positions, too: int64 indices into the flattened plane.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or `x` has another number of dimensions.
     """
     return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 2)
@@ -66,15 +66,15 @@ def avg_pool2d(
 
     Args:
         input_x: (N, C, H, W) or (C, H, W), floating-point.
-        kernel_size: taps of a window, an int or one for each axis.
-        stride: distance of the windows, an int or one for each axis.
+        kernel_size: the size of a window, an int or one for each axis.
+        stride: the step between windows, an int or one for each axis.
         padding: zeros, at most half a window: an int, or (top, bottom, left, right).
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
         count_include_pad: whether the padding counts in the mean.
         divisor_override: divide by this instead, unless it is 0.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or `input_x` has another number of dimensions.
     """
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 2)
@@ -138,7 +138,7 @@ def _max_pool_with_places(
     )  # fmt: skip
     channels, height, width = x.shape[1:]
     starts = np.arange(channels).reshape(-1, 1, 1) * (height * width)
-    return values, elementwise.cast(indices + wrapped(starts), dtype=int32)
+    return values, elementwise.cast(indices + from_array(starts), dtype=int32)
 
 
 @public_op(
@@ -195,14 +195,14 @@ def _object_windows(
     return per_axis(kernel_size, "kernel_size", 2, of=of), per_axis(strides, "strides", 2, of=of), mode
 
 
-# ---- what functions, objects and layers share ----
+# ---- the common part of functions, objects and layers ----
 
 
 def largest(
     x: Any, *, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, ceil_mode: bool, of: str
 ) -> tuple[Any, Any]:
     """The largest element of each window and its position, with sizes for each axis and padding for each side."""
-    batch, padding = _prepared(x, kernel, stride, pad_mode, padding, dilation, of)
+    batch, padding = _prepare(x, kernel, stride, pad_mode, padding, dilation, of)
     values, indices = max_pooling.max_pool(
         batch, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
     )
@@ -214,7 +214,7 @@ def mean(
     divisor_override: int | None, of: str,
 ) -> Any:  # fmt: skip
     """The mean of each window, with sizes for each axis and padding for each side; that of "same" never counts."""
-    batch, padding = _prepared(x, kernel, stride, pad_mode, padding, (1,) * len(kernel), of)
+    batch, padding = _prepare(x, kernel, stride, pad_mode, padding, (1,) * len(kernel), of)
     means = average_pooling.avg_pool(
         batch, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
         count_include_pad=count_include_pad and pad_mode != "same", divisor_override=divisor_override,
@@ -222,13 +222,13 @@ def mean(
     return _as_given(means, x)
 
 
-def _prepared(
+def _prepare(
     x: Any, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, of: str
 ) -> tuple[Any, Padding]:
     """`x` with a batch axis, and the padding in numbers."""
     check_padding(pad_mode, padding, of=of)
     batch = with_batch(x, len(kernel), of=of)
-    return batch, resolved_padding(pad_mode, padding, batch.shape[2:], kernel, stride, dilation)
+    return batch, resolve_padding(pad_mode, padding, batch.shape[2:], kernel, stride, dilation)
 
 
 def with_batch(x: Any, count: int, *, of: str) -> Any:

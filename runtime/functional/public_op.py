@@ -1,15 +1,15 @@
-"""The ways in which one operator is written: as a function, a Tensor method and an operator object.
+"""The three forms of an operator: function, Tensor method and operator object.
 
-A function of this package is declared once, with the names of its other spellings:
+A function of this package is declared once, with the names of its other forms:
 
     @public_op(method="relu", primitive="ReLU")
     def relu(input): ...
 
-makes `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. An operator object takes some arguments when it is made:
+defines `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. The constructor of an operator object takes some arguments:
 `primitive=Primitive("Softmax", made_with=("axis",))` gives `ops.Softmax(axis=-1)(x)`.
 
-What only Tensors have, or what has other arguments there, is declared by `tensor_method`; an operator object with state
-of its own is a class that `operator_object` declares.
+`tensor_method` declares methods that only Tensors have, or that have other arguments there; `operator_object` declares
+classes of operator objects with their own state.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ class Primitive:
 
     Attributes:
         name: its class name, e.g. `ReduceSum`.
-        made_with: parameters of the function that are given when the object is made; a mapping renames them
+        made_with: parameters of the function that the constructor takes; a mapping renames them
             (`{"keep_dims": "keepdims"}`).
         defaults: defaults that differ from the function's, by the function's parameter names.
-        called_with: order of the other parameters of the function when the object is called, if not the function's.
-        arrange: turns the function's result into that of the object, where they differ.
-        without_effect: further arguments that are taken when the object is made, with their defaults, and mean nothing
-            here (`use_locking`).
+        called_with: the order of the other parameters in a call of the object, if it isn't the function's.
+        arrange: converts the function's result to that of the object, if they differ.
+        without_effect: additional parameters of the constructor that have no effect (`use_locking`), with their
+            defaults.
     """
 
     name: str
@@ -50,7 +50,7 @@ class Primitive:
 
 @dataclass(frozen=True)
 class Spelling:
-    """One operator: its function and the names of its other spellings."""
+    """An operator: its function and the names of its other forms."""
 
     function: Function
     methods: tuple[str, ...]
@@ -68,7 +68,7 @@ def public_op(
     primitive: str | Primitive | tuple[str | Primitive, ...] = (),
     alias: str | tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Declare a function as an operator, with its other spellings; `ValueError` if a name is taken."""
+    """Declare a function as an operator, with its other forms; `ValueError` if a name is taken."""
 
     def declare(function: Function) -> Function:
         name = function.__name__
@@ -82,7 +82,7 @@ def public_op(
 
 
 METHODS: dict[str, Any] = {}
-"""What only Tensors have: functions and properties by name."""
+"""Functions and properties that only Tensors have, by name."""
 
 OBJECTS: dict[str, type] = {}
 """Operator objects that are classes of their own, by name."""
@@ -102,7 +102,7 @@ def operator_object(cls: type) -> type:
 
 
 def also_named(**others: str) -> Callable[[Function], Function]:
-    """Let a function take keyword arguments by other names too: `also_named(dim="axis")` takes `dim` for `axis`."""
+    """Add aliases for keyword arguments: `also_named(dim="axis")` accepts `dim` for `axis`."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -129,7 +129,7 @@ def public_names() -> dict[str, Any]:
         found[name] = value
 
     for name, spelling in SPELLINGS.items():
-        if not name.startswith("_"):  # such a function is there for its operator object alone
+        if not name.startswith("_"):  # such a function exists only for its operator object
             add(name, spelling.function)
         for alias in spelling.aliases:
             add(alias, spelling.function)
@@ -148,7 +148,7 @@ def attach_methods(tensor: type) -> None:
             raise ValueError(f"Tensor.{name} is declared twice")
         setattr(tensor, name, method)
         if name in _WITH_REFLECTION:
-            setattr(tensor, f"__r{name[2:]}", _reflected(method))
+            setattr(tensor, f"__r{name[2:]}", _reflect(method))
 
 
 _ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul")
@@ -156,17 +156,17 @@ _BITWISE = ("and", "or", "xor", "lshift", "rshift")
 _WITH_REFLECTION = frozenset(f"__{name}__" for name in (*_ARITHMETIC, *_BITWISE))
 
 
-def _reflected(function: Function) -> Function:
-    """The function with its two operands exchanged: what `number - tensor` calls."""
+def _reflect(function: Function) -> Function:
+    """Swap the two operands of a function, for `number - tensor`."""
 
-    def exchanged(self: Any, other: Any) -> Any:
+    def reflected(self: Any, other: Any) -> Any:
         return function(other, self)
 
-    return exchanged
+    return reflected
 
 
 class OperatorObject:
-    """Base of the operator objects: what `ops.ReLU()` makes."""
+    """The base class of operator objects such as `ops.ReLU()`."""
 
     _function: Function
     _primitive: Primitive
@@ -209,8 +209,8 @@ class OperatorObject:
         return [name for name in inspect.signature(cls._function).parameters if name not in fixed]
 
     def __repr__(self) -> str:
-        shown = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
-        return f"{type(self).__name__}({shown})"
+        dtype_name = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
+        return f"{type(self).__name__}({dtype_name})"
 
 
 def operator_class(function: Function, primitive: Primitive) -> type[OperatorObject]:

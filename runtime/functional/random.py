@@ -1,4 +1,4 @@
-"""Random draws. `set_seed` makes them repeatable; a `seed` given to a function makes that draw repeatable."""
+"""Random numbers. `set_seed` makes them reproducible; a `seed` argument makes a single call reproducible."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import float32, int32, int64, to_dtype
-from ..common.tensor import created
+from ..common.tensor import create
 from ..ir.types import is_floating
 from ..ops import (
     activation,
@@ -28,7 +28,7 @@ from .arguments import integer, integers, spread
 from .operands import as_tensor, floats
 from .public_op import Primitive, public_op, tensor_method
 
-# An operator object would draw a sequence of its own from its seeds; here all draw from the one of `set_seed`.
+# In MindSpore, an operator object has its own sequence from its seeds; here all use the sequence of `set_seed`.
 _SEEDS = {"seed": 0, "seed2": 0}
 
 
@@ -46,12 +46,12 @@ def _whole(dtype: Any, *, of: str) -> np.dtype[Any]:
     return kind
 
 
-def _sampled(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, **attributes: Any) -> Any:
-    """The draw of the op `name` of `ops.random`."""
+def _sample(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, **attributes: Any) -> Any:
+    """Apply the op `name` of `ops.random`."""
     if seed is not None and (not isinstance(seed, int) or seed < 0):
         raise ValueError(f"For '{of}', 'seed' must be None or an int of at least 0, but got {seed!r}")
     with random.use_seed(seed):
-        return created(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
+        return create(getattr(random, name), shape=integers(shape, "size", of=of), dtype=dtype, **attributes)
 
 
 # ---- normal ----
@@ -59,29 +59,29 @@ def _sampled(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str,
 
 @public_op(primitive=Primitive("StandardNormal", without_effect=_SEEDS))
 def standard_normal(shape: Any, seed: int | None = None) -> Any:
-    """Draws from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
-    return _sampled("normal", shape, float32, seed, of="standard_normal")
+    """Samples from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
+    return _sample("normal", shape, float32, seed, of="standard_normal")
 
 
 @public_op()
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
     """`standard_normal`, the shape given as sizes or as one tuple; a single number if there are none."""
-    return _sampled("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
+    return _sample("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
 
 
 @public_op()
 def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     """`randn` in the shape of `input`, and its dtype unless one is given."""
     x = as_tensor(input, of="randn_like")
-    return _sampled(
+    return _sample(
         "normal", x.shape, _floating(x.dtype if dtype is None else dtype, of="randn_like"), seed, of="randn_like"
     )
 
 
 @public_op()
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
-    """Draws in a shape, times `stddev` plus `mean`, numbers or tensors with which the shape broadcasts; float32."""
-    draws = _sampled("normal", shape, float32, seed, of="normal")
+    """Samples in a shape, times `stddev` plus `mean`, numbers or tensors with which the shape broadcasts; float32."""
+    draws = _sample("normal", shape, float32, seed, of="normal")
     return draws * floats(stddev, "stddev", of="normal") + floats(mean, "mean", of="normal")
 
 
@@ -90,15 +90,15 @@ def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
 
 @public_op()
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
-    """Draws from [0, 1), the shape given as sizes or as one tuple; a single number if there are none."""
-    return _sampled("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
+    """Samples from [0, 1), the shape given as sizes or as one tuple; a single number if there are none."""
+    return _sample("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
 
 
 @public_op()
 def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     """`rand` in the shape of `input`, and its dtype unless one is given."""
     x = as_tensor(input, of="rand_like")
-    return _sampled(
+    return _sample(
         "uniform", x.shape, _floating(x.dtype if dtype is None else dtype, of="rand_like"), seed, of="rand_like"
     )
 
@@ -109,7 +109,7 @@ def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
     )
 )
 def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Any:
-    """Draws from [minval, maxval), numbers or tensors with which the shape broadcasts; whole numbers in an int dtype.
+    """Samples from [minval, maxval), numbers or tensors with which the shape broadcasts; whole numbers in an int dtype.
 
     Raises:
         ValueError: `dtype` is neither an int nor a float type, or `minval` isn't below `maxval`.
@@ -120,7 +120,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         if low.ndim or high.ndim:
             raise ValueError("For 'uniform', 'minval' and 'maxval' must be numbers or 0-d where 'dtype' is an int type")
         return _integers(shape, low, high, kind, seed, of="uniform")
-    draws = _sampled("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
+    draws = _sample("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
     low, high = elementwise.cast(low, dtype=kind), elementwise.cast(high, dtype=kind)
     return draws * (high - low) + low
 
@@ -129,7 +129,7 @@ def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, 
     first, stop = integer(low, "low", of=of), integer(high, "high", of=of)
     if first >= stop:
         raise ValueError(f"For '{of}', the lower bound must be below the upper one, but got {first} and {stop}")
-    return _sampled("integers", shape, dtype, seed, of=of, low=first, high=stop)
+    return _sample("integers", shape, dtype, seed, of=of, low=first, high=stop)
 
 
 @public_op(
@@ -138,7 +138,7 @@ def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, 
     ),
 )
 def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
-    """Whole numbers from `low` to before `high` in a shape; int64 unless `dtype` is given."""
+    """Random integers in [low, high) in a shape; int64 unless `dtype` is given."""
     return _integers(size, low, high, _whole(dtype, of="randint"), seed, of="randint")
 
 
@@ -155,11 +155,11 @@ def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dt
 
 @public_op(primitive=Primitive("RandpermV2", made_with=("seed", "offset", "dtype")))
 def randperm(n: Any, seed: int | None = None, offset: int = 0, dtype: Any = int64) -> Any:
-    """The numbers from 0 to `n` - 1 in a random order; `offset` has no meaning here."""
+    """The numbers from 0 to `n` - 1 in a random order; `offset` has no effect."""
     count = integer(n, "n", of="randperm")
     if count < 0:
         raise ValueError(f"For 'randperm', 'n' must not be negative, but got {count}")
-    keys = _sampled("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
+    keys = _sample("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
     return elementwise.cast(sorting.sort(keys, axis=0)[1], dtype=_whole(dtype, of="randperm"))
 
 
@@ -177,7 +177,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
     Args:
         input: gives shape and dtype.
         p: a number, or a tensor that broadcasts to the shape.
-        seed: makes the draw repeatable.
+        seed: makes the result reproducible.
 
     Raises:
         ValueError: a number `p` lies outside of [0, 1].
@@ -186,7 +186,7 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
     if not isinstance(p, TensorLike):
         if not 0 <= p <= 1:
             raise ValueError(f"For 'bernoulli', 'p' must be in range [0, 1], but got {p}")
-        return _sampled("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
+        return _sample("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
     with random.use_seed(seed):
         draws = random.bernoulli_each(shaping.expand(floats(p, "p", of="bernoulli"), shape=tuple(x.shape)))
     return elementwise.cast(draws, dtype=x.dtype)
@@ -194,19 +194,19 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
 
 @tensor_method("bernoulli")
 def _bernoulli(self: Any) -> Any:
-    """1 with the probability that stands there, else 0."""
+    """1 with the probability given by the element, else 0."""
     return random.bernoulli_each(floats(self, of="bernoulli"))
 
 
 @public_op(method="multinomial")
 def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: int | None = None) -> Any:
-    """Indices drawn with probabilities proportional to `input` along its last axis: (..., num_samples), int32.
+    """Sample indices with probabilities proportional to `input` along its last axis: (..., num_samples), int32.
 
     Args:
         input: (k) or (rows, k), not negative.
-        num_samples: how many for each row.
-        replacement: whether an index may be drawn again.
-        seed: makes the draw repeatable.
+        num_samples: the number of samples for each row.
+        replacement: whether to sample with replacement.
+        seed: makes the result reproducible.
 
     Raises:
         ValueError: without replacement, there are fewer than `num_samples` indices.
@@ -220,12 +220,12 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
         raise ValueError(f"For 'multinomial', 'num_samples' must be positive, and at most {size} without replacement, "
                          f"but got {count}")  # fmt: skip
     if not replacement:  # the largest of weight / exponential draw: as torch does
-        draws = _sampled("exponential", weights.shape, weights.dtype, seed, of="multinomial")
+        draws = _sample("exponential", weights.shape, weights.dtype, seed, of="multinomial")
         keys = elementwise.div(weights, draws)
         return elementwise.cast(sorting.topk(keys, k=count, axis=-1)[1], dtype=int32)
     sums = scanning.cumsum(weights, axis=weights.ndim - 1)
     total = slicing.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
-    even = _sampled("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
+    even = _sample("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
     marks = shaping.reshape(elementwise.mul(even, total), shape=(*even.shape, 1))
     passed = comparison.less_equal(shaping.reshape(sums, shape=(*weights.shape[:-1], 1, size)), marks)
     places = reduction.reduce_sum(elementwise.cast(passed, dtype=int32), axes=(-1,))
@@ -240,7 +240,7 @@ def _multinomial(x: Any, num_samples: int, dtype: Any = int32) -> Any:
 
 @public_op(method="random_categorical", primitive=Primitive("RandomCategorical", made_with=("dtype",)))
 def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Any:
-    """Indices drawn with probabilities softmax(logits) along the last axis: (rows, num_sample); a seed of 0 is none."""
+    """Sample indices with probabilities softmax(logits) along the last axis: (rows, num_sample); seed 0 is no seed."""
     shares = activation.softmax(floats(logits, "logits", of="random_categorical"), axis=-1)
     sampled = multinomial(shares, num_sample, seed=seed or None)
     return elementwise.cast(sampled, dtype=_whole(dtype, of="random_categorical"))
@@ -252,13 +252,13 @@ def _random_shuffle(x: Any) -> Any:
     return shuffle(x)
 
 
-# ---- other distributions, from uniform draws ----
+# ---- other distributions, from uniform samples ----
 
 
 @public_op(primitive=Primitive("StandardLaplace", without_effect=_SEEDS))
 def standard_laplace(shape: Any, seed: int | None = None) -> Any:
-    """Draws from the density exp(-|x|) / 2, in a shape; float32."""
-    even = _sampled("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
+    """Samples from the density exp(-|x|) / 2, in a shape; float32."""
+    even = _sample("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
     size = elementwise.neg(elementwise.log1p(elementwise.abs(even) * -2.0))
     return elementwise.cast(elementwise.sign(even) * size, dtype=float32)
 
@@ -272,8 +272,8 @@ def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -
 
 @public_op(primitive=Primitive("TruncatedNormal", made_with=("dtype",), without_effect=_SEEDS))
 def _truncated_normal(shape: Any, dtype: Any = float32) -> Any:
-    """Draws from the standard normal distribution that lie within two standard deviations."""
-    even = _sampled("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
+    """Samples from the standard normal distribution that lie within two standard deviations."""
+    even = _sample("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
     share = math.erf(math.sqrt(2.0))  # of the distribution within the bounds
     draws = special.erfinv((even * 2.0 - 1.0) * share) * math.sqrt(2.0)
     return elementwise.cast(draws, dtype=_floating(dtype, of="TruncatedNormal"))
@@ -281,5 +281,5 @@ def _truncated_normal(shape: Any, dtype: Any = float32) -> Any:
 
 @tensor_method("uniform")
 def _uniform(self: Any, from_: float = 0.0, to: float = 1.0) -> Any:
-    """Draws from [from_, to) in the shape and dtype of the tensor."""
+    """Samples from [from_, to) in the shape and dtype of the tensor."""
     return elementwise.cast(uniform(tuple(self.shape), from_, to), dtype=self.dtype)

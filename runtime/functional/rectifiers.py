@@ -1,4 +1,4 @@
-"""Rectifiers and thresholds: functions that are x, or a multiple of it, on one side and something else on the other."""
+"""Rectifiers and thresholds: functions that are x, or a multiple of it, on one side of a threshold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
     """x held between `min_val` and `max_val`, elementwise; x of any numbers. No gradient passes at the bounds.
 
     Raises:
-        TypeError: a bound is no number.
+        TypeError: a bound isn't a number.
         ValueError: `min_val` is above `max_val`.
     """
     x = as_tensor(input, of="hardtanh")
@@ -99,7 +99,7 @@ def hardshrink(input: Any, lambd: float = 0.5) -> Any:
 
 @public_op(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
-    """x moved towards 0 by `lambd`, and 0 where it would pass it; floating-point x.
+    """x shrunk towards 0 by `lambd`, and 0 for |x| <= `lambd`; floating-point x.
 
     Raises:
         TypeError: x isn't floating-point.

@@ -1,4 +1,4 @@
-"""Recurrent layers, stacked and in both directions, and their single steps."""
+"""Recurrent layers, stacked and bidirectional, and their single steps."""
 
 from __future__ import annotations
 

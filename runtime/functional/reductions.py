@@ -47,7 +47,7 @@ def _sum(input: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False
 
 @public_op(primitive=Primitive("ReduceSum", made_with=("keep_dims", "skip_mode")))
 def reduce_sum(x: Any, axis: Any = (), keep_dims: bool = False, skip_mode: bool = False) -> Any:
-    """Sum over `axis` in the dtype of `x`; of bools, whether any holds. With `skip_mode`, `()` stands for no axis."""
+    """Sum over `axis` in the dtype of `x`; for bools, whether any is True. With `skip_mode`, `()` means no axis."""
     x = as_tensor(x, "x", of="ReduceSum")
     axes = axes_of(axis, of="ReduceSum")
     if skip_mode and axes is None:
@@ -64,7 +64,7 @@ def nansum(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any =
 
 @public_op(method="count_nonzero", primitive=Primitive("CountNonZero", made_with={"dims": "axis"}))
 def count_nonzero(x: Any, axis: Any = (), keep_dims: bool = False, dtype: Any = "int32") -> Any:
-    """How many elements over `axis` are anything but 0."""
+    """The number of nonzero elements over `axis`."""
     nonzero = elementwise.cast(truth(x, "x", of="count_nonzero"), dtype=to_dtype(dtype))
     return reduction.reduce_sum(nonzero, axes=axes_of(axis, of="count_nonzero"), keepdims=keep_dims)
 
@@ -129,7 +129,7 @@ def _reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
 @public_op(method="all", primitive=Primitive("ReduceAll", made_with=KEEP_DIMS))
 @also_named(dim="axis", keepdim="keep_dims")
 def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
-    """Whether all elements over `axis` are anything but 0."""
+    """Whether all elements over `axis` are nonzero."""
     axes, keepdims = axes_of(axis, of="all"), checks.of_type(keep_dims, "keep_dims", bool, of="all")
     return reduction.reduce_all(truth(input, of="all"), axes=axes, keepdims=keepdims)
 
@@ -137,12 +137,12 @@ def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
 @public_op(method="any", primitive=Primitive("ReduceAny", made_with=KEEP_DIMS))
 @also_named(dim="axis", keepdim="keep_dims")
 def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
-    """Whether any element over `axis` is anything but 0."""
+    """Whether any element over `axis` is nonzero."""
     axes, keepdims = axes_of(axis, of="any"), checks.of_type(keep_dims, "keep_dims", bool, of="any")
     return reduction.reduce_any(truth(input, of="any"), axes=axes, keepdims=keepdims)
 
 
-# ---- in the exponent ----
+# ---- logarithms of sums ----
 
 
 @public_op(method="logsumexp")

@@ -1,4 +1,4 @@
-"""Parts of images by boxes: crops that are resized, and regions of interest."""
+"""Parts of images in boxes: resized crops, and regions of interest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, reduction, rounding, shaping
 from .arguments import integers, require_integers
@@ -25,17 +25,17 @@ def crop_and_resize(
 
     Args:
         image: (N, H, W, C), floating-point.
-        boxes: (count, 4), y1, x1, y2, x2 in shares of the height and width less one pixel; y1 > y2 flips.
+        boxes: (count, 4), y1, x1, y2, x2 as fractions of (height - 1) and (width - 1); y1 > y2 flips.
         box_indices: (count), integers: the image of each box.
         crop_size: (height, width) of the results.
         method: "bilinear" or "nearest".
-        extrapolation_value: what stands outside of an image.
+        extrapolation_value: the value outside of an image.
 
     Returns:
         (count, height, width, C).
 
     Raises:
-        ValueError: `method` is another, or a shape doesn't fit.
+        ValueError: `method` is unknown, or a shape doesn't fit.
     """
     of = "crop_and_resize"
     x, corners = floating(image, "image", of=of), floating(boxes, "boxes", of=of)
@@ -47,10 +47,10 @@ def crop_and_resize(
     images = indexing.take(shaping.transpose(x, permutation=(0, 3, 1, 2)), owners, axis=0)
     places = []
     for axis, count in enumerate(size):
-        first, last = (indexing.take(corners, wrapped(np.array([i])), axis=1) for i in (axis, axis + 2))
+        first, last = (indexing.take(corners, from_array(np.array([i])), axis=1) for i in (axis, axis + 2))
         extent = float(x.shape[axis + 1] - 1)
         if count > 1:
-            steps = wrapped((np.arange(count) / (count - 1)).astype(corners.dtype))
+            steps = from_array((np.arange(count) / (count - 1)).astype(corners.dtype))
             places.append((first + (last - first) * steps) * extent)
         else:
             places.append((first + last) * (0.5 * extent))
@@ -87,11 +87,11 @@ def _roi_align(
     Args:
         features: (N, C, H, W), floating-point.
         rois: (count, 5), the number of the image, then x1, y1, x2, y2 in the coordinates of the original image.
-        pooled_height: bins of a region downwards.
-        pooled_width: bins of a region across.
-        spatial_scale: size of the features over that of the original image.
-        sample_num: samples of a bin along each axis.
-        roi_end_mode: 1 counts the last pixel in, so that a region from x1 to x1 is one pixel wide.
+        pooled_height: the number of bins along the height of a region.
+        pooled_width: the number of bins along the width of a region.
+        spatial_scale: the size of the features divided by that of the original image.
+        sample_num: the number of samples per bin along each axis.
+        roi_end_mode: 1 includes the last pixel, so that a region from x1 to x1 is one pixel wide.
 
     Returns:
         (count, C, pooled_height, pooled_width).
@@ -102,7 +102,7 @@ def _roi_align(
     checks.one_of(roi_end_mode, "roi_end_mode", (0, 1), of=of)
     if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
         raise ValueError(f"For '{of}', 'features' {tuple(x.shape)} and 'rois' {tuple(regions.shape)} don't fit")
-    column = [indexing.take(regions, wrapped(np.array([i])), axis=1) for i in range(5)]  # (count, 1) each
+    column = [indexing.take(regions, from_array(np.array([i])), axis=1) for i in range(5)]  # (count, 1) each
     owners = elementwise.cast(shaping.reshape(column[0], shape=(regions.shape[0],)), dtype=np.dtype(np.int64))
     images = indexing.take(x, owners, axis=0)
     lines = []
@@ -112,7 +112,7 @@ def _roi_align(
     ):
         length = elementwise.clamp((last + float(roi_end_mode) - first) * spatial_scale, minimum=1.0)
         samples = (np.arange(bins * sample_num) + 0.5) / (bins * sample_num)
-        place = first * spatial_scale + length * wrapped(samples.astype(regions.dtype))
+        place = first * spatial_scale + length * from_array(samples.astype(regions.dtype))
         inside = comparison.logical_and(
             comparison.greater_equal(place, place * 0 - 1.0), comparison.less_equal(place, place * 0 + float(extent))
         )

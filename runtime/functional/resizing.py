@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from ..checks import one_of
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import adaptive_pooling, indexing, resize
-from .arguments import integers, known
+from .arguments import integers, known_size
 from .operands import floating
 from .public_op import Primitive, public_op
 
@@ -42,16 +42,16 @@ def interpolate(
     Args:
         input: (batch, channels, *spatial), floating-point.
         size: the new spatial sizes, or one for all.
-        scale_factor: instead of `size`: by how much they grow, a number or one for each.
+        scale_factor: the factor of the sizes, instead of `size`: a number or one for each.
         mode: "nearest", "nearest-exact" or "area" for one to three spatial dimensions, "linear" for one, "bilinear" or
             "bicubic" for two, "trilinear" for three.
         align_corners: for the linear and cubic modes, whether the centres of the corner elements keep their places;
             otherwise elements lie at the centres of their cells.
-        recompute_scale_factor: whether positions are computed from the new sizes, not from `scale_factor`.
+        recompute_scale_factor: whether to compute positions from the new sizes rather than from `scale_factor`.
 
     Raises:
         ValueError: not exactly one of `size` and `scale_factor` is given, they don't fit the dimensions, `mode` is
-            another or one for other dimensions, or `align_corners` is given for one that has none.
+            unknown or for other dimensions, or `align_corners` is given for a mode without it.
     """
     x = floating(input, of="interpolate")
     one_of(mode, "mode", tuple(_RANKS), of="interpolate")
@@ -72,7 +72,7 @@ def interpolate(
     else:
         factors = scale_factor if isinstance(scale_factor, (tuple, list)) else (scale_factor,) * spatial
         scales = tuple(float(factor) for factor in factors)
-        olds = (known(n, "For 'interpolate', a spatial size to be scaled") for n in x.shape[2:])
+        olds = (known_size(n, "For 'interpolate', a spatial size to be scaled") for n in x.shape[2:])
         sizes = tuple(math.floor(n * factor) for n, factor in zip(olds, scales, strict=False))
         if recompute_scale_factor:
             scales = None
@@ -118,16 +118,16 @@ def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pix
     Raises:
         ValueError: both flags are set, or the dimensions don't fit.
     """
-    return _resized(image, size, "bilinear", align_corners, half_pixel_centers, of="ResizeBilinearV2")
+    return _resize(image, size, "bilinear", align_corners, half_pixel_centers, of="ResizeBilinearV2")
 
 
 @public_op(primitive=Primitive("ResizeBicubic", made_with=("align_corners", "half_pixel_centers")))
 def resize_bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
     """Images (batch, channels, h, w) of another size, by cubic convolution; flags are those of `resize_bilinear`."""
-    return _resized(image, size, "bicubic", align_corners, half_pixel_centers, of="ResizeBicubic")
+    return _resize(image, size, "bicubic", align_corners, half_pixel_centers, of="ResizeBicubic")
 
 
-def _resized(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_centers: bool, *, of: str) -> Any:
+def _resize(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_centers: bool, *, of: str) -> Any:
     _not_both(align_corners, half_pixel_centers, of)
     return resize.resize(
         _image(image, of),
@@ -145,10 +145,10 @@ def _resized(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_c
     )
 )
 def resize_nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
-    """Images (batch, channels, h, w) of another size; each element is the one below a position, not mixed.
+    """Images (batch, channels, h, w) of another size; each element is the one at the position rounded down.
 
     Positions are those of `resize_bilinear`, but (j + 0.5) * old / new with `half_pixel_centers`; with `align_corners`
-    the nearest element is taken.
+    the position is rounded to the nearest element.
     """
     of = "ResizeNearestNeighbor"
     _not_both(align_corners, half_pixel_centers, of)
@@ -156,8 +156,8 @@ def resize_nearest(image: Any, size: Any, align_corners: bool = False, half_pixe
     if not align_corners:
         return resize.resize(x, size=sizes, mode="nearest-exact" if half_pixel_centers else "nearest")
     for axis, new in zip((2, 3), sizes, strict=True):
-        old = known(x.shape[axis], f"For '{of}', a spatial size")
+        old = known_size(x.shape[axis], f"For '{of}', a spatial size")
         ratio = np.float32((old - 1) / (new - 1) if new > 1 else 0)
         nearest = np.floor(np.arange(new, dtype=np.float32) * ratio + np.float32(0.5)).astype(np.int64)
-        x = indexing.take(x, wrapped(np.minimum(nearest, old - 1)), axis=axis)
+        x = indexing.take(x, from_array(np.minimum(nearest, old - 1)), axis=axis)
     return x

@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, elementwise. Integers and bools are whole: they come back as they are."""
+"""Rounding to integers, elementwise. Integers and bools stay unchanged."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from .public_op import public_op
 
 @public_op(method="floor", primitive="Floor")
 def floor(input: Any) -> Any:
-    """The largest whole number not above `input`."""
-    return _rounded(rounding.floor, input)
+    """The largest integer not above `input`."""
+    return _round(rounding.floor, input)
 
 
 @public_op(method="ceil", primitive="Ceil")
 def ceil(input: Any) -> Any:
-    """The smallest whole number not below `input`."""
-    return _rounded(rounding.ceil, input)
+    """The smallest integer not below `input`."""
+    return _round(rounding.ceil, input)
 
 
 @public_op(method="trunc", primitive="Trunc")
 def trunc(input: Any) -> Any:
-    """The nearest whole number towards 0."""
-    return _rounded(rounding.trunc, input)
+    """`input` rounded towards 0."""
+    return _round(rounding.trunc, input)
 
 
 @public_op(method=("round", "__round__"), primitive=("Round", "Rint"))
 def round(input: Any, decimals: int = 0) -> Any:
-    """The nearest number with `decimals` digits after the point, the even one of two equally near."""
+    """`input` rounded to `decimals` decimal places, ties to even."""
     checks.of_type(decimals, "decimals", int, of="round")
     if decimals == 0:
-        return _rounded(rounding.round, input)
+        return _round(rounding.round, input)
     x = as_tensor(input, of="round")
     if not is_floating(x.dtype) and decimals > 0:
         return x
@@ -46,10 +46,10 @@ def round(input: Any, decimals: int = 0) -> Any:
 
 @public_op(method="frac")
 def frac(x: Any) -> Any:
-    """What `trunc` takes away: it has the sign of `x`."""
+    """The fractional part, `x - trunc(x)`, with the sign of `x`."""
     return x - trunc(x)
 
 
-def _rounded(op: Op, input: Any) -> Any:
+def _round(op: Op, input: Any) -> Any:
     x = as_tensor(input, of=op.name)
     return op(x) if is_floating(x.dtype) else x

@@ -1,4 +1,4 @@
-"""Values of images at points between their pixels. See also `regions`."""
+"""Sampling of images at points between pixels. See also `regions`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, linear, rounding, shaping, slicing
 from .arguments import integers
@@ -17,7 +17,7 @@ from .public_op import Primitive, public_op
 
 @public_op(primitive=Primitive("AffineGrid", made_with=("align_corners",)))
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
-    """The points to which affine maps take the pixels of images; the same as torch's `affine_grid`.
+    """The sampling points of affine transformations of images; the same as torch's `affine_grid`.
 
     Args:
         theta: (N, 2, 3), or (N, 3, 4) for volumes.
@@ -40,7 +40,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
         line = np.linspace(-1, 1, count) if count > 1 else np.zeros(1)
         lines.append(line if align_corners else line * (count - 1) / count)
     points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(spatial)], -1)
-    base = wrapped(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
+    base = from_array(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
     moved = linear.matmul(base, shaping.transpose(maps, permutation=(0, 2, 1)))
     return shaping.reshape(moved, shape=(sizes[0], *spatial, len(spatial)))
 
@@ -55,14 +55,14 @@ def grid_sample(
         input: (N, C, H, W) or (N, C, D, H, W), floating-point.
         grid: (N, *out, 2) or (N, *out, 3), x first, as many `out` axes as the images have: coordinates from -1 to 1.
         mode: "bilinear" (trilinear for volumes) or "nearest".
-        padding_mode: what stands outside of an image: "zeros", its "border", or its "reflection".
+        padding_mode: the values outside of an image: "zeros", its "border", or its "reflection".
         align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
 
     Returns:
         (N, C, *out).
 
     Raises:
-        ValueError: a mode is another, or the shapes don't fit.
+        ValueError: a mode is unknown, or the shapes don't fit.
     """
     of = "grid_sample"
     x, points = floating(input, of=of), floating(grid, "grid", of=of)
@@ -81,11 +81,11 @@ def grid_sample(
         at = shaping.reshape(at, shape=tuple(flat.shape[:2]))
         place = (at + 1.0) * ((size - 1) / 2) if align_corners else ((at + 1.0) * float(size) - 1.0) / 2
         if padding_mode == "reflection":
-            place = _reflected(place, size, bool(align_corners))
+            place = _reflect(place, size, bool(align_corners))
         if padding_mode != "zeros":
             place = elementwise.clamp(place, minimum=0, maximum=size - 1)
         near = comparison.logical_and(comparison.greater(place, -1.0), comparison.less(place, float(size)))
-        away = -2.0 if padding_mode == "zeros" else size - 1.0  # where NaN is
+        away = -2.0 if padding_mode == "zeros" else size - 1.0  # for NaN
         place = elementwise.where(near, place, np.asarray(away, place.dtype))
         places.append(rounding.round(place) if mode == "nearest" else place)
     values = between(x, places, nearest=mode == "nearest")
@@ -110,8 +110,8 @@ def _grid_sampler_3d(
     return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
-def _reflected(place: Any, size: int, align_corners: bool) -> Any:
-    """Places outside mirrored at the corner pixels' centres, or at their outer edges, as often as needed."""
+def _reflect(place: Any, size: int, align_corners: bool) -> Any:
+    """Reflect positions outside of the image at the corner pixels' centres, or at their outer edges, repeatedly."""
     low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
     if span == 0:
         return place * 0.0
@@ -123,7 +123,7 @@ def _reflected(place: Any, size: int, align_corners: bool) -> Any:
 
 
 def between(x: Any, places: list[Any], *, nearest: bool) -> Any:
-    """x (N, C, *sizes) at places (N, count) for each spatial axis: (N, C, count); zeros stand outside."""
+    """Interpolate x (N, C, *sizes) at positions (N, count) for each spatial axis: (N, C, count); zeros outside."""
     sizes = x.shape[2:]
     rows = shaping.reshape(x, shape=(x.shape[0], x.shape[1], product(sizes)))
     lows = [rounding.floor(place) for place in places]

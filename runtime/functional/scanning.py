@@ -1,4 +1,4 @@
-"""Cumulative sums, products and extremes along an axis: each element with all before it. Also differences."""
+"""Cumulative sums, products and extremes along an axis, and differences."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def cummin(input: Any, axis: int) -> tuple[Any, Any]:
 
 @public_op(method="logcumsumexp")
 def logcumsumexp(input: Any, axis: int) -> Any:
-    """log of the cumulative sums of exp(input) along `axis`, in which nothing overflows."""
+    """The logarithm of the cumulative sums of exp(input) along `axis`, without overflow."""
     x = floats(input, of="logcumsumexp")
     return scanning.logcumsumexp(x, axis=integer(axis, "axis", of="logcumsumexp"))
 

@@ -1,6 +1,6 @@
-"""Writing elements: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and whole slices.
+"""Scattering of updates: at coordinates (`tensor_scatter_*`, `scatter_nd`), along an axis, and in whole slices.
 
-The operators here leave what they write to as it is, and return the result; see `updating` for Parameters.
+The operators return the result and don't change their operands; see `updating` for in-place updates of Parameters.
 """
 
 from __future__ import annotations
@@ -9,24 +9,24 @@ from typing import Any
 
 import numpy as np
 
-from ..common.dtype import bool_, shown
-from ..common.tensor import wrapped
+from ..common.dtype import bool_, dtype_name
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, integer, integers, known, require_integers
+from .arguments import concrete, integer, integers, known_size, require_integers
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
-from .subscripts import getitem, written
+from .subscripts import getitem, with_written
 
 
 def updates_for(updates: Any, x: Any, *, of: str) -> Any:
-    """`updates` as a tensor of the dtype of `x`: numbers take it, another dtype is a `TypeError`."""
+    """Convert `updates` to a tensor of the dtype of `x`; `TypeError` for a tensor of another dtype."""
     if isinstance(updates, TensorLike) and updates.dtype != x.dtype:
         raise TypeError(
-            f"For '{of}', the updates must have the type of what they are written to, {shown(x.dtype)}, but got "
-            f"{shown(updates.dtype)}: cast them, updates.astype(dtype)"
+            f"For '{of}', the updates must have the type of what they are written to, {dtype_name(x.dtype)}, but got "
+            f"{dtype_name(updates.dtype)}: cast them, updates.astype(dtype)"
         )
     u = as_tensor(updates, "updates", of=of)
     return u if u.dtype == x.dtype else elementwise.cast(u, dtype=x.dtype)
@@ -122,7 +122,7 @@ def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int 
         indices: integers, as many axes as `input_x`, no longer than it along those other than `axis`.
         updates: of the shape of `indices` and the dtype of `input_x`.
         axis: which axis the indices address.
-        reduction: "none" replaces; "add", "mul", "max", "min" combine with what is there.
+        reduction: "none" replaces; "add", "mul", "max", "min" combine with the existing element.
     """
     x = as_tensor(input_x, "input_x", of="tensor_scatter_elements")
     if reduction not in _REDUCTIONS:
@@ -153,7 +153,7 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     x = as_tensor(x, "x", of="index_fill")
     at = normalize_axis(integer(axis, "axis", of="index_fill"), x.ndim)
     places = as_tensor(index, "index", of="index_fill")
-    return written(x, (*(slice(None),) * at, places), elementwise.cast(as_tensor(value), dtype=x.dtype))
+    return with_written(x, (*(slice(None),) * at, places), elementwise.cast(as_tensor(value), dtype=x.dtype))
 
 
 @public_op(method="slice_scatter")
@@ -184,7 +184,7 @@ def select_scatter(input: Any, src: Any, axis: int, index: int) -> Any:
 # ---- whole slices ----
 
 
-def index_added(x: Any, indices: Any, y: Any, axis: int) -> Any:
+def add_at_index(x: Any, indices: Any, y: Any, axis: int) -> Any:
     """`x` with the i-th slice of `y` along `axis` added at `indices[i]`."""
     places = require_integers(indices, "indices", of="index_add")
     at = normalize_axis(integer(axis, "axis", of="index_add"), x.ndim)
@@ -196,7 +196,7 @@ def _index_add(self: Any, indices: Any, y: Any, axis: Any) -> Any:
     """The tensor with the i-th slice of `y` along `axis` added at `indices[i]`; or called with (dim, index, source)."""
     if isinstance(indices, int):
         indices, y, axis = y, axis, indices
-    return index_added(self, indices, y, axis)
+    return add_at_index(self, indices, y, axis)
 
 
 def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], Any]:
@@ -208,21 +208,21 @@ def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], 
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_update")
-    return written(tensor, list(rows), values)
+    return with_written(tensor, list(rows), values)
 
 
 @public_op(primitive=Primitive("InplaceAdd", made_with=("indices",)))
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` added at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_add")
-    return written(tensor, list(rows), getitem(tensor, list(rows)) + values)
+    return with_written(tensor, list(rows), getitem(tensor, list(rows)) + values)
 
 
 @public_op(primitive=Primitive("InplaceSub", made_with=("indices",)))
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` subtracted at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_sub")
-    return written(tensor, list(rows), getitem(tensor, list(rows)) - values)
+    return with_written(tensor, list(rows), getitem(tensor, list(rows)) - values)
 
 
 @public_op(method="masked_scatter", primitive="MaskedScatter")
@@ -230,8 +230,8 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     """`input` with the elements of `source`, one after the other, where `mask` is true.
 
     Raises:
-        TypeError: the mask isn't one of bools.
-        ValueError: `source` has fewer elements than the mask true ones.
+        TypeError: the mask isn't a tensor of bools.
+        ValueError: `source` has fewer elements than the mask has true ones.
     """
     x = as_tensor(input, of="masked_scatter")
     chosen = as_tensor(mask, "mask", of="masked_scatter")
@@ -240,10 +240,10 @@ def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
     every = concrete(shaping.expand(chosen, shape=tuple(x.shape)), "the mask of masked_scatter")
     places = np.flatnonzero(every)
     values = updates_for(source, x, of="masked_scatter")
-    count = known(product(values.shape), "For 'masked_scatter', the size of 'source'")
+    count = known_size(product(values.shape), "For 'masked_scatter', the size of 'source'")
     flat = shaping.reshape(values, shape=(count,))
     if len(places) > count:
         raise ValueError(f"For 'masked_scatter', 'source' must have {len(places)} elements at least, but got {count}")
     updates = slicing.slice(flat, starts=(0,), stops=(len(places),), steps=(1,), axes=(0,))
     rows = shaping.reshape(x, shape=(product(x.shape),))
-    return shaping.reshape(indexing.scatter(rows, wrapped(places), updates, axis=0), shape=tuple(x.shape))
+    return shaping.reshape(indexing.scatter(rows, from_array(places), updates, axis=0), shape=tuple(x.shape))

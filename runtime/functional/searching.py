@@ -1,4 +1,4 @@
-"""Places of values in sorted sequences, and runs of equal elements. No gradient flows through places."""
+"""Search in sorted sequences, runs of equal elements, quantiles. No gradient flows through indices."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import int32, int64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping, slicing
 from ..ops.common import normalize_axis
@@ -29,13 +29,13 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """Where values would be inserted into sequences so that they stay sorted.
+    """The indices at which values would be inserted into sorted sequences.
 
     Args:
         sorted_sequence: (n), or (*rows, n), ascending along the last axis.
         values: any shape for a vector; (*rows, m) otherwise.
         out_int32: whether the result is int32 instead of int64.
-        right: behind equal elements instead of before them.
+        right: whether to insert after equal elements instead of before them.
         side: "left" or "right", the same by name.
         sorter: the indices that sort `sorted_sequence`, if it isn't.
 
@@ -43,7 +43,7 @@ def searchsorted(
         The number of smaller (or, to the right, not larger) elements, in the shape of `values`.
 
     Raises:
-        ValueError: `side` is another or contradicts `right`, or the shapes don't fit.
+        ValueError: `side` is unknown or contradicts `right`, or the shapes don't fit.
     """
     of = "searchsorted"
     if side not in (None, "left", "right") or (side == "left" and right):
@@ -79,13 +79,13 @@ def _search_sorted(
 
 @public_op(primitive=Primitive("LowerBound", made_with=("out_type",)))
 def _lower_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
-    """How many elements of each row are smaller than each value of that row."""
+    """The number of elements in each row that are smaller than each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values), dtype=to_dtype(out_type))
 
 
 @public_op(primitive=Primitive("UpperBound", made_with=("out_type",)))
 def _upper_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
-    """How many elements of each row are at most each value of that row."""
+    """The number of elements in each row that are at most each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values, right=True), dtype=to_dtype(out_type))
 
 
@@ -107,12 +107,12 @@ def unique_consecutive(
 
     Args:
         input: any tensor; without `dim` it is flattened.
-        return_inverse: whether to return the number of the run of each element, too.
+        return_inverse: whether to return the index of each element's run, too.
         return_counts: whether to return the length of each run, too.
         dim: the axis whose slices are compared.
 
     Returns:
-        The elements; with a flag, a tuple of them and the int64 tensors asked for, in the order of the flags.
+        The elements; with a flag, a tuple of them and the requested int64 tensors, in the order of the flags.
     """
     x = as_tensor(input, of="unique_consecutive")
     shape = tuple(x.shape)
@@ -124,12 +124,12 @@ def unique_consecutive(
     rows = slices.reshape(len(slices), int(np.prod(slices.shape[1:], dtype=int)))
     starts = np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(axis=1)])
     firsts = np.flatnonzero(starts)
-    results = [indexing.take(x, wrapped(firsts), axis=axis)]
+    results = [indexing.take(x, from_array(firsts), axis=axis)]
     if return_inverse:
         runs = np.cumsum(starts) - 1
-        results.append(wrapped(runs.reshape(shape) if dim is None else runs))
+        results.append(from_array(runs.reshape(shape) if dim is None else runs))
     if return_counts:
-        results.append(wrapped(np.diff(np.append(firsts, len(rows)))))
+        results.append(from_array(np.diff(np.append(firsts, len(rows)))))
     return results[0] if len(results) == 1 else tuple(results)
 
 
@@ -137,15 +137,15 @@ def unique_consecutive(
 def _unique_consecutive(
     x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Any, Any, Any]:
-    """`unique_consecutive` with all three results, a 0-d zero for each that isn't asked for."""
+    """`unique_consecutive` with all three results, a 0-d zero for each one not requested."""
     values, runs, lengths = unique_consecutive(x, True, True, dim)
-    nothing = wrapped(np.zeros((), int64))
+    nothing = from_array(np.zeros((), int64))
     return values, runs if return_inverse else nothing, lengths if return_counts else nothing
 
 
 @public_op(method="unique_with_pad", primitive="UniqueWithPad")
 def unique_with_pad(x: Any, pad_num: Any) -> tuple[Any, Any]:
-    """The different elements of a vector, as `unique` gives them, followed by `pad_num` up to the size of `x`."""
+    """The distinct elements of a vector, as `unique` returns them, padded with `pad_num` to the size of `x`."""
     tensor = as_tensor(x, "x", of="unique_with_pad")
     values, places = unique(tensor)
     rest = creation.full_like(tensor, pad_num, (tensor.shape[0] - values.shape[0],))
@@ -157,16 +157,16 @@ def unique_with_pad(x: Any, pad_num: Any) -> tuple[Any, Any]:
 
 @public_op(method="quantile")
 def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    """The value below which a share `q` of the elements along `axis` lies, between neighbours by linear interpolation.
+    """The value below which a fraction `q` of the elements along `axis` lies, with linear interpolation.
 
     Args:
         input: floating-point.
         q: a number of [0, 1], or a vector of them.
         axis: the axis; None: of all elements.
-        keepdims: whether the axis stays, with size 1.
+        keepdims: whether to keep the axis, with size 1.
 
     Returns:
-        Without the axis, and for a vector `q` with a first axis for its elements. NaN where an element is.
+        `input` without the axis, with a new first axis for a vector `q`. NaN if one of the elements is NaN.
 
     Raises:
         TypeError: `input` holds no floating-point numbers.
@@ -186,7 +186,7 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
     if not is_floating(x.dtype):
         raise TypeError(f"For '{of}', 'input' must have a floating-point dtype, but got {x.dtype}")
     shares = (
-        wrapped(np.asarray(q, x.dtype))
+        from_array(np.asarray(q, x.dtype))
         if isinstance(q, (int, float))
         else elementwise.cast(as_tensor(q, "q", of=of), dtype=x.dtype)
     )

@@ -1,4 +1,4 @@
-"""Sums, products and extrema of segments: slices that belong together by number, in any order."""
+"""Sums, products and extrema of segments: slices with the same segment number, in any order."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .operands import as_tensor
 from .public_op import public_op
 
 
-def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start: Any, *, of: str) -> Any:
-    """Slices of `x` with one number in `segment_ids` combined, from `start` on.
+def _combine(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start: Any, *, of: str) -> Any:
+    """Combine the slices of `x` with the same number in `segment_ids`, starting from `start`.
 
     Args:
         x: (*ids, ...), numbers.
-        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are left out.
-        num_segments: how many segments there are.
+        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are ignored.
+        num_segments: the number of segments.
         reduction: of `ops.indexing.scatter_nd`.
-        start: what an empty segment holds.
+        start: the value of an empty segment.
         of: name of the operator.
 
     Returns:
@@ -46,7 +46,7 @@ def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start
     rest = tuple(x.shape[ids.ndim :])
     slices: Dim = product(ids.shape)
     rows = shaping.reshape(x, shape=(slices, *rest))
-    places = elementwise.clamp(shaping.reshape(ids, shape=(slices,)), minimum=-1) + 1  # 0: left out
+    places = elementwise.clamp(shaping.reshape(ids, shape=(slices,)), minimum=-1) + 1  # 0: ignored
     base = as_tensor(creation.full_like(x, start, (count + 1, *rest)))
     if reduction == "add":
         combined = indexing.index_add(base, places, rows, axis=0)
@@ -57,47 +57,47 @@ def _combined(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start
 
 @public_op(method="unsorted_segment_sum", primitive="UnsortedSegmentSum")
 def unsorted_segment_sum(input_x: Any, segment_ids: Any, num_segments: int) -> Any:
-    """Sum of the slices of each segment; zeros for one that is empty.
+    """Sum of the slices of each segment; zeros for an empty segment.
 
     Args:
         input_x: (*ids, ...).
-        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are left out.
+        segment_ids: (*ids), integers below `num_segments`; slices with a negative number are ignored.
         num_segments: number of segments.
 
     Returns:
         (num_segments, ...).
     """
-    return _combined(input_x, segment_ids, num_segments, "add", 0, of="unsorted_segment_sum")
+    return _combine(input_x, segment_ids, num_segments, "add", 0, of="unsorted_segment_sum")
 
 
 @public_op(method="unsorted_segment_prod", primitive="UnsortedSegmentProd")
 def unsorted_segment_prod(x: Any, segment_ids: Any, num_segments: int) -> Any:
-    """Product of the slices of each segment; ones for one that is empty. See `unsorted_segment_sum`."""
-    return _combined(x, segment_ids, num_segments, "mul", 1, of="unsorted_segment_prod")
+    """Product of the slices of each segment; ones for an empty segment. See `unsorted_segment_sum`."""
+    return _combine(x, segment_ids, num_segments, "mul", 1, of="unsorted_segment_prod")
 
 
 @public_op(method="unsorted_segment_max", primitive="UnsortedSegmentMax")
 def unsorted_segment_max(x: Any, segment_ids: Any, num_segments: int) -> Any:
-    """Largest elements of the slices of each segment; the least number for one that is empty.
+    """Largest elements of the slices of each segment; the smallest number of the dtype for an empty segment.
 
     See `unsorted_segment_sum`.
     """
     start = _limits(as_tensor(x, "x", of="unsorted_segment_max").dtype)[0]
-    return _combined(x, segment_ids, num_segments, "max", start, of="unsorted_segment_max")
+    return _combine(x, segment_ids, num_segments, "max", start, of="unsorted_segment_max")
 
 
 @public_op(method="unsorted_segment_min", primitive="UnsortedSegmentMin")
 def unsorted_segment_min(x: Any, segment_ids: Any, num_segments: int) -> Any:
-    """Smallest elements of the slices of each segment; the greatest number for one that is empty.
+    """Smallest elements of the slices of each segment; the largest number of the dtype for an empty segment.
 
     See `unsorted_segment_sum`.
     """
     start = _limits(as_tensor(x, "x", of="unsorted_segment_min").dtype)[1]
-    return _combined(x, segment_ids, num_segments, "min", start, of="unsorted_segment_min")
+    return _combine(x, segment_ids, num_segments, "min", start, of="unsorted_segment_min")
 
 
 def _limits(dtype: np.dtype[Any]) -> tuple[Any, Any]:
-    """The least and the greatest finite number of a dtype."""
+    """The smallest and the largest finite number of a dtype."""
     if is_floating(dtype):
         limits = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
         return float(limits.min), float(limits.max)

@@ -1,4 +1,4 @@
-"""Sequences of different lengths in one tensor: reversal, and the likeliest labels. See `ctc` for their loss."""
+"""Sequences of different lengths in one tensor: reversal, and greedy CTC decoding. See `ctc` for the loss."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import int64
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ops import elementwise, indexing, shaping
 from ..ops import reduction as reduction_ops
 from ..ops.common import normalize_axis
@@ -21,7 +21,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     """Each item of a batch with its first `seq_lengths[i]` slices along `seq_dim` reversed.
 
     Raises:
-        TypeError: an axis is no int or the lengths are no integers.
+        TypeError: an axis isn't an int, or the lengths aren't integers.
         ValueError: the axes are the same or out of range, or there isn't a length for each item.
         RuntimeError: a length is negative or above the size of the axis.
     """
@@ -46,7 +46,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
     order = np.where(place < values[:, None], values[:, None] - 1 - place, place)  # (batch, steps)
     shape = tuple(n if axis in (batch, steps) else 1 for axis, n in enumerate(tensor.shape))
     index = (order if batch < steps else order.T).reshape(shape)
-    return indexing.gather(tensor, wrapped(np.broadcast_to(index, tensor.shape).astype(int64)), axis=steps)
+    return indexing.gather(tensor, from_array(np.broadcast_to(index, tensor.shape).astype(int64)), axis=steps)
 
 
 def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.ndarray[Any, Any]:
@@ -60,12 +60,12 @@ def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.nda
 
 @public_op(primitive=Primitive("CTCGreedyDecoder", made_with=("merge_repeated",)))
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple[Any, Any, Any, Any]:
-    """The likeliest class of each step, without the last class, which is the blank.
+    """Greedy CTC decoding: the most likely class of each step, without blanks; the last class is the blank.
 
     Args:
         inputs: (T, N, C), scores of C classes at each step.
-        sequence_length: N integers: how many steps count.
-        merge_repeated: whether a class of several steps in a row counts once.
+        sequence_length: N integers: the number of valid steps.
+        merge_repeated: whether to merge successive steps of the same class.
 
     Returns:
         Coordinates (count, 2) of the labels in a matrix with a row for each sequence, the labels (count), the size of
@@ -84,10 +84,10 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
         kept[1:] &= best[1:] != best[:-1]
     rows = [best[kept[:, i], i] for i in range(batch)]
     places = [(i, j) for i, row in enumerate(rows) for j in range(len(row))]
-    scores = reduction_ops.reduce_max(x, axes=(2,)) * wrapped(counted.astype(x.dtype))
+    scores = reduction_ops.reduce_max(x, axes=(2,)) * from_array(counted.astype(x.dtype))
     return (
-        wrapped(np.array(places, np.int64).reshape(-1, 2)),
-        wrapped(np.concatenate([*rows, np.zeros(0)]).astype(np.int64)),
-        wrapped(np.array([batch, max(map(len, rows), default=0)])),
+        from_array(np.array(places, np.int64).reshape(-1, 2)),
+        from_array(np.concatenate([*rows, np.zeros(0)]).astype(np.int64)),
+        from_array(np.array([batch, max(map(len, rows), default=0)])),
         shaping.reshape(elementwise.neg(reduction_ops.reduce_sum(scores, axes=(0,))), shape=(batch, 1)),
     )

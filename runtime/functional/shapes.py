@@ -1,4 +1,4 @@
-"""Other shapes for the same elements, and what the shape of a tensor is. See `axes` for other orders of the axes."""
+"""Reshaping, broadcasting, and queries of the shape. See `permuting` for other orders of the axes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ def reshape(input: Any, shape: Any) -> Any:
         ValueError: the number of elements differs, or several sizes are -1.
     """
     x = as_tensor(input, of="reshape")
-    return shaping.reshape(x, shape=_resolved(integers(shape, "shape", of="reshape"), x))
+    return shaping.reshape(x, shape=_resolve(integers(shape, "shape", of="reshape"), x))
 
 
-def _resolved(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
-    """`shape` with the size that -1 stands for."""
+def _resolve(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
+    """Replace -1 in `shape` by the actual size."""
     if shape.count(-1) == 0:
         return shape
     if shape.count(-1) > 1:
@@ -64,7 +64,7 @@ def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = 
     A tensor of fewer than two dimensions becomes a vector.
 
     Raises:
-        ValueError: `order` is neither "C" nor "F", or `start_dim` stands behind `end_dim`.
+        ValueError: `order` is neither "C" nor "F", or `start_dim` is after `end_dim`.
     """
     x = as_tensor(input, of="flatten")
     if order not in ("C", "F"):
@@ -99,7 +99,7 @@ def flatten_rows(input_x: Any) -> Any:
 
 @public_op(method="squeeze", primitive=Primitive("Squeeze", made_with=("axis",), defaults={"axis": ()}))
 def squeeze(input: Any, axis: Any = None) -> Any:
-    """Without the axes of size 1 among `axis` (None or (): among all); other axes stay."""
+    """Remove the axes of size 1 among `axis` (None or (): among all); other axes stay."""
     x = as_tensor(input, of="squeeze")
     axes = normalize_axes(None if axis in (None, ()) else integers(axis, "axis", of="squeeze"), x.ndim)
     return shaping.reshape(x, shape=tuple(size for i, size in enumerate(x.shape) if i not in axes or size != 1))
@@ -107,7 +107,7 @@ def squeeze(input: Any, axis: Any = None) -> Any:
 
 @public_op(method="expand_dims", primitive="ExpandDims")
 def expand_dims(input_x: Any, axis: int) -> Any:
-    """With an axis of size 1 at `axis`; `ValueError` unless it is within the new dimensions."""
+    """Insert an axis of size 1 at `axis`; `ValueError` unless it is within the new dimensions."""
     x = as_tensor(input_x, "input_x", of="expand_dims")
     at = normalize_axis(integer(axis, "axis", of="expand_dims"), x.ndim + 1)
     return shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:]))
@@ -131,19 +131,19 @@ def _at_least(rank: int, inputs: Any) -> Any:
 
 @public_op()
 def atleast_1d(inputs: Any) -> Any:
-    """A number as a vector; each of a tuple."""
+    """Convert a 0-d tensor, or each in a tuple, to a vector."""
     return _at_least(1, inputs)
 
 
 @public_op()
 def atleast_2d(inputs: Any) -> Any:
-    """Tensors of fewer dimensions as matrices, a vector as a row; each of a tuple."""
+    """Convert a tensor with fewer dimensions, or each in a tuple, to a matrix; a vector becomes a row."""
     return _at_least(2, inputs)
 
 
 @public_op()
 def atleast_3d(inputs: Any) -> Any:
-    """Tensors of fewer dimensions with three: (n) as (1, n, 1), (n, m) as (n, m, 1); each of a tuple."""
+    """Convert a tensor with fewer dimensions, or each in a tuple, to 3-D: (n) to (1, n, 1), (n, m) to (n, m, 1)."""
     return _at_least(3, inputs)
 
 
@@ -180,7 +180,7 @@ def expand_as(input: Any, other: Any) -> Any:
     return broadcast_to(input, tuple(as_tensor(other, "other", of="expand_as").shape))
 
 
-# ---- what the shape is ----
+# ---- queries ----
 
 
 @public_op(primitive="Shape")
@@ -209,7 +209,7 @@ def dyn_shape(input_x: Any) -> Any:
 
 @public_op()
 def is_tensor(obj: Any) -> bool:
-    """Whether it is a Tensor."""
+    """Whether an object is a Tensor."""
     return isinstance(obj, Tensor)
 
 

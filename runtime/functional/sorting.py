@@ -1,6 +1,6 @@
-"""Order along an axis: sorting, the first few in order, the n-th. NaN counts as the largest number.
+"""Sorting along an axis, top-k, and k-th elements. NaN counts as the largest number.
 
-Indices are int32, but those of a single element in order, which are int64.
+Indices are int32, except those of single elements (`kthvalue`), which are int64.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
 
     Args:
         input: tensor of numbers.
-        k: how many, an int or a tensor of one.
+        k: the number of elements, an int or an integer tensor of one element.
         dim: the axis; None for the last one.
-        largest: whether the largest are wanted, or the smallest.
-        sorted: whether they come in order; here they always do, and of equal ones the first comes first.
+        largest: whether to return the largest elements, or the smallest.
+        sorted: whether the results are sorted; they always are, and equal elements keep their order.
 
     Raises:
-        TypeError: `k` isn't an integer, or `sorted` no bool.
+        TypeError: `k` isn't an integer, or `sorted` isn't a bool.
         ValueError: `k` isn't between 1 and the size of the axis.
     """
     x = numbers(input, of="topk")
@@ -81,7 +81,7 @@ def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[
 
 
 def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
-    """The element at place `n`, counted from 0, of those along `axis` in order, and its index (int64)."""
+    """The element at position `n` (from 0) in the sorted order along `axis`, and its index (int64)."""
     if not x.ndim:
         return x, sorting.argmin(x)
     at = normalize_axis(axis, x.ndim)
@@ -96,7 +96,7 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
 
 @public_op(primitive=Primitive("NthElement", made_with=("reverse",)))
 def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
-    """The element at place `n`, counted from 0, of those along the last axis in ascending (or descending) order."""
+    """The element at position `n` (from 0) in the ascending (or descending) order along the last axis."""
     x = numbers(input, of="NthElement")
     place = integer(n, "n", of="NthElement")
     if not 0 <= place < x.shape[-1]:
@@ -106,9 +106,9 @@ def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
 
 @public_op(primitive=Primitive("InTopK", made_with=("k",)))
 def intopk(x1: Any, x2: Any, k: int) -> Any:
-    """Whether the element of each row of `x1` (batch, classes) that `x2` (batch) names is among the `k` largest.
+    """Whether the score of the class `x2` (batch) in each row of `x1` (batch, classes) is among the `k` largest.
 
-    An element that equals the k-th largest is; one that isn't finite, or a class that isn't there, is not.
+    True for a score equal to the k-th largest; False for one that isn't finite, or for a class out of range.
     """
     x = as_tensor(x1, "x1", of="intopk")
     target = require_integers(x2, "x2", of="intopk")

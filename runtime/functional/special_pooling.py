@@ -1,4 +1,4 @@
-"""Less common kinds of pooling: by powers, over windows of random places, and back to where maxima were."""
+"""Less common kinds of pooling: power-average, fractional and inverse max-pooling."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import int64
-from ..common.tensor import created, is_known, wrapped
+from ..common.tensor import create, from_array, is_known
 from ..ir.dims import product
 from ..ops import boundary, creation, elementwise, indexing, shaping, slicing
 from ..ops.sorting import argmax
 from ..ops.windows import Sizes
-from .arguments import known, require_integers
+from .arguments import known_size, require_integers
 from .geometry import per_axis
 from .joining import part
 from .operands import as_tensor, floating
@@ -21,7 +21,7 @@ from .pooling import avg_pool1d, avg_pool2d, with_batch
 from .public_op import public_op
 from .random import rand
 
-# ---- by powers ----
+# ---- power-average pooling ----
 
 
 @public_op()
@@ -31,12 +31,12 @@ def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = N
     Args:
         x: (N, C, L) or (C, L), floating-point.
         norm_type: p, not 0.
-        kernel_size: taps of a window.
-        stride: distance of the windows; `kernel_size` if it is None.
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        kernel_size: the size of a window.
+        stride: the step between windows; `kernel_size` if it is None.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, p is 0, or `x` has another number of dimensions.
     """
     checks.of_type(kernel_size, "kernel_size", int, of="lp_pool1d")
@@ -59,7 +59,7 @@ def _lp_pool(mean: Any, x: Any, norm_type: float, kernel: Sizes, stride: Any, ce
     return elementwise.pow(means * float(product(kernel)), 1.0 / norm_type)
 
 
-# ---- over windows of random places ----
+# ---- fractional pooling ----
 
 
 @public_op()
@@ -67,20 +67,20 @@ def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest element of each of `output_size` windows, whose distances are random (Graham 2014).
+    """The largest element of each of `output_size` windows, with random steps between windows (Graham 2014).
 
     ATen `fractional_max_pool2d`.
 
     Args:
         input: (N, C, H, W) or (C, H, W), floating-point.
-        kernel_size: taps of a window, an int or one for each axis.
+        kernel_size: the size of a window, an int or one for each axis.
         output_size: number of windows, an int or one for each axis.
-        output_ratio: where there is no `output_size`: parts of the sizes of the input, in (0, 1).
-        return_indices: whether to return where the elements are, too: int64 positions in the flattened plane.
-        _random_samples: (N, C, 2), draws from [0, 1) for width and height; None draws them.
+        output_ratio: without `output_size`: the output sizes as fractions of the input sizes, in (0, 1).
+        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
+        _random_samples: (N, C, 2), samples in [0, 1) for width and height; None: new samples.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a size is out of range, or neither size nor ratio is given.
     """
     return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 2)
@@ -91,7 +91,7 @@ def fractional_max_pool3d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """`fractional_max_pool2d` of (N, C, D, H, W) or (C, D, H, W); draws (N, C, 3) are for depth, height and width."""
+    """`fractional_max_pool2d` of (N, C, D, H, W) or (C, D, H, W); samples (N, C, 3) are for depth, height, width."""
     return _fractional(input, kernel_size, output_size, output_ratio, return_indices, _random_samples, 3)
 
 
@@ -102,7 +102,7 @@ def _fractional(
     given = floating(input, of=of)
     x = with_batch(given, count, of=of)
     batch, channels, *spatial = x.shape
-    sizes = tuple(known(size, f"For '{of}', the size of the input") for size in spatial)
+    sizes = tuple(known_size(size, f"For '{of}', the size of the input") for size in spatial)
     kernel = per_axis(kernel_size, "kernel_size", count, of=of)
     windows = _window_counts(sizes, output_size, output_ratio, of=of)
     if any(n + k - 1 > size for n, k, size in zip(windows, kernel, sizes, strict=True)):
@@ -114,10 +114,10 @@ def _fractional(
         )
     order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen has the width first
     rows = columns = 1  # (batch, channels, rows, columns): the places of the elements of each window
-    places: Any = wrapped(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
+    places: Any = from_array(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
     for axis, size, k, n in zip(order, sizes, kernel, windows, strict=True):
         starts = _starts(part(sampled, 2, axis, axis + 1), size, k, n)  # (batch, channels, n)
-        taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + wrapped(np.arange(k))
+        taps = shaping.reshape(starts, shape=(batch, channels, 1, n, 1, 1)) + from_array(np.arange(k))
         rows, columns = rows * n, columns * k
         places = shaping.reshape(places * size + taps, shape=(batch, channels, rows, 1, columns, 1))
     flat = shaping.reshape(x, shape=(batch, channels, product(sizes)))
@@ -144,35 +144,35 @@ def _window_counts(sizes: Sizes, output_size: Any, output_ratio: Any, *, of: str
 
 
 def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
-    """Where the windows along one axis start, for draws (..., 1): (..., windows), int64."""
-    last = created(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
+    """The start positions of the windows along one axis, for samples (..., 1): (..., windows), int64."""
+    last = create(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
     if windows == 1:
         return last
     step = (size - kernel) / (windows - 1)
-    moved = (samples + wrapped(np.arange(windows - 1, dtype=samples.dtype))) * step
+    moved = (samples + from_array(np.arange(windows - 1, dtype=samples.dtype))) * step
     first = elementwise.cast(samples * step, dtype=int64)
     return slicing.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
 
 
-# ---- back to where maxima were ----
+# ---- inverse of max-pooling ----
 
 
 @public_op()
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Any:
-    """Undoes a max-pooling: its outputs where they came from, zeros elsewhere (ATen `max_unpool2d`).
+    """Put the outputs of a max-pooling back to their positions, with zeros elsewhere (ATen `max_unpool2d`).
 
     Args:
         x: outputs of the pooling, (N, C, L) or (C, L).
-        indices: where they came from, as `return_indices` of the pooling gives them.
-        kernel_size: that of the pooling, an int or one for each axis, as are stride and padding.
-        stride: that of the pooling; `kernel_size` if it is None.
-        padding: that of the pooling.
-        output_size: sizes of the input of the pooling; one that all its windows fit into if it is None or ().
+        indices: their positions, as the pooling returns them with `return_indices`.
+        kernel_size: the kernel size of the pooling, an int or one for each axis, as are stride and padding.
+        stride: the stride of the pooling; `kernel_size` if it is None.
+        padding: the padding of the pooling.
+        output_size: the sizes of the pooling's input; None or () is the size that exactly fits all windows.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: shapes differ, a size is out of range, or an index lies outside of the output.
     """
     return _unpool(x, indices, kernel_size, stride, padding, output_size, 1)
@@ -206,17 +206,17 @@ def _unpool(x: Any, indices: Any, kernel_size: Any, stride: Any, padding: Any, o
     steps = kernel if stride is None else per_axis(stride, "stride", count, of=of)
     pads = per_axis(padding, "padding", count, of=of, least=0)
     least = tuple((n - 1) * s + k - 2 * p for n, s, k, p in zip(batch.shape[2:], steps, kernel, pads, strict=True))
-    sizes = _unpooled_sizes(least, steps, output_size, of=of)
+    sizes = _output_sizes(least, steps, output_size, of=of)
     rows = product(batch.shape[:2])
     places = shaping.reshape(indices, shape=(rows, product(batch.shape[2:])))
-    size = known(product(sizes), f"For '{of}', the size of the output")
+    size = known_size(product(sizes), f"For '{of}', the size of the output")
     _require_inside(places, size, of=of)
     zeros = creation.full_like(x, 0, (rows, size))
     filled = indexing.scatter(zeros, places, shaping.reshape(x, shape=tuple(places.shape)), axis=1)
     return shaping.reshape(filled, shape=(*x.shape[: x.ndim - count], *sizes))
 
 
-def _unpooled_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) -> Sizes:
+def _output_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) -> Sizes:
     if output_size is None or len(checks.of_type(output_size, "output_size", (tuple, list), of=of)) == 0:
         return least
     if len(output_size) < len(least):
@@ -228,7 +228,7 @@ def _unpooled_sizes(least: Sizes, steps: Sizes, output_size: Any, *, of: str) ->
 
 
 def _require_inside(places: Any, size: int, *, of: str) -> None:
-    """Raise `ValueError` unless the positions, if they are known, lie in [0, size)."""
+    """Raise `ValueError` unless the positions, if known, lie in [0, size)."""
     values = np.asarray(places) if is_known(places) else np.zeros(0)
     if values.size and not (values.min() >= 0 and values.max() < size):
         raise ValueError(f"For '{of}', 'indices' must lie in [0, {size}), but got {values.min()} to {values.max()}")

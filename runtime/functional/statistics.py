@@ -1,6 +1,6 @@
 """Variances, standard deviations and medians.
 
-The divisor of a variance is the number of elements less `ddof`, which is 0 unless given.
+The divisor of a variance is the number of elements minus `ddof`, which is 0 by default.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Questions about tensors: whether they are finite, real, zero; assertions; sizes."""
+"""Queries and checks of tensors: finite, real, zero; assertions; sizes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import checks
 from ..common.dtype import float32
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, reduction, shaping
@@ -34,7 +34,7 @@ def _contains(self: Any, value: Any) -> bool:
 
 @public_op()
 def is_nonzero(input: Any) -> bool:
-    """Whether the only element is anything but 0; `ValueError` if there are several."""
+    """Whether the only element is nonzero; `ValueError` if there are several."""
     x = as_tensor(input, of="is_nonzero")
     if product(x.shape) != 1:
         raise ValueError(f"For 'is_nonzero', 'input' must have one element, but got shape {tuple(x.shape)}")
@@ -55,7 +55,7 @@ def is_complex(input: Any) -> bool:
 
 
 def _has_init(self: Any) -> bool:
-    """Whether the elements are still to come: they are there from the beginning."""
+    """Whether initialization is pending: never, elements are always initialized."""
     return False
 
 
@@ -64,7 +64,7 @@ tensor_method("has_init")(property(_has_init))
 
 @public_op(primitive="Eps")
 def eps(x: Any) -> Any:
-    """The distance of 1 to the next number of the dtype of `x`, in the shape of `x`."""
+    """The distance from 1 to the next number of the dtype of `x`, in the shape of `x`."""
     tensor = floating(x, "x", of="eps")
     return as_tensor(creation.full_like(tensor, 2.0 ** -_FRACTION_BITS[tensor.dtype.name]))
 
@@ -95,10 +95,10 @@ def _check_numerics(x: Any) -> Any:
 
 @operator_object
 class Assert:
-    """Raises unless a condition holds.
+    """Raises an error unless a condition holds.
 
     Args:
-        summarize: how many elements of each tensor are printed.
+        summarize: the number of elements to print of each tensor.
 
     Inputs:
         A bool or bool tensor, and a tuple or list of tensors that are printed if it doesn't hold.
@@ -115,32 +115,32 @@ class Assert:
         if bool(condition):
             return
         for x in input_data:
-            shown = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
-            sys.stdout.write(f"input data: {shown}\n")
+            dtype_name = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
+            sys.stdout.write(f"input data: {dtype_name}\n")
         raise RuntimeError("For 'Assert', the condition is false")
 
 
 class _DeviceStatus:
-    """The status of overflow that one kind of device has; elsewhere, 0: no overflow."""
+    """The overflow status of NPU devices; elsewhere it is 0, no overflow."""
 
     def __call__(self, *_: Any) -> Any:
         """Eight zeros, float32."""
-        return wrapped(np.zeros(8, float32))
+        return from_array(np.zeros(8, float32))
 
 
 @operator_object
 class NPUAllocFloatStatus(_DeviceStatus):
-    """Makes the status of overflow of an NPU; without one, eight zeros. `FloatStatus` looks at values instead."""
+    """Allocates the overflow status of an NPU; without one, eight zeros. `FloatStatus` checks values instead."""
 
 
 @operator_object
 class NPUGetFloatStatus(_DeviceStatus):
-    """Reads the status of overflow of an NPU; without one, eight zeros. `FloatStatus` looks at values instead."""
+    """Reads the overflow status of an NPU; without one, eight zeros. `FloatStatus` checks values instead."""
 
 
 @operator_object
 class NPUClearFloatStatus(_DeviceStatus):
-    """Clears the status of overflow of an NPU; without one, eight zeros."""
+    """Clears the overflow status of an NPU; without one, eight zeros."""
 
 
 # ---- counts ----
@@ -148,7 +148,7 @@ class NPUClearFloatStatus(_DeviceStatus):
 
 @public_op(primitive="EqualCount")
 def _equal_count(x: Any, y: Any) -> Any:
-    """How many elements of two tensors are equal, in their dtype: (1)."""
+    """The number of equal elements of two tensors, in their dtype: (1)."""
     a, b = as_tensor(x, "x", of="EqualCount"), as_tensor(y, "y", of="EqualCount")
     if a.dtype != b.dtype or tuple(a.shape) != tuple(b.shape):
         raise ValueError(
@@ -166,7 +166,7 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     Args:
         input: a matrix, or more axes of one size.
         fill_value: the number.
-        wrap: whether in a tall matrix the diagonal starts again, a row apart, whenever it has reached the last column.
+        wrap: whether the diagonal of a tall matrix starts again, after a gap of one row, at the last column.
     """
     x = as_tensor(input, of="fill_diagonal")
     if x.ndim < 2 or (x.ndim > 2 and len(set(x.shape)) > 1):
@@ -176,4 +176,4 @@ def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
     end = mask.size if wrap or x.ndim > 2 or x.shape[0] <= x.shape[1] else x.shape[1] ** 2
     mask.reshape(-1)[:end:step] = True
     value = np.asarray(fill_value, x.dtype if is_floating(x.dtype) else np.asarray(fill_value).astype(x.dtype).dtype)
-    return elementwise.where(wrapped(mask), value.astype(x.dtype), x)
+    return elementwise.where(from_array(mask), value.astype(x.dtype), x)

@@ -1,4 +1,4 @@
-"""`x[...]` and `x[...] = value`, and slices as functions. Indices mean what they mean in NumPy."""
+"""`x[...]` and `x[...] = value`, and slices as functions, with NumPy's indexing rules."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import bool_, int64
-from ..common.placeholder import Open
-from ..common.tensor import Tensor, wrapped
+from ..common.placeholder import Placeholder
+from ..common.tensor import Tensor, from_array
 from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, coordinates, integer, integers, is_symbolic, known
+from .arguments import concrete, coordinates, integer, integers, is_symbolic, known_size
 from .joining import part
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
@@ -25,25 +25,25 @@ from .public_op import Primitive, public_op, tensor_method
 
 @tensor_method("__getitem__")
 def getitem(self: Any, index: Any) -> Any:
-    """Elements of the tensor: ints, slices, `...`, None, and tensors, lists or arrays of ints or bools.
+    """Index the tensor by ints, slices, `...`, None, and tensors, lists or arrays of ints or bools.
 
     Raises:
-        IndexError: an int is out of bounds, there are more indices than axes, or an index is of another kind.
+        IndexError: an int is out of bounds, there are more indices than axes, or an index has another type.
     """
-    if isinstance(self._data, Open):
+    if isinstance(self._data, Placeholder):
         self._data.refuse("an index")
     items = _items(index, self.ndim)
     if any(isinstance(item, TensorLike) for item in items):
         # An int beside tensors is one of them, as in NumPy.
         items = [_places(item) if isinstance(item, int) else item for item in items]
-    x, advanced, gap = _sliced(self, items)
-    return _looked_up(x, advanced, gap) if advanced else x
+    x, advanced, gap = _basic_index(self, items)
+    return _advanced_index(x, advanced, gap) if advanced else x
 
 
 def _items(index: Any, rank: int) -> list[Any]:
-    """One item for each axis and each None: ints, slices, None, and tensors of ints in place of lists and masks.
+    """Convert an index to one item for each axis and each None: ints, slices, None, and tensors of ints.
 
-    `...` remains where it stands for no axis: it still keeps tensors on its two sides from being neighbours.
+    Lists and masks become tensors. A `...` for no axis remains, because it separates the tensors on its two sides.
     """
     given = list(index) if isinstance(index, tuple) else [index]
     items: list[Any] = []
@@ -85,17 +85,17 @@ def _true_places(mask: Any) -> list[Any]:
         found = coordinates(mask)
         columns = (part(found, 1, axis, axis + 1) for axis in range(mask.ndim))
         return [shaping.reshape(column, shape=(found.shape[0],)) for column in columns]
-    return [wrapped(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
+    return [from_array(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
 
 
 def _places(index: int) -> Any:
-    return wrapped(np.asarray(index, np.int64))
+    return from_array(np.asarray(index, np.int64))
 
 
-def _sliced(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
-    """`x` after its ints, slices and Nones; the tensors that remain, each with its axis; the axis that `...` is before.
+def _basic_index(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], int]:
+    """Apply ints, slices and Nones; return the result, the remaining tensors with their axes, and the axis after `...`.
 
-    Where there is no `...`, that axis is 0.
+    Without `...`, that axis is 0.
     """
     cuts: list[tuple[int, Any, Any, int]] = []  # axis, start, stop, step
     backwards: list[int] = []
@@ -138,8 +138,8 @@ def _within(index: int, size: Any, axis: int) -> Any:
 
 
 def _bounds(item: builtins.slice, size: Any) -> tuple[Any, Any, int]:
-    """Start, stop and step of a slice of an axis; for a negative step those of the same elements in forward order."""
-    chosen = range(known(size, "the size of an axis that is sliced"))[item]
+    """Return start, stop and step of a slice of an axis; a negative step is converted to forward order."""
+    chosen = range(known_size(size, "the size of an axis that is sliced"))[item]
     if not chosen:
         return 0, 0, 1
     if chosen.step < 0:
@@ -147,10 +147,10 @@ def _bounds(item: builtins.slice, size: Any) -> tuple[Any, Any, int]:
     return chosen.start, chosen[-1] + 1, chosen.step
 
 
-def _looked_up(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
-    """`x` at tensors of indices, each for one axis; their axes stand where the first was if they are neighbours.
+def _advanced_index(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
+    """Index `x` by tensors, each for one axis; if these axes are adjacent, the new axes replace the first of them.
 
-    Tensors on both sides of the axis `gap` aren't.
+    Tensors on both sides of the axis `gap` aren't adjacent.
     """
     if len(advanced) == 1:
         ((axis, indices),) = advanced
@@ -158,7 +158,7 @@ def _looked_up(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
     axes = [axis for axis, _ in advanced]
     others = [axis for axis in range(x.ndim) if axis not in axes]
     shape = _broadcast([indices for _, indices in advanced])
-    found = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stacked(advanced, shape))
+    found = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stack(advanced, shape))
     if axes != list(range(axes[0], axes[0] + len(axes))) or axes[0] < gap <= axes[-1]:
         return found
     lead = len(shape)
@@ -173,7 +173,7 @@ def _broadcast(indices: list[Any]) -> tuple[Any, ...]:
         raise IndexError(f"the tensors of an index don't fit each other: {error}") from None
 
 
-def _stacked(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
+def _stack(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
     columns = (
         shaping.reshape(shaping.expand(elementwise.cast(indices, dtype=int64), shape=shape), shape=(*shape, 1))
         for _, indices in advanced
@@ -188,24 +188,24 @@ def _stacked(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
 def setitem(self: Any, index: Any, value: Any) -> None:
     """Write `value`, which broadcasts, to elements of the tensor; its dtype stays.
 
-    The tensor takes over the written values: gradients flow to `value`, and to what the other elements were before.
+    Gradients flow to `value`, and to the previous values of the other elements.
     """
-    self._rebind(written(self, index, value))
+    self._rebind(with_written(self, index, value))
 
 
-def written(x: Any, index: Any, value: Any) -> Any:
-    """`x` with `value` at the elements that `x[index]` names."""
+def with_written(x: Any, index: Any, value: Any) -> Any:
+    """Return `x` with `value` at the elements `x[index]`."""
     v = as_tensor(value, "value", of="__setitem__")
     v = v if v.dtype == x.dtype else elementwise.cast(v, dtype=x.dtype)
     if is_symbolic(index) and index.dtype == bool_ and not v.ndim:
         mask = shaping.reshape(index, shape=(*index.shape, *(1,) * (x.ndim - index.ndim)))
         return elementwise.where(mask, v, x)
-    size = known(product(x.shape), "the size of a tensor that is written to")
+    size = known_size(product(x.shape), "the size of a tensor that is written to")
     numbered, items = np.arange(size).reshape(x.shape), _items(index, x.ndim)
     if any(map(is_symbolic, items)):
-        places = getitem(wrapped(numbered), tuple(items))
+        places = getitem(from_array(numbered), tuple(items))
     else:
-        places = wrapped(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
+        places = from_array(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
     count = product(places.shape)
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
@@ -223,7 +223,7 @@ def written(x: Any, index: Any, value: Any) -> Any:
     primitive=Primitive("IndexPut", made_with=("accumulate",), called_with=("input", "values", "indices")),
 )
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """`input` with `values` written (or added, if `accumulate`) at the indices given for its first axes."""
+    """`input` with `values` written (or added, if `accumulate`) at indices for its first axes."""
     x = as_tensor(input, of="index_put")
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"For 'index_put', 'indices' must be a tuple or list, but got {type(indices).__name__}")
@@ -231,7 +231,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
     shape = _broadcast(items)
     v = as_tensor(values, "values", of="index_put")
     updates = shaping.expand(elementwise.cast(v, dtype=x.dtype), shape=(*shape, *x.shape[len(items) :]))
-    coordinates = _stacked(list(enumerate(items)), shape)
+    coordinates = _stack(list(enumerate(items)), shape)
     return indexing.scatter_nd(x, coordinates, updates, reduction="add" if accumulate else "none")
 
 
@@ -253,7 +253,7 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Any:
 
 @public_op(primitive="Slice")
 def slice(input_x: Any, begin: Any, size: Any) -> Any:
-    """`size[i]` elements (-1: all that follow) from `begin[i]` on along axis i, for every axis.
+    """`size[i]` elements (-1: all remaining) from `begin[i]` on along axis i, for every axis.
 
     Raises:
         ValueError: there isn't a number for each axis, or they reach beyond it.
@@ -287,18 +287,18 @@ def strided_slice(
 ) -> Any:
     """`input_x[begin[0]:end[0]:strides[0], ...]`.
 
-    In each mask, bit i says that entry i of `begin`, `end` and `strides` is something else:
+    In each mask, bit i changes the meaning of entry i of `begin`, `end` and `strides`:
 
     Args:
         input_x: any tensor.
         begin: first indices.
-        end: indices behind the last ones.
+        end: end indices, exclusive.
         strides: steps, not 0.
         begin_mask: the slice has no begin.
-        end_mask: it has no end.
-        ellipsis_mask: it is `...`; at most one bit.
-        new_axis_mask: it is None.
-        shrink_axis_mask: it is the int in `begin`.
+        end_mask: the slice has no end.
+        ellipsis_mask: the index is `...`; at most one bit.
+        new_axis_mask: the index is None.
+        shrink_axis_mask: the index is the int in `begin`.
 
     Raises:
         ValueError: the three differ in length, a stride is 0, or `ellipsis_mask` has several bits.

@@ -1,4 +1,4 @@
-"""Whether gradients flow, hooks on them, writing to Parameters, and printing."""
+"""Stopping gradients, hooks on gradients, assignment to Parameters, and printing."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from ..common.dtype import bool_, shown
-from ..common.hooks import HookHandle, on_gradient, refuse_while_tracing, replaced_gradient
+from ..common.dtype import bool_, dtype_name
+from ..common.hooks import HookHandle, check_hook_gradient, refuse_while_tracing, register_gradient_hook
 from ..common.nested import mapped
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
@@ -23,7 +23,7 @@ from .public_op import operator_object, public_op, tensor_method
 
 @public_op(primitive="StopGradient")
 def stop_gradient(value: Any) -> Any:
-    """`value`, to which no gradient flows: a tensor, or nested tuples, lists and dicts of what may hold some."""
+    """`value` without gradient: a tensor, or nested tuples, lists and dicts with tensors in them."""
     return mapped(value, lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, TensorLike) else leaf)
 
 
@@ -35,12 +35,12 @@ def identity(input_x: Any) -> Any:
 
 @operator_object
 class HookBackward:
-    """Passes tensors on as they are, and shows their gradients to a function.
+    """Returns its tensors unchanged, and calls a hook with their gradients.
 
     Args:
-        hook_fn: called with the tuple of the gradients, one for each tensor, when they are computed. What it returns
-            replaces them: None keeps them, a tensor replaces the only one, a tuple or list all.
-        cell_id: kept as an attribute.
+        hook_fn: called with the tuple of gradients, one for each tensor, when they are computed. Its result replaces
+            them: None keeps them, a tensor replaces the only one, a tuple or list replaces all.
+        cell_id: stored as an attribute.
 
     Inputs:
         One or more tensors.
@@ -62,7 +62,7 @@ class HookBackward:
         self.name = "HookBackward"
 
     def __call__(self, *inputs: Any) -> Any:
-        """Pass the tensors on."""
+        """Return the tensors."""
         refuse_while_tracing("HookBackward was called")
         if not inputs:
             raise TypeError("For 'HookBackward', needed at least one Tensor, but got none")
@@ -70,12 +70,12 @@ class HookBackward:
             if not isinstance(x, TensorLike):
                 raise TypeError(f"For 'HookBackward', each input must be a Tensor, but got {type(x).__name__}: {x!r}")
 
-        def shown_to_hook(output_cotangents: list[Any]) -> tuple[Any, ...]:
+        def call_hook(output_cotangents: list[Any]) -> tuple[Any, ...]:
             gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, output_cotangents, strict=True))
             return self._replaced(gradients)
 
-        passed = identity_entry(inputs, shown_to_hook)
-        return passed[0] if len(passed) == 1 else passed
+        outputs = identity_entry(inputs, call_hook)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def _replaced(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         returned = self.hook_fn(gradients)
@@ -83,7 +83,7 @@ class HookBackward:
         if (isinstance(returned, Tensor) and len(gradients) > 1) or len(replacements) != len(gradients):
             count = len(replacements) if isinstance(returned, (tuple, list)) else 1
             raise TypeError(f"For 'HookBackward', the hook returned {count} gradients for {len(gradients)} inputs")
-        return tuple(replaced_gradient(self.hook_fn, r, g) for r, g in zip(replacements, gradients, strict=True))
+        return tuple(check_hook_gradient(self.hook_fn, r, g) for r, g in zip(replacements, gradients, strict=True))
 
     def __repr__(self) -> str:
         return f"HookBackward(hook_fn={self.hook_fn!r}, cell_id={self.cell_id!r})"
@@ -91,10 +91,10 @@ class HookBackward:
 
 @operator_object
 class InsertGradientOf:
-    """Passes a tensor on as it is; its gradient becomes what a function makes of it.
+    """Returns a tensor unchanged, and applies a function to its gradient.
 
     Args:
-        f: from the gradient to the one that takes its place.
+        f: takes the gradient and returns the new one.
 
     Raises:
         TypeError: `f` isn't callable.
@@ -106,29 +106,31 @@ class InsertGradientOf:
         self.f = f
 
     def __call__(self, x: Any) -> Any:
-        """Pass the tensor on."""
+        """Return the tensor."""
         tensor = as_tensor(x, "x", of="InsertGradientOf")
         trace = current()
         if trace is not None and tape.current() is None and is_floating(tensor.dtype):
-            (passed,) = trace.with_own_gradient(
+            (output,) = trace.with_own_gradient(
                 "InsertGradientOf",
                 [tensor],
                 [tensor],
-                lambda _x, _y, g: [replaced_gradient(self.f, self.f(g[0]), g[0])],
+                lambda _x, _y, g: [check_hook_gradient(self.f, self.f(g[0]), g[0])],
             )
-            return passed
-        (passed,) = identity_entry(
+            return output
+        (output,) = identity_entry(
             (tensor,),
-            lambda output_cotangents: (replaced_gradient(self.f, self.f(output_cotangents[0]), output_cotangents[0]),),
+            lambda output_cotangents: (
+                check_hook_gradient(self.f, self.f(output_cotangents[0]), output_cotangents[0]),
+            ),
         )
-        return passed
+        return output
 
 
 # ---- Parameters ----
 
 
-def adopted(variable: Any, value: Any) -> Any:
-    """Give a Parameter (or tensor) the value, which has its shape; later uses see it and how it was computed."""
+def assign_in_place(variable: Any, value: Any) -> Any:
+    """Assign a value of the same shape to a Parameter or tensor; later uses see it and its gradient."""
     if not isinstance(variable, Tensor):
         raise TypeError(f"needed a Parameter to write to, but got {type(variable).__name__}: {variable!r}")
     new = value if value.dtype == variable.dtype else elementwise.cast(value, dtype=variable.dtype)
@@ -137,7 +139,7 @@ def adopted(variable: Any, value: Any) -> Any:
 
 
 def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
-    """`value` as a tensor that may be written to `variable`."""
+    """Convert `value` to a tensor that can be assigned to `variable`."""
     if not isinstance(variable, TensorLike):
         raise TypeError(f"For '{of}', 'variable' must be a Parameter, but got {type(variable).__name__}: {variable!r}")
     v = as_tensor(value, "value", of=of)
@@ -148,14 +150,15 @@ def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
     lossy = is_floating(v.dtype) and not is_floating(variable.dtype)
     if lossy or (variable.dtype == bool_ and v.dtype != bool_):
         raise TypeError(
-            f"For '{of}', 'value' must fit 'variable' of type {shown(variable.dtype)}, but got {shown(v.dtype)}"
+            f"For '{of}', 'value' must fit 'variable' of type {dtype_name(variable.dtype)}, but got "
+            f"{dtype_name(v.dtype)}"
         )
     return v if v.dtype == variable.dtype else elementwise.cast(v, dtype=variable.dtype)
 
 
 @public_op(primitive="Assign")
 def assign(variable: Any, value: Any) -> Any:
-    """Give the Parameter `variable` a new value; its dtype stays. Returns the new value.
+    """Assign a new value to the Parameter `variable`, in its dtype. Returns the new value.
 
     What is computed from the Parameter afterwards, also inside a differentiated function, depends on `value`.
 
@@ -163,26 +166,26 @@ def assign(variable: Any, value: Any) -> Any:
         ValueError: the shapes differ.
         TypeError: `variable` isn't a Parameter, or a floating-point `value` would be cut to integers.
     """
-    return adopted(variable, _to_assign(variable, value, of="assign"))
+    return assign_in_place(variable, _to_assign(variable, value, of="assign"))
 
 
 @public_op(primitive="AssignAdd")
 def assign_add(variable: Any, value: Any) -> Any:
     """Add `value` to the Parameter `variable`; returns the new value. Errors are those of `assign`."""
     v = _to_assign(variable, value, of="assign_add")
-    return adopted(variable, elementwise.add(variable, v))
+    return assign_in_place(variable, elementwise.add(variable, v))
 
 
 @public_op(primitive="AssignSub")
 def assign_sub(variable: Any, value: Any) -> Any:
     """Subtract `value` from the Parameter `variable`; returns the new value. Errors are those of `assign`."""
     v = _to_assign(variable, value, of="assign_sub")
-    return adopted(variable, elementwise.sub(variable, v))
+    return assign_in_place(variable, elementwise.sub(variable, v))
 
 
 @public_op(primitive="Depend")
 def depend(value: Any, expr: Any) -> Any:
-    """`value`; `expr` has been computed by then."""
+    """`value`; `expr` is computed before."""
     return value
 
 
@@ -191,9 +194,9 @@ def depend(value: Any, expr: Any) -> Any:
 
 @public_op(primitive="Print")
 def print_(*input_x: Any) -> None:
-    """Print each argument on a line of its own: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`.
+    """Print each argument on its own line: strings unchanged, tensors as `Tensor(shape=..., dtype=..., value=...)`.
 
-    In traced code they are printed at each run of the program, once it has run.
+    Traced code prints after each run of the program.
     """
     trace = current()
     if trace is not None:
@@ -204,12 +207,12 @@ def print_(*input_x: Any) -> None:
 
 
 def line(item: Any) -> str:
-    """An item as it is printed: text as it is, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
+    """Format an item for printing: strings unchanged, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
     return item if isinstance(item, str) else str(_plain(item))
 
 
 def _plain(item: Any) -> Any:
-    """`item` with Parameters as tensors, so that their values are shown."""
+    """Format tensors in `item`; Parameters are formatted as tensors, with their values."""
     if isinstance(item, Tensor):
         return repr(Tensor(item.asnumpy()))
     if isinstance(item, (tuple, list)):
@@ -220,8 +223,8 @@ def _plain(item: Any) -> Any:
 
 @tensor_method("register_hook")
 def _register_hook(self: Tensor, hook: Callable[[Tensor], Any]) -> HookHandle:
-    """Call `hook(gradient)` when the gradient of this tensor is computed; what it returns replaces the gradient.
+    """Call `hook(gradient)` when the gradient of this tensor is computed; its result replaces the gradient.
 
-    Returns a handle whose `remove()` takes it back; `TypeError` if not callable.
+    Returns a handle whose `remove()` unregisters it; `TypeError` if the hook isn't callable.
     """
-    return on_gradient(self, hook)
+    return register_gradient_hook(self, hook)

@@ -1,6 +1,6 @@
 """Trigonometric and hyperbolic functions, elementwise; angles in radians, integers become float32.
 
-`tanh` stands in `activations`.
+`tanh` is in `activations`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Windows of signal processing, as vectors."""
+"""Window functions of signal processing, as vectors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..common.dtype import float32, float64, to_dtype
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..ir.types import is_floating
 from .arguments import integer
 from .public_op import public_op
@@ -18,7 +18,7 @@ Array = np.ndarray[Any, Any]
 
 
 def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Array], Array], *, of: str) -> Any:
-    """`form` at the places 0 to 1 of a window; a periodic one leaves out the last."""
+    """Evaluate `form` at points from 0 to 1; a periodic window omits the last point."""
     length = integer(window_length, "window_length", of=of)
     if length < 0:
         raise ValueError(f"For '{of}', 'window_length' must not be negative, but got {length}")
@@ -26,9 +26,9 @@ def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Arra
     if not is_floating(kind):
         raise TypeError(f"For '{of}', 'dtype' must be a floating-point dtype, but got {kind}")
     if length < 2:
-        return wrapped(np.ones(length, kind))
+        return from_array(np.ones(length, kind))
     intervals = length if periodic else length - 1
-    return wrapped(form(np.arange(length) / intervals).astype(kind))
+    return from_array(form(np.arange(length) / intervals).astype(kind))
 
 
 @public_op()

@@ -1,4 +1,4 @@
-"""Graph mode: Python that computes with Tensors becomes a program."""
+"""Graph mode: tracing turns Python code on Tensors into a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Tensors that go into a Cell and come out of it, and what each is called there."""
+"""Marks the input and output Tensors of a Cell call, and names them."""
 
 from __future__ import annotations
 
@@ -13,42 +13,42 @@ from ..common.tensor import Tensor
 Mark = Callable[[Tensor, str], Any]
 
 
-def crossing_in(
-    signed: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mark: Mark
+def mark_arguments(
+    signature_of: Any, args: tuple[Any, ...], kwargs: dict[str, Any], mark: Mark
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call with `mark(tensor, slot)` in place of each Tensor, in the order of the parameters.
+    """Replace each Tensor in the arguments of a call by `mark(tensor, slot)`, in the order of the parameters.
 
-    A Parameter stays what it is: it belongs to a Cell, wherever it is handed to.
+    Parameters aren't marked: they belong to their Cell, wherever they are passed.
     """
-    names, parameters = parameter_names(signed, len(args))
+    names, parameters = parameter_names(signature_of, len(args))
     order = {name: place for place, name in enumerate(parameters)}
-    given: list[tuple[int, Any, str, Any]] = [
+    arguments: list[tuple[int, Any, str, Any]] = [
         (order.get(name.partition("[")[0], len(order)), place, name, arg)
         for place, (name, arg) in enumerate(zip(names, args, strict=True))
     ]
-    given += [(order.get(name, len(order)), name, name, arg) for name, arg in kwargs.items()]
-    crossed = {key: _marked(arg, name, mark) for _, key, name, arg in sorted(given, key=lambda item: item[0])}
-    return tuple(crossed[place] for place in range(len(args))), {name: crossed[name] for name in kwargs}
+    arguments += [(order.get(name, len(order)), name, name, arg) for name, arg in kwargs.items()]
+    marked = {key: _mark(arg, name, mark) for _, key, name, arg in sorted(arguments, key=lambda item: item[0])}
+    return tuple(marked[place] for place in range(len(args))), {name: marked[name] for name in kwargs}
 
 
-def crossing_out(result: Any, mark: Mark) -> Any:
-    """The result of a call with `mark(tensor, slot)` in place of each Tensor."""
-    return _marked(result, "", lambda x, slot: mark(x, slot or "result"))
+def mark_results(result: Any, mark: Mark) -> Any:
+    """Replace each Tensor in the result of a call by `mark(tensor, slot)`."""
+    return _mark(result, "", lambda x, slot: mark(x, slot or "result"))
 
 
-def _marked(item: Any, slot: str, mark: Mark) -> Any:
+def _mark(item: Any, slot: str, mark: Mark) -> Any:
     if isinstance(item, Tensor):
         return item if isinstance(item, Parameter) else mark(item, slot)
     if isinstance(item, dict):
-        return refilled(item, [_marked(value, f"{slot}[{key!r}]", mark) for key, value in item.items()])
+        return refilled(item, [_mark(value, f"{slot}[{key!r}]", mark) for key, value in item.items()])
     if isinstance(item, (tuple, list)):
-        return refilled(item, [_marked(value, f"{slot}[{i}]", mark) for i, value in enumerate(item)])
+        return refilled(item, [_mark(value, f"{slot}[{i}]", mark) for i, value in enumerate(item)])
     return item
 
 
-def parameter_names(signed: Any, count: int) -> tuple[list[str], list[str]]:
-    """What `count` positional arguments of a Cell or function are called, and all its parameters in order."""
-    signature = _signature(getattr(signed, "construct", signed))
+def parameter_names(signature_of: Any, count: int) -> tuple[list[str], list[str]]:
+    """Return names for `count` positional arguments of a Cell or function, and the names of all its parameters."""
+    signature = _signature(getattr(signature_of, "construct", signature_of))
     parameters = list(signature.parameters.values()) if signature else []
     positional = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")
@@ -59,5 +59,5 @@ def parameter_names(signed: Any, count: int) -> tuple[list[str], list[str]]:
 def _signature(function: Any) -> inspect.Signature | None:
     try:
         return inspect.signature(function)
-    except (TypeError, ValueError):  # of a built-in function
+    except (TypeError, ValueError):  # a built-in function
         return None

@@ -1,4 +1,4 @@
-"""The trace of Python that runs now, with all that graph mode knows of it."""
+"""The current trace, as the parts of graph mode see it."""
 
 from __future__ import annotations
 
@@ -11,85 +11,112 @@ from typing import Any, Protocol, cast
 from .. import current_trace
 from ..common.parameter import Parameter
 from ..ir.types import CellCall, Value
-from ..tracing import Builder, SymbolicTensor
+from ..tracing import SymbolicTensor
+from .builder import TraceBuilder
 
 
 @dataclass
 class SymbolicParameter:
-    """A Parameter that was met: its value at the beginning of the program, and now.
+    """A Parameter that the traced code uses.
 
-    It was tracked as `tracked` says before the trace, and as `began` says when it was met.
+    Attributes:
+        parameter: the Parameter.
+        names: its qualified names; the first is the one that it is stored under.
+        initial: its value at the start of the program.
+        current: its value at the current point of the program.
+        previous_tracking: its tape and number on it before the trace, to be restored afterwards.
+        initial_tracking: its tape and number on it when it was first used.
     """
 
     parameter: Parameter
     names: tuple[str, ...]
-    first: SymbolicTensor
-    now: SymbolicTensor
-    tracked: tuple[Any, int]
-    began: tuple[Any, int | None]
+    initial: SymbolicTensor
+    current: SymbolicTensor
+    previous_tracking: tuple[Any, int]
+    initial_tracking: tuple[Any, int | None]
 
 
 class Enclosing(Protocol):
-    """A branch or loop around what is recorded: a `control.regions.Region`."""
+    """The branch or loop that is being recorded: a `control.regions.Region`."""
 
     depth: int
     tape: Any
 
     @property
     def outer(self) -> Enclosing | None:
-        """The one around it."""
+        """The branch or loop around this one."""
 
     def import_values(self, x: Any) -> Any:
-        """A tensor of outside, as it is used within."""
+        """Return a tensor from outside as the branch or loop uses it."""
 
     def on_gradient(self) -> None:
-        """A gradient is asked for within."""
+        """Refuse a gradient inside, where it can't be computed."""
 
 
 class Recording(ABC):
-    """What `recording.Trace` is for the parts of graph mode.
+    """The interface of `recording.Trace` for the parts of graph mode.
 
     Attributes:
         builder: the program under construction.
         calls: the Cell calls so far.
-        held: the Parameters that were met, by identity.
-        guard: what refuses; see `guard.Guard`.
-        region: the branch or loop that is recorded now.
-        inputs: the values that the program is given.
-        made: what is made `once`.
-        enclosed: values of branches and loops that were recorded.
-        one_sided: why a variable may have no value, by name: it is defined in one branch only.
-        printed: what each run of the program prints, in order.
+        parameters: the Parameters that the traced code uses, by identity.
+        guard: refuses unsupported Python; see `guard.Guard`.
+        region: the branch or loop that is being recorded.
+        inputs: the inputs of the program.
+        memo: the results of `once`.
+        region_values: values that were computed in branches and loops.
+        undefined_in_branch: by name, why a variable may have no value: it is defined in one branch only.
+        print_entries: the messages that each run of the program prints, in order.
     """
 
-    builder: Builder
+    builder: TraceBuilder
     calls: list[CellCall]
-    held: dict[int, SymbolicParameter]
+    parameters: dict[int, SymbolicParameter]
     guard: current_trace.Guard
     region: Enclosing | None
     inputs: list[Value]
-    made: dict[Any, Any]
-    enclosed: set[Value]
-    one_sided: dict[str, str]
-    printed: list[Any]
+    memo: dict[Any, Any]
+    region_values: set[Value]
+    undefined_in_branch: dict[str, str]
+    print_entries: list[Any]
 
     @abstractmethod
     def constant(self, array: Any) -> SymbolicTensor:
-        """An array as a constant of the program, the same for the same array."""
+        """Return the constant of the program for an array; the same array has one constant."""
+
+    @abstractmethod
+    def symbolic(self, data: Any, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+
+    @abstractmethod
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+
+    @abstractmethod
+    def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
+        """Operands as they are used in the branch or loop that is recorded, if one is."""
+
+    @abstractmethod
+    def at(self, place: Any) -> AbstractContextManager[None]:
+        """Within the context, nodes belong to a place: a Cell call and a source."""
+
+    @abstractmethod
+    def begin_call(self, cell: Any, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
 
     @abstractmethod
     def running(self) -> AbstractContextManager[None]:
-        """Within the context, Python is traced."""
+        """Within the context, trace Python."""
 
     @abstractmethod
-    def within(
-        self, path: str, class_name: str, signed: Any, runs: Callable[..., Any], args: Sequence[Any], kwargs: Any
+    def run_as_call(
+        self, path: str, class_name: str, signature_of: Any, runs: Callable[..., Any], args: Sequence[Any], kwargs: Any
     ) -> Any:
         """Run a function as a Cell call."""
 
 
 def current_recording() -> Recording:
-    """The trace that runs now; to be called with symbolic tensors at hand."""
+    """Return the current trace; there must be one, as wherever there are symbolic tensors."""
     trace = current_trace.current()
-    assert trace is not None, "there are symbolic tensors while Python is traced"
+    assert trace is not None, "symbolic tensors exist only while Python is traced"
     return cast(Recording, trace)

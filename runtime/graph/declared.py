@@ -1,4 +1,4 @@
-"""`Declared`: the inputs that `set_inputs` and `input_signature` declare, with open sizes."""
+"""The inputs that `set_inputs` and `input_signature` declare, whose sizes may be open."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..common.parameter import Parameter
-from ..common.placeholder import OPEN_SIZE, Open
+from ..common.placeholder import OPEN_SIZE, Placeholder
 from ..common.tensor import Tensor
 from ..ir.dims import Dim, SymbolicDim, symbol
 from .boundaries import parameter_names
@@ -17,26 +17,26 @@ from .sizes import is_input
 
 
 @dataclass(frozen=True)
-class Declared:
-    """Inputs of a function or Cell.
+class DeclaredInputs:
+    """The declared inputs of a function or Cell.
 
     Attributes:
-        inputs: what stands for each, by the name of its parameter.
-        is_whole: whether there are no others.
-        source: what declared them, for messages: `set_inputs`.
+        inputs: the declarations (placeholders, Tensors or Python values) by the names of parameters.
+        is_complete: whether all inputs are declared.
+        source: the function that declared them, for messages: `set_inputs`.
     """
 
     inputs: Mapping[str, Any]
-    is_whole: bool
+    is_complete: bool
     source: str
 
     @classmethod
-    def of(cls, function: Callable[..., Any], inputs: Any, *, of: str) -> Declared:
-        """The inputs of a function, from a tuple or list of all of them, a dict of some, or a Tensor, the only one.
+    def of(cls, function: Callable[..., Any], inputs: Any, *, of: str) -> DeclaredInputs:
+        """Create the declaration from a tuple or list of all inputs, a dict of some, or a Tensor for a single input.
 
         Raises:
-            TypeError: the function doesn't take so many, or `inputs` is none of these.
-            ValueError: it has no parameter of a name.
+            TypeError: the function takes fewer inputs, or `inputs` has another type.
+            ValueError: the function has no parameter of a given name.
         """
         if isinstance(inputs, Mapping):
             _, parameters = parameter_names(function, 0)
@@ -55,10 +55,10 @@ class Declared:
         return cls(dict(zip(names, inputs, strict=True)), True, of)
 
     def arguments(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
-        """The declared inputs as positional arguments; None if there are others, or a number of axes is open."""
+        """The declared inputs as positional arguments; None if some aren't declared, or a rank is open."""
         if any(isinstance(x, Tensor) and _is_of_open_rank(x) for x in _leaves(tuple(self.inputs.values()))):
             return None
-        if self.is_whole:
+        if self.is_complete:
             return tuple(self.inputs.values())
         try:
             bound = inspect.signature(getattr(function, "construct", function)).bind(**self.inputs)
@@ -69,18 +69,18 @@ class Declared:
     def shapes(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Shapes, ...]:
-        """The shapes to trace a call with, the most general ones first, for its tensors in flat order.
+        """Return candidate shapes for tracing a call, the most general first, for its tensors in flat order.
 
-        First each open size has a symbol of its own, then those that are equal in the call share one. A size of 1
-        stays what it is: it broadcasts.
+        In the first candidate, each open size has its own symbol; in the second, sizes that are equal in the call share
+        one. A size of 1 stays fixed, because it broadcasts.
 
         Raises:
-            TypeError: there are other inputs, or an input has another type or dtype.
+            TypeError: the call has undeclared inputs, or an input has another type or dtype.
             ValueError: an input has another shape.
         """
         names, _ = parameter_names(function, len(args))
         given = {**dict(zip(names, args, strict=True)), **kwargs}
-        if self.is_whole and given.keys() - self.inputs.keys():
+        if self.is_complete and given.keys() - self.inputs.keys():
             raise TypeError(f"For '{self.source}', inputs are {list(self.inputs)}, but the call has {list(given)}")
         apart, shared = (
             tuple(
@@ -97,7 +97,7 @@ class Declared:
             self._check(declared, given, name)
         if is_input(given):
             if not isinstance(given, Parameter):
-                is_open = isinstance(declared, Tensor) and isinstance(declared._data, Open)
+                is_open = isinstance(declared, Tensor) and isinstance(declared._data, Placeholder)
                 yield symbols.shape(declared._data if is_open else None, given.shape)
         elif isinstance(given, (tuple, list, Mapping)):
             items = given.items() if isinstance(given, Mapping) else enumerate(given)
@@ -115,8 +115,8 @@ class Declared:
             raise TypeError(
                 f"For '{self.source}', the input {name} must have dtype {declared.dtype}, but got {given.dtype}"
             )
-        is_open = isinstance(declared._data, Open)
-        if not (declared._data.takes(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
+        is_open = isinstance(declared._data, Placeholder)
+        if not (declared._data.accepts(given.shape) if is_open else tuple(declared.shape) == tuple(given.shape)):
             shape = declared._data.text if is_open else list(declared.shape)
             raise ValueError(
                 f"For '{self.source}', the input {name} must have shape {shape}, but got {list(given.shape)}"
@@ -125,7 +125,7 @@ class Declared:
 
 @dataclass
 class _Symbols:
-    """The symbols for open sizes; of a placeholder, equal sizes are those of the same axis."""
+    """Creates the symbols for open sizes; in a placeholder, sizes are equal if their axis is the same."""
 
     are_shared: bool
 
@@ -133,11 +133,11 @@ class _Symbols:
         self._by_size: dict[int, SymbolicDim] = {}
         self._count = 0
 
-    def shape(self, declared: Open | None, sizes: tuple[int, ...]) -> tuple[Dim, ...]:
-        """The shape of an input: symbols where sizes are open."""
+    def shape(self, declared: Placeholder | None, sizes: tuple[int, ...]) -> tuple[Dim, ...]:
+        """Return the shape of an input, with symbols for open sizes."""
         if declared is None:
             return tuple(sizes)
-        rank_is_open = declared.is_of_open_rank
+        rank_is_open = declared.has_open_rank
         opened = [rank_is_open or declared.shape[axis] == OPEN_SIZE for axis in range(len(sizes))]
         return tuple(
             self._dim(size if size >= 0 else OPEN_SIZE - axis) if is_open and size != 1 else size
@@ -147,9 +147,9 @@ class _Symbols:
     def _dim(self, size: int) -> Dim:
         if self.are_shared and size in self._by_size:
             return self._by_size[size]
-        made = self._by_size[size] = symbol(f"size_{self._count}")
+        new = self._by_size[size] = symbol(f"size_{self._count}")
         self._count += 1
-        return made
+        return new
 
 
 def _part(declared: Any, key: Any) -> Any:
@@ -170,4 +170,4 @@ def _leaves(item: Any) -> Iterator[Any]:
 
 
 def _is_of_open_rank(x: Tensor) -> bool:
-    return isinstance(x._data, Open) and x._data.is_of_open_rank
+    return isinstance(x._data, Placeholder) and x._data.has_open_rank

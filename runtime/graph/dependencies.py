@@ -1,4 +1,4 @@
-"""`Dependencies`: what a traced program takes for granted, beside its arguments."""
+"""`Dependencies`: the state outside of its arguments that a traced program relies on."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from .objects import Objects
 
 
 class Dependencies:
-    """What Python read while it was traced, as it is now.
+    """A snapshot of the state that Python read while it was traced.
 
     Args:
-        objects: the objects that it met.
-        parameters: the Parameters that it met. Their values aren't fixed in the program; flags, dtype and shape are.
+        objects: the objects that it used.
+        parameters: the Parameters that it used. The program fixes their flags, dtypes and shapes, not their values.
     """
 
     def __init__(self, objects: Objects, parameters: Iterable[Parameter]) -> None:
@@ -24,12 +24,12 @@ class Dependencies:
         self._parameters = [(parameter, _kind(parameter)) for parameter in parameters]
         self._precision = current_setting()
 
-    def hold(self) -> bool:
-        """Whether all of it is as it was: traced once more, Python would give the same program."""
+    def are_unchanged(self) -> bool:
+        """Whether nothing has changed, so that tracing again would produce the same program."""
         return (
             self._precision == current_setting()
             and all(_kind(parameter) == kind for parameter, kind in self._parameters)
-            and self._objects.are_the_same()
+            and self._objects.are_unchanged()
         )
 
 

@@ -1,4 +1,4 @@
-"""`Guard`: refuses what traced Python does that a program can't do when it runs."""
+"""`Guard` refuses actions of traced Python that a program can't repeat when it runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from ..common.elements import AS_CHOICE
 from ..common.tensor import Tensor
 from ..eager import tape
 from ..errors import TracingError, UnknownSize, UnsupportedPython
-from ..ir.dims import DimUsage, SymbolicDim
+from ..ir.dim_usage import DimUsage
+from ..ir.dims import SymbolicDim
 from ..tracing import SymbolicTensor
-from .control.source import Unfollowed, can_follow
+from .control.source import RetraceRequired, can_follow
 from .current import Recording
-from .objects import OURS, Objects, is_same
-from .sources import PACKAGE, is_ours, made_by_us, running_line
+from .objects import INTERNAL_ATTRIBUTES, Objects, is_same
+from .sources import PACKAGE, is_internal_code, is_internal_function, running_line
 from .statements import unsupported_statement
 from .variables import Variables
 
@@ -41,19 +42,20 @@ _WITHOUT = {
 
 
 ABSTRACT = ABCMeta.__instancecheck__.__code__.co_filename
-"""Where `isinstance` of an abstract class asks; it is called from elsewhere."""
+"""The file that compares sizes on behalf of `isinstance` with an abstract class; the caller is further out."""
 
 
 class Guard:
-    """What is asked while Python is traced, whether a program can do it.
+    """Checks what Python does while it is traced, and refuses what a program can't do.
 
     Args:
         trace: the trace.
         variables: the variables of the traced function.
 
     Attributes:
-        objects: what was there before, as it was.
-        backward_hooks: a Cell that has some and was called where no gradient is computed; empty for none.
+        objects: a snapshot of the objects that existed before the trace.
+        backward_hooks: the name of a Cell with backward hooks that was called where no gradient is computed; empty
+            for none.
     """
 
     def __init__(self, trace: Recording, variables: Variables) -> None:
@@ -64,7 +66,7 @@ class Guard:
         self._refused: TracingError | None = None
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
-        """The error to raise: what Python did, in which Cell, on which line, and what to write instead."""
+        """Return the error to raise: what Python did, in which Cell, on which line, and what to write instead."""
         calls = self._trace.calls
         lines = [what]
         if calls:
@@ -81,35 +83,35 @@ class Guard:
     # ---- Cells and functions that are called ----
 
     def on_cell_created(self, cell: Cell) -> None:
-        """A Cell is made while tracing: it may change."""
+        """Allow changes of a Cell that is created while tracing."""
         self._made.add(id(cell))
 
-    def meets(self, cell: Cell, path: str) -> None:
-        """A Cell is called."""
+    def on_call(self, cell: Cell, path: str) -> None:
+        """Record the state of a Cell that is called."""
         if id(cell) not in self._made:
             self.objects.add(cell, path)
         self.objects.watch(type(cell).construct)
         name = f"{cell.cls_name}{f' {path!r}' if path else ''}"
         for hook in cell.hooks():
-            if not made_by_us(hook.function):
+            if not is_internal_function(hook.function):
                 self.objects.note_hook(hook.function, name)
-        if tape.current() is None and any(not made_by_us(hook.function) for hook in cell.backward_hooks()):
+        if tape.current() is None and any(not is_internal_function(hook.function) for hook in cell.backward_hooks()):
             self.backward_hooks = self.backward_hooks or name
 
     @contextlib.contextmanager
-    def around(self, function: Callable[..., Any]) -> Iterator[None]:
-        """Within the context, a function runs."""
-        found = unsupported_statement(function)
-        if found is not None:
-            statement, place = found
+    def checking(self, function: Callable[..., Any]) -> Iterator[None]:
+        """Within the context, a function runs; refuse unsupported statements and random numbers in it."""
+        unsupported = unsupported_statement(function)
+        if unsupported is not None:
+            statement, place = unsupported
             what = f"Unsupported {statement}: a program has no such thing"
             raise self.refusal(UnsupportedPython, what, _WITHOUT[statement], place)
-        before = _sampled()
+        before = _generator_state()
         yield
-        if _sampled() != before:
-            raise self._draws("with NumPy or Python's `random`", function)
+        if _generator_state() != before:
+            raise self._random_number_error("with NumPy or Python's `random`", function)
 
-    def _draws(self, how: str, function: Callable[..., Any]) -> TracingError:
+    def _random_number_error(self, how: str, function: Callable[..., Any]) -> TracingError:
         return self.refusal(
             UnsupportedPython,
             f"random numbers were drawn {how}: they would be the same in each run",
@@ -118,26 +120,26 @@ class Guard:
         )
 
     def follow_source(self, wanted: str, frame: FrameType) -> None:
-        """Python needs the elements of a tensor for a condition, or a built-in function: begin anew if that helps.
+        """Start the trace again if a condition or built-in function needs elements, and rewriting its caller helps.
 
         Raises:
-            Unfollowed: the function that runs can be rewritten, so that it needs them no more.
+            RetraceRequired: the running function can be rewritten so that it doesn't need the elements.
         """
         code = frame.f_code
         if wanted in ("a condition", *code.co_names) and can_follow(code):
             what = f"{wanted} needs the elements of a tensor, which are known only when the program runs"
-            error = self.refusal(Unfollowed, what, AS_CHOICE)
-            assert isinstance(error, Unfollowed)
+            error = self.refusal(RetraceRequired, what, AS_CHOICE)
+            assert isinstance(error, RetraceRequired)
             error.code = code
             raise error
 
     # ---- objects that change ----
 
     def on_attribute_set(self, cell: Cell, name: str, value: Any) -> None:
-        """An attribute of a Cell is set."""
-        if name in OURS or is_same(cell.__dict__.get(name, self), value):
+        """Refuse to set an attribute of a Cell to another value."""
+        if name in INTERNAL_ATTRIBUTES or is_same(cell.__dict__.get(name, self), value):
             return
-        if not self.objects.knows(cell) and self._trace.region is None:
+        if not self.objects.contains(cell) and self._trace.region is None:
             return
         kept = " to a tensor that was computed while tracing" if isinstance(value, Tensor) else ""
         kind = "buffer" if name in cell.__dict__.get("_buffer_names", ()) else "attribute"
@@ -149,7 +151,7 @@ class Guard:
         )
 
     def on_tensor_write(self, x: Tensor) -> None:
-        """A tensor is written to."""
+        """Refuse in-place writes to tensors from outside."""
         if id(x) in self.objects.tensors:
             raise self.refusal(
                 UnsupportedPython,
@@ -157,8 +159,8 @@ class Guard:
                 "make it a Parameter, with requires_grad=False, or write to a copy (`x.copy()`)",
             )
 
-    def changed_argument(self, function: Callable[..., Any]) -> TracingError:
-        """The error to raise where a function changed a list or dict among its arguments."""
+    def argument_change_error(self, function: Callable[..., Any]) -> TracingError:
+        """Return the error for a function that changed a list or dict among its arguments."""
         return self.refusal(
             UnsupportedPython,
             "a list or dict among the arguments was changed: a program changes no Python object",
@@ -166,8 +168,8 @@ class Guard:
             _definition(function),
         )
 
-    def writes_argument(self, function: Callable[..., Any], names: Sequence[str]) -> None:
-        """An argument that was given by these names was written to: there may be one only."""
+    def on_write_argument(self, function: Callable[..., Any], names: Sequence[str]) -> None:
+        """Refuse in-place writes to a tensor that was passed under several names."""
         if len(names) > 1:
             raise self.refusal(
                 UnsupportedPython,
@@ -178,7 +180,7 @@ class Guard:
             )
 
     def refuse_flag_change(self, parameter: str) -> NoReturn:
-        """A flag of a Parameter is set."""
+        """Refuse to set a flag of a Parameter."""
         raise self.refusal(
             UnsupportedPython,
             f"a flag of Parameter '{parameter}' was set: a program changes no Python object",
@@ -186,29 +188,29 @@ class Guard:
         )
 
     def refuse_initial_values(self) -> NoReturn:
-        """Initial values of a Parameter are made."""
+        """Refuse to create initial values of a Parameter."""
         raise self.refusal(
             UnsupportedPython,
             "a Parameter, or its initial value, was made: each run would make another",
             "make Parameters, and Cells that hold some, in __init__",
         )
 
-    def require_defined(self, error: NameError, one_sided: Mapping[str, str]) -> None:
-        """Raise, for a variable without a value that has one in one branch only, an error that says so."""
-        name = next((name for name in one_sided if f"'{name}'" in str(error)), None)
+    def require_defined(self, error: NameError, undefined_in_branch: Mapping[str, str]) -> None:
+        """Raise an explanatory error for an undefined variable that one branch only defines."""
+        name = next((name for name in undefined_in_branch if f"'{name}'" in str(error)), None)
         if name is None:
             return
         frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(PACKAGE)]
         place = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}" if frames else ""
         raise self.refusal(
             UnsupportedPython,
-            f"the local variable '{name}' {one_sided[name]}",
+            f"the local variable '{name}' {undefined_in_branch[name]}",
             "give it a value before",
             place,
         ) from error
 
-    def uses_enclosed(self, data: SymbolicTensor) -> Exception:
-        """The error to raise where a tensor of a branch or loop is used outside of it."""
+    def region_value_error(self, data: SymbolicTensor) -> Exception:
+        """Return the error for a tensor that is used outside of the branch or loop that computes it."""
         return self.refusal(
             UnsupportedPython,
             f"a tensor {data.value.type} is used outside of the branch or loop that computes it, under a condition on "
@@ -217,12 +219,12 @@ class Guard:
         )
 
     def finish(self, function: Callable[..., Any]) -> None:
-        """Tracing a function is done: refuse what was changed unseen, by whatever line of it."""
+        """Finish tracing a function: refuse the changes that nothing else noticed."""
         if self._refused is not None:
-            raise self._refused  # something of the user's caught it
-        generator = self.objects.sampled()
+            raise self._refused  # the user's code caught it
+        generator = self.objects.used_generator()
         if generator is not None:
-            raise self._draws(f"from {generator}", function)
+            raise self._random_number_error(f"from {generator}", function)
         changed = list(dict.fromkeys(self.objects.changes()))
         if changed:
             raise self.refusal(
@@ -234,16 +236,16 @@ class Guard:
 
     # ---- sizes ----
 
-    def needs_number(self, dim: SymbolicDim, what: str) -> NoReturn:
-        """Python needs a symbolic size to be a number."""
+    def refuse_number(self, dim: SymbolicDim, what: str) -> NoReturn:
+        """Refuse to convert a symbolic size to a number."""
         raise self.refusal(
             UnknownSize,
             f"{what} was made of the size {dim}, which is known only when the program runs",
             "compute with sizes by + - * // and %, choose with ops, or give that axis a fixed size",
         )
 
-    def compares(self, dim: SymbolicDim, other: object) -> None:
-        """A symbolic size is compared with what it doesn't equal for sure, or written out as a symbol."""
+    def on_comparison(self, dim: SymbolicDim, other: object) -> None:
+        """Refuse a comparison of a symbolic size whose result isn't known, or its conversion to text."""
         if isinstance(other, DimUsage):
             what = str(other)
         elif isinstance(other, (int, float, SymbolicDim)):
@@ -253,12 +255,12 @@ class Guard:
         frame: FrameType | None = sys._getframe(2)
         while frame is not None and frame.f_code.co_filename == ABSTRACT:
             frame = frame.f_back
-        if frame is not None and not is_ours(frame.f_code):
-            self.needs_number(dim, what)
+        if frame is not None and not is_internal_code(frame.f_code):
+            self.refuse_number(dim, what)
 
 
 def _definition(function: Callable[..., Any]) -> str:
-    """Where a function is defined, of a Cell its `construct`: its file and line, and its name."""
+    """The file, line and name of a function, or of the `construct` method of a Cell."""
     function = inspect.unwrap(function)
     function = getattr(function, "construct", function)
     name = str(getattr(function, "__qualname__", function))
@@ -266,7 +268,7 @@ def _definition(function: Callable[..., Any]) -> str:
     return name if code is None else f"{code.co_filename}:{code.co_firstlineno}: {name}"
 
 
-def _sampled() -> tuple[Any, ...]:
-    """The state of NumPy's and Python's generators."""
+def _generator_state() -> tuple[Any, ...]:
+    """The state of the random number generators of NumPy and Python."""
     _, keys, position, *_ = np.random.get_state(legacy=True)
     return np.asarray(keys).tobytes(), position, random.getstate()

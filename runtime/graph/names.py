@@ -1,4 +1,4 @@
-"""What Cells and Parameters are called in a program: their paths in what is traced."""
+"""The names of Cells and Parameters in a program: their paths in the traced Cell or function."""
 
 from __future__ import annotations
 
@@ -11,59 +11,61 @@ from ..nn.cell import Cell
 
 
 class Names:
-    """Paths of the Cells, and qualified names of the Parameters, that a trace meets.
+    """Paths of the Cells, and qualified names of the Parameters, in a trace.
 
-    The Cells in a Cell have their paths in it. Those that a function uses are found by the variables that hold them:
-    the network that it calls `net` is at `net`. A Cell that is found nowhere is named by its class, in the one that
-    calls it.
+    Cells inside a Cell have their paths in it. The Cells that a function uses are named after its variables: a network
+    in the variable `net` has the path `net`. Any other Cell is named after its class, below the Cell that calls it.
 
     Args:
-        held: the variables of the function by name, or the outermost Cell under the empty name.
+        variables: the variables of the function by name, or the outermost Cell under the empty name.
         arguments: the arguments of the call by name.
     """
 
-    def __init__(self, held: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
+    def __init__(self, variables: Mapping[str, Any], arguments: Mapping[str, Any]) -> None:
         self._paths: dict[int, tuple[str, Cell]] = {}
         self._parameters: dict[int, tuple[list[str], Parameter]] = {}
         self._taken: set[str] = set()
-        own = {name: value for name, value in held.items() if name.isidentifier() or not name}
-        held = {name: getattr(value, "__wrapped__", value) for name, value in own.items()}  # a Cell may be jitted
-        for name, value in held.items():
+        roots = {
+            name: getattr(value, "__wrapped__", value)  # a Cell may be jitted
+            for name, value in variables.items()
+            if name.isidentifier() or not name
+        }
+        for name, value in roots.items():
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, name if isinstance(value, Cell) else self._free(name))
         for name, value in arguments.items():
             for cell in (leaf for leaf in leaves(value) if isinstance(leaf, Cell)):
                 self._add(cell, self._free(name))
-        for name, value in held.items():
+        for name, value in roots.items():
             if isinstance(value, Parameter) and id(value) not in self._parameters:
                 self._parameters[id(value)] = [self._free(name)], value
 
     @property
     def cells(self) -> list[Cell]:
-        """The Cells that are known."""
+        """The Cells that have a path."""
         return [cell for _, cell in self._paths.values()]
 
     @property
     def parameters(self) -> list[Parameter]:
-        """The Parameters that are known."""
+        """The Parameters that have a name."""
         return [parameter for _, parameter in self._parameters.values()]
 
     def path(self, cell: Cell, caller: str) -> str:
-        """The path of a Cell that the one at `caller` calls."""
+        """Return the path of a Cell that the Cell at `caller` calls."""
         if id(cell) not in self._paths:
             stem = cell.cls_name if not caller else f"{caller}.{cell.cls_name}"
             self._add(cell, self._free(stem))
         return self._paths[id(cell)][0]
 
     def of_parameter(self, parameter: Parameter) -> tuple[str, ...]:
-        """The qualified names of a Parameter: first the one that it is stored under, then others."""
+        """Return the qualified names of a Parameter; it is stored under the first."""
         if id(parameter) not in self._parameters:
             self._parameters[id(parameter)] = [self._free(parameter.name)], parameter
         return tuple(self._parameters[id(parameter)][0])
 
     def _add(self, cell: Cell, path: str) -> None:
-        """Name a Cell, those within, and their Parameters."""
-        listed: list[tuple[str, Parameter]] = []
+        """Name a Cell, the Cells inside it, and their Parameters."""
+        tuple_items: list[tuple[str, Parameter]] = []
         for place, inner in cell.cells_and_names(name_prefix=path):
             if id(inner) in self._paths:
                 continue
@@ -71,12 +73,12 @@ class Names:
             self._taken.add(place)
             for name, parameter in inner._params.items():
                 qualified = f"{place}.{name}" if place else name
-                if "." in name:  # one of a ParameterTuple, which lists them by their names
-                    listed.append((qualified, parameter))
+                if "." in name:  # an item of a ParameterTuple, which stores items under their own names
+                    tuple_items.append((qualified, parameter))
                 else:
                     self._taken.add(qualified)
                     self._parameters.setdefault(id(parameter), ([], parameter))[0].append(qualified)
-        for qualified, parameter in listed:
+        for qualified, parameter in tuple_items:
             if id(parameter) not in self._parameters:
                 self._parameters[id(parameter)] = [self._free(qualified)], parameter
 

@@ -1,7 +1,7 @@
-"""What a program prints at each run: `ops.Print`, and `print` of tensors, in traced code; and what it raises.
+"""Printing and raising at each run of a program: `ops.Print`, `print` of tensors, `assert` and `raise` in traced code.
 
-A program computes and prints nothing itself. What is printed are further outputs, which are written once it has run, in
-the order in which Python printed.
+A program can't print itself. The printed values are additional outputs, which are printed after each run, in the order
+in which Python printed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 
 from ..common.nested import mapped
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, created, wrapped
+from ..common.tensor import Tensor, create, from_array
 from ..current_trace import current
 from ..functional.tracking import line
 from ..ops import creation
@@ -28,37 +28,38 @@ from .current import current_recording
 
 
 class Text:
-    """An f-string with its values apart: `(value, conversion, format)` or text."""
+    """An f-string as its pieces: strings, and values as `(value, conversion, format)`."""
 
     def __init__(self, *pieces: Any) -> None:
         self.pieces = pieces
 
     def __str__(self) -> str:
-        return "".join(piece if isinstance(piece, str) else _formatted(*piece) for piece in self.pieces)
+        return "".join(piece if isinstance(piece, str) else _format(*piece) for piece in self.pieces)
 
 
-def _formatted(value: Any, conversion: int, spec: Any) -> str:
+def _format(value: Any, conversion: int, spec: Any) -> str:
     conversions: dict[int, Callable[[Any], str]] = {ord("r"): repr, ord("s"): str, ord("a"): ascii}
     return format(conversions[conversion](value) if conversion in conversions else value, str(spec))
 
 
 @dataclass(frozen=True)
 class _Slot:
-    """The place of a value in what is printed."""
+    """The place of a symbolic tensor in the printed items."""
 
     number: int
 
 
 @dataclass(frozen=True)
-class Printed:
-    """One call that prints.
+class PrintCall:
+    """One call of `print`, or one exception.
 
     Attributes:
-        items: what it prints, with slots in place of symbolic tensors.
-        options: those of `print`; None: each item on a line of its own, as `ops.Print` does.
+        items: the items to print, with slots in place of symbolic tensors.
+        options: the keyword arguments of `print`; None: print each item on its own line, as `ops.Print` does.
         values: the symbolic tensors.
-        reached: a bool tensor: whether it prints at all; None: it does.
-        exception: None for what prints. Else the first item is whether it is raised, with the further ones as `args`.
+        reached: a bool tensor: whether a run reaches the call; None: every run does.
+        exception: None for a call of `print`. Otherwise the first item is the condition for raising the exception, and
+            the other items are its `args`.
     """
 
     items: tuple[Any, ...]
@@ -69,13 +70,13 @@ class Printed:
 
 
 @dataclass(frozen=True)
-class Repeated:
-    """What an iteration of a loop prints; values and `reached` are stacked along a first axis."""
+class LoopPrints:
+    """The calls in the body of a loop; values and `reached` are stacked along the first axis, one row per iteration."""
 
-    entries: tuple[Printed, ...]
+    entries: tuple[PrintCall, ...]
 
 
-Entry = Printed | Repeated
+Entry = PrintCall | LoopPrints
 
 
 _LOCK = threading.Lock()
@@ -84,12 +85,12 @@ _traces = 0
 
 
 @contextlib.contextmanager
-def at_each_run() -> Iterator[None]:
-    """Within the context, `print` in traced code is noted, to be done when the program runs."""
+def deferred_printing() -> Iterator[None]:
+    """Within the context, `print` in traced code is recorded, and prints at each run of the program."""
     global _print, _traces
     with _LOCK:
         if not _traces:
-            _print, builtins.print = builtins.print, _noted
+            _print, builtins.print = builtins.print, _print_or_record
         _traces += 1
     try:
         yield
@@ -100,8 +101,8 @@ def at_each_run() -> Iterator[None]:
                 builtins.print = _print
 
 
-def _noted(*items: Any, **options: Any) -> None:
-    """`print` while a trace runs, of this thread or another."""
+def _print_or_record(*items: Any, **options: Any) -> None:
+    """The replacement of `print` while any thread traces."""
     if current() is None:
         _print(*items, **options)
     else:
@@ -109,7 +110,7 @@ def _noted(*items: Any, **options: Any) -> None:
 
 
 def print_with(function: Any, *items: Any, **options: Any) -> None:
-    """`print(...)` in traced code: at each run."""
+    """`print(...)` in rewritten code: prints at each run of the program."""
     if current() is None or function is not builtins.print:
         function(*(str(item) if isinstance(item, Text) else item for item in items), **options)
     else:
@@ -117,17 +118,17 @@ def print_with(function: Any, *items: Any, **options: Any) -> None:
 
 
 def print_when_run(items: Sequence[Any], options: Mapping[str, Any] | None) -> None:
-    """Print, whenever the program runs that is being traced."""
-    _note(items, options)
+    """Record a call that prints at each run of the program."""
+    _record(items, options)
 
 
 def raise_when_run(condition: Tensor, exception: BaseException) -> None:
-    """Raise an exception, whenever the program has run that is being traced, if a condition holds."""
-    _note((condition, *exception.args), None, exception)
+    """Record an exception that is raised after each run of the program in which a condition holds."""
+    _record((condition, *exception.args), None, exception)
 
 
-def filled_exception(exception: Any, args: Sequence[Any] | None = None) -> Any:
-    """An exception with other arguments; if not given, with its own as text."""
+def with_arguments(exception: Any, args: Sequence[Any] | None = None) -> Any:
+    """Return a copy of an exception with other arguments, or with its own ones converted to strings."""
     if isinstance(exception, type):
         return exception
     args = exception.args if args is None else args
@@ -136,7 +137,7 @@ def filled_exception(exception: Any, args: Sequence[Any] | None = None) -> Any:
     return raised
 
 
-def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: BaseException | None = None) -> None:
+def _record(items: Sequence[Any], options: Mapping[str, Any] | None, exception: BaseException | None = None) -> None:
     values: list[Tensor] = []
 
     def slot(leaf: Any) -> Any:
@@ -144,12 +145,12 @@ def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: Ba
             return Text(*(piece if isinstance(piece, str) else mapped(piece, slot) for piece in leaf.pieces))
         if not isinstance(leaf, Tensor) or not isinstance(leaf._data, SymbolicTensor):
             return leaf
-        values.append(wrapped((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
+        values.append(from_array((leaf.copy() if isinstance(leaf, Parameter) else leaf)._data))
         return _Slot(len(values) - 1)
 
     trace = current_recording()
-    taken = tuple(mapped(item, slot) for item in items)
-    trace.printed.append(Printed(taken, options, tuple(values), exception=exception))
+    slotted = tuple(mapped(item, slot) for item in items)
+    trace.print_entries.append(PrintCall(slotted, options, tuple(values), exception=exception))
 
 
 # ---- in branches and loops ----
@@ -157,96 +158,96 @@ def _note(items: Sequence[Any], options: Mapping[str, Any] | None, exception: Ba
 
 def values_of(entry: Entry) -> tuple[Tensor, ...]:
     """The tensors of an entry."""
-    if isinstance(entry, Printed):
+    if isinstance(entry, PrintCall):
         return entry.values
     return tuple(x for inner in entry.entries for x in (*_reached(inner), *inner.values))
 
 
-def _reached(entry: Printed) -> tuple[Tensor, ...]:
+def _reached(entry: PrintCall) -> tuple[Tensor, ...]:
     return () if entry.reached is None else (entry.reached,)
 
 
-def conditional(entry: Entry, first: bool) -> Iterator[tuple[Any, Any]]:
-    """What a `cond` gives for an entry of its first or second branch: whether it is reached, and its values."""
+def branch_outputs(entry: Entry, first: bool) -> Iterator[tuple[Any, Any]]:
+    """Yield the pairs that a `cond` joins for an entry of one branch: whether it is reached, and its values."""
     reached: Any = np.asarray(True)
-    if isinstance(entry, Printed) and entry.reached is not None:
+    if isinstance(entry, PrintCall) and entry.reached is not None:
         reached = entry.reached._data
     values = [(reached, np.asarray(False)), *((x._data, _nothing(x)) for x in values_of(entry))]
     return iter(values if first else [(b, a) for a, b in values])
 
 
 def _nothing(x: Tensor) -> Any:
-    """What stands for a value that isn't computed."""
+    """A placeholder for a value that isn't computed."""
     sizes = tuple(size if isinstance(size, int) else 0 for size in x.shape)
-    return created(creation.full, shape=sizes, value=0, dtype=x.dtype)._data
+    return create(creation.full, shape=sizes, value=0, dtype=x.dtype)._data
 
 
-def repeated(entry: Printed) -> Iterator[Any]:
-    """What a loop stacks for an entry of its body: whether it is reached, and its values."""
+def loop_outputs(entry: PrintCall) -> Iterator[Any]:
+    """Yield the outputs that a loop stacks for an entry of its body: whether it is reached, and its values."""
     yield np.asarray(True) if entry.reached is None else entry.reached._data
     yield from (x._data for x in entry.values)
 
 
 def with_values(entry: Entry, values: Sequence[Tensor], reached: Tensor) -> Entry:
-    """The entry with other tensors; a loop that isn't reached has no rows."""
-    if isinstance(entry, Printed):
+    """Return the entry with other tensors; a loop that isn't reached has no rows."""
+    if isinstance(entry, PrintCall):
         return replace(entry, values=tuple(values), reached=reached)
     remaining = iter(values)
     inner = []
     for printed in entry.entries:
         of_reached = next(remaining) if printed.reached is not None else None
         inner.append(replace(printed, values=tuple(next(remaining) for _ in printed.values), reached=of_reached))
-    return Repeated(tuple(inner))
+    return LoopPrints(tuple(inner))
 
 
 # ---- when the program has run ----
 
 
 def outputs_of(entries: Iterable[Entry]) -> tuple[Tensor, ...]:
-    """The tensors that a program gives so that it can be printed."""
-    return tuple(x for e in entries for x in (*(_reached(e) if isinstance(e, Printed) else ()), *values_of(e)))
+    """The additional outputs of a program that prints."""
+    return tuple(x for e in entries for x in (*(_reached(e) if isinstance(e, PrintCall) else ()), *values_of(e)))
 
 
 def write(entries: Iterable[Entry], outputs: Iterable[Tensor]) -> None:
-    """Print what a run gave for `outputs_of`."""
+    """Print the entries with the values that a run computed for `outputs_of`."""
     remaining = iter(outputs)
     for entry in entries:
-        if isinstance(entry, Printed):
-            _write(entry, *_taken(entry, remaining))
+        if isinstance(entry, PrintCall):
+            _write(entry, *_next_values(entry, remaining))
             continue
-        columns = [(printed, *_taken(printed, remaining)) for printed in entry.entries]
-        for row in range(len(columns[0][1])):  # `reached` is there in each
+        columns = [(printed, *_next_values(printed, remaining)) for printed in entry.entries]
+        for row in range(len(columns[0][1])):  # every entry of a loop has `reached`
             for printed, reached, values in columns:
-                _write(printed, reached[row], [wrapped(value.asnumpy()[row]) for value in values])
+                _write(printed, reached[row], [from_array(value.asnumpy()[row]) for value in values])
 
 
 def prints(entry: Entry) -> bool:
-    """Whether it does more than to raise exceptions."""
-    return any(p.exception is None for p in (entry.entries if isinstance(entry, Repeated) else (entry,)))
+    """Whether an entry prints, rather than only raising exceptions."""
+    return any(p.exception is None for p in (entry.entries if isinstance(entry, LoopPrints) else (entry,)))
 
 
-def write_as_traced(entries: Iterable[Entry]) -> None:
-    """Print what traced code does, with tensors as the symbols that they are while it is traced."""
+def write_symbolic(entries: Iterable[Entry]) -> None:
+    """Print the entries while tracing, with symbolic tensors as they are."""
     for entry in entries:
-        for printed in entry.entries if isinstance(entry, Repeated) else (entry,):
+        for printed in entry.entries if isinstance(entry, LoopPrints) else (entry,):
             if printed.exception is not None:
                 continue
-            _print(*(_filled(item, [wrapped(x._data) for x in printed.values]) for item in printed.items))
+            _print(*(_fill(item, [from_array(x._data) for x in printed.values]) for item in printed.items))
 
 
-def _taken(entry: Printed, outputs: Iterator[Tensor]) -> tuple[Any, list[Any]]:
+def _next_values(entry: PrintCall, outputs: Iterator[Tensor]) -> tuple[Any, list[Any]]:
     reached = True if entry.reached is None else next(outputs).asnumpy()
     return reached, [next(outputs) for _ in entry.values]
 
 
-def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
+def _write(entry: PrintCall, reached: Any, values: Sequence[Any]) -> None:
     if not reached:
         return
-    items = [_filled(item, values) for item in entry.items]
+    items = [_fill(item, values) for item in entry.items]
     if entry.exception is not None:
         fails, *args = items
         if fails:
-            raise filled_exception(entry.exception, args)
+            raise with_arguments(entry.exception, args)
         return
     if entry.options is not None:
         _print(*items, **entry.options)
@@ -255,7 +256,7 @@ def _write(entry: Printed, reached: Any, values: Sequence[Any]) -> None:
         sys.stdout.write(f"{line(item)}\n")
 
 
-def _filled(item: Any, values: Sequence[Any]) -> Any:
+def _fill(item: Any, values: Sequence[Any]) -> Any:
     def fill(leaf: Any) -> Any:
         if isinstance(leaf, Text):
             return str(Text(*(piece if isinstance(piece, str) else mapped(piece, fill) for piece in leaf.pieces)))

@@ -1,4 +1,4 @@
-"""`Trace`: what happens to Tensors, Parameters and Cells while Python is traced."""
+"""`Trace` records the operations on Tensors, Parameters and Cells while Python is traced."""
 
 from __future__ import annotations
 
@@ -9,31 +9,33 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..common import tensor
-from ..common.elements import unknown_elements
+from ..common.elements import Data, unknown_elements_error
 from ..common.nested import is_alike, mapped
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..current_trace import use_trace
 from ..eager import tape
 from ..ir import types
-from ..ir.dims import answering, symbols_in
+from ..ir.dim_usage import answering
+from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
-from ..tensor_like import Operator
-from ..tracing import Builder, SymbolicTensor
-from .boundaries import crossing_in, crossing_out
-from .control.source import Unfollowed
+from ..tracing import SymbolicTensor
+from .boundaries import mark_arguments, mark_results
+from .builder import TraceBuilder
+from .control.source import RetraceRequired
 from .current import Enclosing, Recording, SymbolicParameter
 from .guard import Guard
 from .names import Names
 from .own_gradient import Pull, with_own_gradient
-from .printing import Entry, at_each_run, print_when_run, write_as_traced
-from .sources import running_line
+from .printing import Entry, deferred_printing, print_when_run, write_symbolic
+from .splicing import splice
 from .variables import Variables
 
 if TYPE_CHECKING:
+    from ..ir.program import Program
     from ..nn.cell import Cell
 
 Array = np.ndarray[Any, Any]
@@ -43,32 +45,32 @@ Place = tuple[int, Source | None]
 class Trace(Recording):
     """One run of Python on symbolic tensors.
 
-    Tensors that hold arrays compute at once, as they always do, and become constants where they meet symbolic ones.
-    Parameters are values that the program stores: what is computed of them is recorded. So is whatever is drawn without
-    a seed of its own, since each run of the program draws anew. Parameters themselves are left as they are: what they
-    are assigned is kept here.
+    Operators on Tensors that hold arrays compute at once, and their results become constants where they meet symbolic
+    tensors. Parameters are values that the program stores, so operators on them are recorded. Random operators without
+    a seed of their own are recorded too, since each run of the program draws again. The trace doesn't change the
+    Parameters: it records their assignments.
 
     Args:
         root: the outermost Cell, or the function.
-        arguments: what it is called with, by name; what isn't a tensor is met as it is.
+        arguments: the arguments of the call, by name.
 
     Attributes:
-        region: the branch or loop that is recorded now.
-        inputs: the values that the program is given.
-        made: what is made `once`.
-        enclosed: values of branches and loops that were recorded.
-        one_sided: why a variable may have no value, by name: it is defined in one branch only.
-        printed: what each run of the program prints, in order.
+        region: the branch or loop that is being recorded.
+        inputs: the inputs of the program.
+        memo: the results of `once`.
+        region_values: values that were computed in branches and loops.
+        undefined_in_branch: by name, why a variable may have no value: it is defined in one branch only.
+        print_entries: the messages that each run of the program prints, in order.
     """
 
     def __init__(self, root: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-        self.builder: _Builder = _Builder()
+        self.builder = TraceBuilder()
         variables = Variables(root)
         self.names = Names(variables(), arguments)
-        self._of_cell = hasattr(root, "cells_and_names")
+        self._root_is_cell = hasattr(root, "cells_and_names")
         self._root = root
         self.calls: list[CellCall] = []
-        self.held: dict[int, SymbolicParameter] = {}
+        self.parameters: dict[int, SymbolicParameter] = {}
         self._constants: dict[int, tuple[Array, SymbolicTensor]] = {}
         self.guard: Guard = Guard(self, variables)
         for name, argument in arguments.items():
@@ -76,19 +78,19 @@ class Trace(Recording):
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
         self.region: Enclosing | None = None
-        self.enclosed: set[Value] = set()
-        self.one_sided: dict[str, str] = {}
-        self.printed: list[Entry] = []
+        self.region_values: set[Value] = set()
+        self.undefined_in_branch: dict[str, str] = {}
+        self.print_entries: list[Entry] = []
         self.inputs: list[Value] = []
-        self.made: dict[Any, Any] = {}
+        self.memo: dict[Any, Any] = {}
         self._replaying = False
-        self._cut = False
-        self._outside = tape.current()
+        self._stops_gradients = False
+        self._outer_tape = tape.current()
 
     # ---- operators ----
 
     def should_record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
-        """Whether an operator on arrays and symbolic data is recorded; otherwise it is computed at once."""
+        """Whether to record an operator on arrays and symbolic data; otherwise it is computed at once."""
         return (
             any(isinstance(x, SymbolicTensor) for x in operands)
             or self._replaying
@@ -98,67 +100,81 @@ class Trace(Recording):
         )
 
     def record(self, op: Op, operands: Sequence[Any], attributes: dict[str, Any]) -> tuple[SymbolicTensor, ...]:
-        """Append a node; arrays become constants."""
-        for x in operands:
-            if isinstance(x, SymbolicTensor) and x.builder is not self.builder:
-                raise unknown_elements(x, op.name, "")
-            if isinstance(x, SymbolicTensor) and x.value in self.enclosed:
-                raise self.guard.uses_enclosed(x)
-        values = tuple(self.constant(x) if isinstance(x, np.ndarray) else x for x in operands)
+        """Append a node and return its outputs; arrays become constants."""
+        values = tuple(
+            self.symbolic(x, op.name) if isinstance(x, (np.ndarray, SymbolicTensor)) else x for x in operands
+        )
         appended = self.builder.append(op, values, attributes)
-        outputs = appended if isinstance(appended, tuple) else (appended,)
-        if self._cut:
-            return tuple(self.builder.append(boundary.stop_gradient, (x,), {}) for x in outputs)
-        return outputs
+        return tuple(map(self.cut, appended)) if isinstance(appended, tuple) else (self.cut(appended),)
+
+    def symbolic(self, data: Data, where: str) -> SymbolicTensor:
+        """Data as an operand of a node; an error says `where` a tensor of another trace, or of a branch, was used."""
+        if not isinstance(data, SymbolicTensor):
+            return self.constant(data)
+        if data.builder is not self.builder:
+            raise unknown_elements_error(data, where, "")
+        if data.value in self.region_values:
+            raise self.guard.region_value_error(data)
+        return data
+
+    def cut(self, x: SymbolicTensor) -> SymbolicTensor:
+        """The output of a node; within `without_gradient`, a `stop_gradient` of it."""
+        return self.builder.append(boundary.stop_gradient, (x,), {}) if self._stops_gradients else x
+
+    def splice(
+        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], wanted: Sequence[Value]
+    ) -> list[Tensor]:
+        """Copy the nodes of a program into the one that is traced; see `splicing.splice`."""
+        return splice(self, program, cells, operands, wanted)
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """The Tensor (a tuple of several) of an operator without operands that are Tensors."""
+        """Apply an operator without Tensor operands and return its Tensor, or a tuple of several."""
         return tensor.apply(op, inputs, attributes)
 
-    def given(self, stem: str, type: Type) -> SymbolicTensor:
-        """A value that the program is given: an input, or what a Parameter holds."""
-        made = self.builder.new_value(stem, type)
-        self.inputs.append(made.value)
-        return made
+    def add_input(self, stem: str, type: Type) -> SymbolicTensor:
+        """Add an input of the program, or the initial value of a Parameter."""
+        result = self.builder.new_value(stem, type)
+        self.inputs.append(result.value)
+        return result
 
     def constant(self, array: Array) -> SymbolicTensor:
-        """An array as a constant of the program, the same for the same array."""
+        """Return the constant of the program for an array; the same array has one constant."""
         if id(array) not in self._constants:
             self._constants[id(array)] = array, self.builder.constant(array)
         return self._constants[id(array)][1]
 
     def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Operands of an operator as they are used in the branch or loop that is recorded, if one is."""
+        """Return operands as the branch or loop that is being recorded uses them."""
         return tuple(operands) if self.region is None else tuple(map(self.region.import_values, operands))
 
     def once(self, what: str, x: Tensor, make: Callable[[], Any]) -> Any:
-        """What `make` gives for a symbolic tensor, made once for what is computed in the same way.
+        """Return the result of `make` for a symbolic tensor, computed once for all tensors computed in the same way.
 
-        So that two `x[x > 0]` have one size. What is made in a branch or loop stays there.
+        This gives two `x[x > 0]` one size. A result that was computed in a branch or loop is used only there.
         """
         producers = {value: node for node in self.builder.nodes for value in node.outputs}
-        same = what, _meaning(x._data.value, producers, _MAX_MEANING_DEPTH)
+        same = what, _expression_key(x._data.value, producers, _MAX_EXPRESSION_DEPTH)
         region = self.region
-        while (*same, region) not in self.made and region is not None:
+        while (*same, region) not in self.memo and region is not None:
             region = region.outer
-        if (*same, region) not in self.made:
+        if (*same, region) not in self.memo:
             region = self.region
-            self.made[*same, region] = make()
-        return self.made[*same, region]
+            self.memo[*same, region] = make()
+        return self.memo[*same, region]
 
     def print_tensors(self, items: Sequence[Any]) -> None:
-        """`ops.Print` of what may be symbolic: at each run of the program."""
+        """Record `ops.Print`: each run of the program prints."""
         print_when_run(items, None)
 
     # ---- where we are ----
 
     def place(self) -> Place:
-        """The Cell call that runs, and the line that recorded last."""
+        """Return the current Cell call and the source of the last recorded node."""
         return self.builder.cell, self.builder.source
 
     @contextlib.contextmanager
     def at(self, place: Place) -> Iterator[None]:
-        """Within the context, nodes belong to a place, as long as no line of the user's runs."""
+        """Within the context, nodes belong to a place unless a line of the user's code records them."""
         before = self.builder.cell, self.builder.elsewhere
         self.builder.cell, self.builder.elsewhere = place
         try:
@@ -168,60 +184,70 @@ class Trace(Recording):
 
     @contextlib.contextmanager
     def replay(self, source: Source | None) -> Iterator[None]:
-        """Within the context, a node of another program is recorded as it is, whatever its operands are."""
-        before = self._replaying, self.builder.fixed
-        self._replaying, self.builder.fixed = True, (source,)
+        """Within the context, record a node of another program unchanged, whatever its operands are."""
+        before, self._replaying = self._replaying, True
         try:
-            yield
+            with self.builder.copying(self.builder.cell, source):
+                yield
         finally:
-            self._replaying, self.builder.fixed = before
+            self._replaying = before
 
     @contextlib.contextmanager
     def without_gradient(self) -> Iterator[None]:
         """Within the context, no gradient flows through what is recorded."""
-        before, self._cut = self._cut, True
+        before, self._stops_gradients = self._stops_gradients, True
         try:
             yield
         finally:
-            self._cut = before
+            self._stops_gradients = before
 
     # ---- Cells ----
 
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
-        """Run a Cell by `runs(cell, args, kwargs)`, with the Tensors that go in and come out marked as its own."""
-        caller = self.builder.cell if self.calls else None
-        path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
-        self.guard.meets(cell, path)
-        return self.within(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+        """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors as its boundaries."""
+        path = self._meet(cell, self.builder.cell if self.calls else None)
+        return self.run_as_call(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
-    def within(
-        self, path: str, class_name: str, signed: Any, runs: Callable[..., Any], args: Any, kwargs: dict[str, Any]
-    ) -> Any:
-        """Run a function as a Cell call; `signed` is the Cell or function whose parameters name what goes in."""
-        caller = self.builder.cell if self.calls else None
+    def begin_call(self, cell: Cell, caller: int) -> int:
+        """Begin a call of a Cell whose nodes are copied; returns its number."""
+        return self._begin(self._meet(cell, caller), cell.traced_name, caller)
+
+    def _meet(self, cell: Cell, caller: int | None) -> str:
+        """Record a Cell that is called, and return its path."""
+        path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
+        self.guard.on_call(cell, path)
+        return path
+
+    def _begin(self, path: str, class_name: str, caller: int | None) -> int:
         index = sum(call.path == path for call in self.calls)
-        number = len(self.calls)
         self.calls.append(CellCall(path, class_name, index, caller))
-        with self._in_call(number), self.guard.around(getattr(signed, "construct", signed)):
-            if getattr(signed, "marks_itself", False):
+        return len(self.calls) - 1
+
+    def run_as_call(
+        self, path: str, class_name: str, signature_of: Any, runs: Callable[..., Any], args: Any, kwargs: dict[str, Any]
+    ) -> Any:
+        """Run a function as a Cell call; the parameters of the Cell or function `signature_of` name the inputs."""
+        number = self._begin(path, class_name, self.builder.cell if self.calls else None)
+        with self._in_call(number), self.guard.checking(getattr(signature_of, "construct", signature_of)):
+            if getattr(signature_of, "marks_itself", False):
                 return runs(*args, **kwargs)
             crossings: list[tuple[Tensor, str, Tensor, Any]] = []
 
-            def arrives(x: Tensor, slot: str) -> Tensor:
-                crossed: Tensor = self._cross(x, number, "input", slot)
-                crossings.append((x, slot, crossed, crossed._data))
-                return crossed
+            def enter(x: Tensor, slot: str) -> Tensor:
+                inner: Tensor = self._mark_boundary(x, number, "input", slot)
+                crossings.append((x, slot, inner, inner._data))
+                return inner
 
-            args, kwargs = crossing_in(signed, args, kwargs, arrives)
+            args, kwargs = mark_arguments(signature_of, args, kwargs, enter)
             before = mapped((args, kwargs), lambda leaf: leaf)
             result = runs(*args, **kwargs)
             if not is_alike((args, kwargs), before):
-                raise self.guard.changed_argument(getattr(signed, "construct", signed))
-            for x, slot, crossed, data in crossings:
-                if crossed._data is not data:  # written to, and so is what the caller has
-                    self.guard.writes_argument(signed, [name for given, name, *_ in crossings if given is x])
-                    x._rebind(self._cross(crossed, number, "output", slot))
-            return crossing_out(result, lambda x, slot: self._cross(x, number, "output", slot))
+                raise self.guard.argument_change_error(getattr(signature_of, "construct", signature_of))
+            for x, slot, inner, data in crossings:
+                if inner._data is not data:  # written in place: the caller's tensor changes too
+                    self.guard.on_write_argument(signature_of, [name for outer, name, *_ in crossings if outer is x])
+                    x._rebind(self._mark_boundary(inner, number, "output", slot))
+            return mark_results(result, lambda x, slot: self._mark_boundary(x, number, "output", slot))
 
     @contextlib.contextmanager
     def _in_call(self, number: int) -> Iterator[None]:
@@ -232,132 +258,113 @@ class Trace(Recording):
         finally:
             self.builder.cell = before
 
-    def _cross(self, x: Tensor, number: int, kind: str, slot: str) -> Any:
+    def _mark_boundary(self, x: Tensor, number: int, kind: str, slot: str) -> Any:
         return boundary.boundary(x, call=number, kind=kind, slot=slot)
 
     # ---- Parameters ----
 
     def value_of(self, parameter: Parameter) -> SymbolicTensor:
-        """What a Parameter holds at this place of the program."""
-        found = self.held.get(id(parameter))
-        return (found or self._hold(parameter)).now
+        """Return the value of a Parameter at this point of the program."""
+        symbolic = self.parameters.get(id(parameter)) or self._add_parameter(parameter)
+        return symbolic.current
 
     def assign(self, parameter: Parameter, data: Any) -> None:
-        """Let a Parameter hold an array or symbolic data from here on."""
-        held = self.held.get(id(parameter)) or self._hold(parameter)
-        held.now = data if isinstance(data, SymbolicTensor) else self.constant(data)
+        """Assign an array or symbolic data to a Parameter."""
+        symbolic = self.parameters.get(id(parameter)) or self._add_parameter(parameter)
+        symbolic.current = data if isinstance(data, SymbolicTensor) else self.constant(data)
 
     def with_own_gradient(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
-        """Tensors with a backward pass written by hand; see `own_gradient`."""
+        """Return tensors with a custom backward pass; see `own_gradient`."""
         return with_own_gradient(self, name, outputs, operands, pull)
 
     def update_unless(self, skip: Tensor, update: Callable[[], Any]) -> None:
-        """Call `update`; each Parameter that it gives a new value keeps its old one where the symbolic `skip` holds."""
-        before = {key: held.now for key, held in self.held.items()}
+        """Call `update`, but let the Parameters keep their old values where the symbolic bool `skip` is true."""
+        before = {key: symbolic.current for key, symbolic in self.parameters.items()}
         update()
-        for key, held in self.held.items():
-            old = before.get(key, held.first)
-            if held.now is not old:
-                held.now = elementwise.where(skip._data, old, held.now)
+        for key, symbolic in self.parameters.items():
+            old = before.get(key, symbolic.initial)
+            if symbolic.current is not old:
+                symbolic.current = elementwise.where(skip._data, old, symbolic.current)
 
-    def _hold(self, parameter: Parameter) -> SymbolicParameter:
+    def _add_parameter(self, parameter: Parameter) -> SymbolicParameter:
         array = parameter._array
         names = self.names.of_parameter(parameter)
-        first = self.given(names[0], Type(array.dtype, array.shape))
-        # a tape that began while tracing ends with it
-        outside = self._outside is not None and parameter._tape is self._outside
-        tracked = (parameter._tape, parameter._number) if outside else (None, 0)
-        began = parameter._tape, None if parameter._tape is None else parameter._number
-        held = SymbolicParameter(parameter, names, first, first, tracked, began)
-        self.held[id(parameter)] = held
-        return held
+        first = self.add_input(names[0], Type(array.dtype, array.shape))
+        # a tape that started while tracing ends with the trace
+        outside = self._outer_tape is not None and parameter._tape is self._outer_tape
+        previous_tracking = (parameter._tape, parameter._number) if outside else (None, 0)
+        initial_tracking = parameter._tape, None if parameter._tape is None else parameter._number
+        symbolic = SymbolicParameter(parameter, names, first, first, previous_tracking, initial_tracking)
+        self.parameters[id(parameter)] = symbolic
+        return symbolic
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
-        """Within the context, Python is traced; what it changed unseen is refused at the end, and all is as it was."""
-        answers = answering(self.guard.needs_number, self.guard.compares)
+        """Within the context, trace Python; at the end, refuse changes of Python objects, and undo them."""
+        answers = answering(self.guard.refuse_number, self.guard.on_comparison)
         try:
-            with use_trace(self), tape.record_on(None), answers, at_each_run():
+            with use_trace(self), tape.record_on(None), answers, deferred_printing():
                 try:
                     yield
                     self.guard.finish(self._root)
-                except Unfollowed:
+                except RetraceRequired:
                     raise
                 except Exception as error:
-                    write_as_traced(self.printed)
+                    write_symbolic(self.print_entries)
                     if isinstance(error, NameError):
-                        self.guard.require_defined(error, self.one_sided)
+                        self.guard.require_defined(error, self.undefined_in_branch)
                     raise
         finally:
             self.restore()
 
     def restore(self) -> None:
-        """Leave everything as it was."""
+        """Undo all changes of Python objects and Parameters."""
         self.guard.objects.restore()
-        for held in self.held.values():
-            held.parameter._tape, held.parameter._number = held.tracked
+        for symbolic in self.parameters.values():
+            symbolic.parameter._tape, symbolic.parameter._number = symbolic.previous_tracking
 
-    def stored(self) -> tuple[dict[str, types.ProgramParameter], dict[str, types.Buffer], dict[str, Parameter]]:
-        """The parameters and buffers of the program, and the live Parameters, by name.
+    def stored_tensors(self) -> tuple[dict[str, types.ProgramParameter], dict[str, types.Buffer], dict[str, Parameter]]:
+        """Return the parameters and buffers of the program, and the live Parameters, by name.
 
-        What was given a new value is a buffer with an update; state such as moving statistics is always a buffer. A
-        Cell's Parameters are all there; otherwise those that were used.
+        A Parameter with a new value becomes a buffer with an update; state such as moving statistics is always a
+        buffer. The program of a Cell stores all its Parameters; that of a function only those that it uses.
         """
         used = {value for node in self.builder.nodes for value in node.inputs}
         parameters: dict[str, types.ProgramParameter] = {}
         buffers: dict[str, types.Buffer] = {}
         live: dict[str, Parameter] = {}
         for parameter in self.names.parameters:
-            held = self.held.get(id(parameter)) or (self._hold(parameter) if self._of_cell else None)
-            if held is None or (held.first is held.now and held.first.value not in used and not self._of_cell):
+            symbolic = self.parameters.get(id(parameter)) or (
+                self._add_parameter(parameter) if self._root_is_cell else None
+            )
+            if symbolic is None or (
+                symbolic.initial is symbolic.current and symbolic.initial.value not in used and not self._root_is_cell
+            ):
                 continue
-            name, array = held.names[0], parameter._array
+            name, array = symbolic.names[0], parameter._array
             live[name] = parameter
-            if held.now is not held.first:
-                buffers[name] = types.Buffer(held.first.value, array, held.now.value)
+            if symbolic.current is not symbolic.initial:
+                buffers[name] = types.Buffer(symbolic.initial.value, array, symbolic.current.value)
             elif parameter._is_buffer and not parameter.requires_grad:
-                buffers[name] = types.Buffer(held.first.value, array)
+                buffers[name] = types.Buffer(symbolic.initial.value, array)
             else:
                 parameters[name] = types.ProgramParameter(
-                    held.first.value, array, parameter.requires_grad, held.names[1:]
+                    symbolic.initial.value, array, parameter.requires_grad, symbolic.names[1:]
                 )
         return parameters, buffers, live
 
 
-_MAX_MEANING_DEPTH = 8
-"""Nodes one after the other in which a value is looked for that is computed in the same way."""
+_MAX_EXPRESSION_DEPTH = 8
+"""The number of successive nodes that are compared to find out whether two values are computed in the same way."""
 
 
-def _meaning(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
-    """What is equal for values that the same nodes compute of the same values."""
+def _expression_key(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
+    """Return a key that is equal for values which the same nodes compute from the same values."""
     node = producers.get(value)
     if node is None or not depth or node.op in RANDOM_OPS:
         return value
-    inputs = [None if x is None else _meaning(x, producers, depth - 1) for x in node.inputs]
+    inputs = [None if x is None else _expression_key(x, producers, depth - 1) for x in node.inputs]
     if node.op == "boundary":
         return inputs[0]
     attributes = tuple(sorted((name, repr(item)) for name, item in node.attributes.items()))
     return node.op, attributes, node.outputs.index(value), tuple(inputs)
-
-
-class _Builder(Builder):
-    """A builder whose nodes come from the line of the user's that runs.
-
-    Attributes:
-        elsewhere: the source of what is recorded by a backward pass.
-        fixed: the source of all that is recorded, if it isn't to be looked for.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.elsewhere: Source | None = None
-        self.fixed: tuple[Source | None] | None = None
-
-    def append(self, op: Operator, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Append a node."""
-        self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
-        return super().append(op, inputs, attributes)
-
-    def create(self, op: Operator, **attributes: Any) -> Any:
-        """Append a node of an op that has no operands."""
-        return self.append(op, (), op.attributes(attributes))

@@ -1,4 +1,4 @@
-"""What the compiled code of a function is kept by: its arguments without the elements of tensors, and their sizes."""
+"""The key of a compiled program: the arguments of a call without the elements and sizes of tensors."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ class Signature:
     """The arguments of a call.
 
     Attributes:
-        key: their structure, dtypes and ranks of tensors, Python values, identities of Parameters.
+        key: structure, dtypes and ranks of tensors, Python values, identities of Parameters and other objects.
         tensors: the tensors (Tensors, arrays), in flat order.
-        kept: what is known by its identity, to be kept as long as the key.
+        references: the objects that the key identifies by `id`; they must live as long as the key.
     """
 
     key: Any
     tensors: tuple[Any, ...]
-    kept: tuple[Any, ...]
+    references: tuple[Any, ...]
 
     @classmethod
     def of(cls, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Signature:
-        """The signature of a call."""
+        """Return the signature of a call."""
         tensors: list[Any] = []
-        kept: list[Any] = []
-        key = (_key(args, tensors, kept), _key(kwargs, tensors, kept))
-        return cls(key, tuple(tensors), tuple(kept))
+        references: list[Any] = []
+        key = (_key(args, tensors, references), _key(kwargs, tensors, references))
+        return cls(key, tuple(tensors), tuple(references))
 
     @property
     def sizes(self) -> Sizes:
@@ -51,45 +51,45 @@ class Signature:
         return [x._data if isinstance(x, Tensor) else as_array(x) for x in self.tensors]
 
 
-def _key(item: Any, tensors: list[Any], kept: list[Any]) -> Any:
+def _key(item: Any, tensors: list[Any], references: list[Any]) -> Any:
     if isinstance(item, Parameter):
-        kept.append(item)
+        references.append(item)
         return "parameter", id(item)
     if is_input(item):
         tensors.append(item)
         dtype = item.dtype if hasattr(item.dtype, "name") else as_array(item).dtype
         return "tensor", dtype.name, len(item.shape)
     if isinstance(item, (tuple, list)):
-        return type(item), *(_key(part, tensors, kept) for part in item)
+        return type(item), *(_key(part, tensors, references) for part in item)
     if isinstance(item, Mapping):
-        return type(item), *((name, _key(part, tensors, kept)) for name, part in item.items())
+        return type(item), *((name, _key(part, tensors, references)) for name, part in item.items())
     if isinstance(item, float):
-        return float, item.hex()  # which tells -0.0 from 0.0, and a NaN is itself
+        return float, item.hex()  # distinguishes -0.0 from 0.0, and NaN equals itself
     if isinstance(item, complex):
         return complex, item.real.hex(), item.imag.hex()
     if isinstance(item, (bool, int, str, bytes, type(None), np.dtype)):
         return type(item), item
-    kept.append(item)
+    references.append(item)
     return type(item), id(item)
 
 
-def fit(shapes: Shapes, sizes: Sizes) -> bool:
-    """Whether tensors of these sizes are what a program with these shapes takes: a size of 1 fits no symbol."""
-    found: dict[SymbolicDim, int] = {}
-    for dims, given in zip(shapes, sizes, strict=True):
-        for dim, size in zip(dims, given, strict=True):
+def fits(shapes: Shapes, sizes: Sizes) -> bool:
+    """Whether a program with these shapes accepts tensors of these sizes; a size of 1 fits no symbol."""
+    values: dict[SymbolicDim, int] = {}
+    for dims, actual in zip(shapes, sizes, strict=True):
+        for dim, size in zip(dims, actual, strict=True):
             if isinstance(dim, int):
                 if dim != size:
                     return False
-            elif size == 1 or found.setdefault(dim, size) != size:
+            elif size == 1 or values.setdefault(dim, size) != size:
                 return False
     return True
 
 
-def generalized(before: Sizes, now: Sizes) -> Shapes | None:
-    """Shapes for both sizes: where they differ there are symbols, one for each pair of sizes.
+def generalize(before: Sizes, now: Sizes) -> Shapes | None:
+    """Return shapes that fit both sizes, with a symbol for each pair of different sizes.
 
-    None where one of the two is 1, which broadcasts where no other size does.
+    None if one of a pair is 1, because only that size broadcasts.
     """
     symbols: dict[tuple[int, int], SymbolicDim] = {}
 

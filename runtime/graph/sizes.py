@@ -1,4 +1,4 @@
-"""Which sizes of the arguments of a traced call are symbolic."""
+"""Finds the tensors among the arguments of a traced call, and their symbolic sizes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .boundaries import parameter_names
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor among the arguments of a call: what it is called, e.g. `x` or `states[0]`, and its shape."""
+    """A tensor among the arguments of a call: its name, e.g. `x` or `states[0]`, and its shape."""
 
     name: str
     shape: tuple[Dim, ...]
@@ -24,27 +24,27 @@ class Argument:
 
     @property
     def identifier(self) -> str:
-        """Its name as that of a value."""
+        """The name as an identifier, for a value of the program."""
         return re.sub(r"\W+", "_", self.name).strip("_")
 
 
 def is_input(leaf: Any) -> bool:
-    """Whether an argument is an input of the program: a tensor or array, but no `np.float64`, which is a `float`."""
+    """Whether an argument is an input of the program: a tensor or array, but not an `np.float64` (it is a `float`)."""
     return is_tensor(leaf) and not isinstance(leaf, float)
 
 
 def tensor_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> list[Argument]:
-    """The tensors among the arguments of a call, in flat order, with symbols where `dynamic_shapes` names them.
+    """Return the tensors among the arguments of a call, in flat order, with symbols for the sizes in `dynamic_shapes`.
 
     Args:
-        function: what is called with the arguments: its parameters are the keys of a dict of specs.
+        function: the function that is called; the names of its parameters are the keys of a dict of specs.
         args: positional arguments.
         kwargs: keyword arguments.
-        dynamic_shapes: a tuple with one spec for each argument, or a dict by parameter; None: all sizes are as given.
-            The spec of a tensor is a dict from axes to names, or a tuple or list with a name or None for each axis;
-            that of a tuple, list or dict of tensors has its structure.
+        dynamic_shapes: a tuple with one spec for each argument, or a dict by parameter; None: all sizes are fixed. The
+            spec of a tensor is a dict from axes to names, or a tuple or list with a name or None for each axis. The
+            spec of a tuple, list or dict of tensors has the same structure.
 
     Raises:
         UsageError: the specs don't fit the arguments, or a name isn't an identifier.
@@ -76,7 +76,7 @@ def _arguments(value: Any, spec: Any, where: str) -> Iterator[Argument]:
 
 
 def _of_parameter(name: str, specs: dict[str, Any]) -> Any:
-    """The spec of an argument in specs by parameter: `batch[1]` is one of those that `*batch` takes."""
+    """Look up the spec of an argument in specs by parameter; `batch[1]` belongs to the parameter `*batch`."""
     parameter, _, index = name.partition("[")
     return _part(specs.get(parameter), int(index[:-1]), parameter) if index else specs.get(parameter)
 

@@ -1,4 +1,4 @@
-"""Statements that can't be traced, looked for in the source of a function before it runs."""
+"""Finds statements that can't be traced in the source of a function before it runs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .sources import PACKAGE
 
 
 def unsupported_statement(function: Any) -> tuple[str, str] | None:
-    """The first statement of a function that can't be traced, and its line; None if there is none.
+    """Return the first statement of a function that can't be traced, and its line; None if there is none.
 
-    `try` is one, since what is caught would be caught while tracing, and so is `yield`. Functions within it are left
-    out, and so are those of ours.
+    `try` can't be traced, since it would catch exceptions of the trace, nor can `yield` and `await`. Nested functions
+    and the runtime's own functions aren't searched.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or code.co_filename.startswith(PACKAGE):
         return None
-    return _found(code)
+    return _first_unsupported(code)
 
 
 @functools.lru_cache(maxsize=4096)
-def _found(code: CodeType) -> tuple[str, str] | None:
+def _first_unsupported(code: CodeType) -> tuple[str, str] | None:
     try:
         lines, _ = inspect.getsourcelines(code)
         (function,) = ast.parse(textwrap.dedent("".join(lines))).body
-    except (OSError, SyntaxError, ValueError):  # no source, or a lambda in the midst of a statement
+    except (OSError, SyntaxError, ValueError):  # no source, or a lambda in the middle of a statement
         generates = code.co_flags & (inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR)
         return ("expression 'Yield'", f"{code.co_filename}:{code.co_firstlineno}") if generates else None
     for node in _own_nodes(function):
@@ -42,7 +42,7 @@ def _found(code: CodeType) -> tuple[str, str] | None:
 
 
 def _own_nodes(function: ast.AST) -> Iterator[ast.AST]:
-    """The nodes of a function, without those of functions and classes within it."""
+    """The nodes of a function, without the nodes of nested functions and classes."""
     for child in ast.iter_child_nodes(function):
         if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             yield child

@@ -1,4 +1,4 @@
-"""`trace`: a Cell or function written in Python becomes a program."""
+"""`trace` turns a Cell or function written in Python into a program."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .. import tree
 from ..checks import is_of_torch
 from ..common.nested import mapped
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped
+from ..common.tensor import Tensor, from_array
 from ..current_trace import current
 from ..errors import UnsupportedPython, UsageError
 from ..ir.program import Program
@@ -26,41 +26,42 @@ from ..programs.call import as_array
 from ..programs.verify import verify
 from ..tracing import SymbolicTensor
 from .boundaries import parameter_names
-from .control.source import Unfollowed, follow, following
+from .control.source import RetraceRequired, follow, following
 from .current import current_recording
 from .dependencies import Dependencies
 from .objects import contents_of
-from .printing import Entry, outputs_of, prints, write_as_traced
+from .printing import Entry, outputs_of, prints, write_symbolic
 from .recording import Trace
 from .sizes import Argument, is_input, tensor_arguments
 
 _MAX_TRIES = 2
-"""How often one function is found anew: it may be made by another one, which is followed from then on."""
+"""How often one function may require a retrace: twice if another function creates it, which is then rewritten too."""
 
 
 @dataclass(frozen=True)
 class TracedProgram:
-    """What Python was traced to.
+    """The result of tracing.
 
     Attributes:
-        program: the program. What the run assigned to Parameters are its buffers, with their updates.
-        parameters: the live Parameters behind its parameters and buffers, by name.
-        dependencies: what it takes for granted.
-        written: which inputs Python wrote to.
-        printed: what Python printed. Where there is any of the two, the program gives a triple: what Python returned, a
-            tuple of what inputs hold afterwards that were written to, and one of what is printed.
+        program: the program. Parameters that Python assigns to are its buffers, with updates.
+        parameters: the live Parameters behind the program's parameters and buffers, by name.
+        dependencies: the state outside of its arguments that the program relies on.
+        written_inputs: the positions of the inputs that Python writes in place.
+        print_entries: the messages that Python prints. If there are written inputs or messages, the program returns a
+            triple: the result of the function, a tuple of the new values of the written inputs, and a tuple of the
+            printed values.
         backward_hooks: a Cell whose backward hooks the gradient of the program wouldn't call; empty for none.
     """
 
     program: Program
     parameters: dict[str, Parameter]
     dependencies: Dependencies
-    written: tuple[int, ...] = ()
-    printed: tuple[Entry, ...] = ()
+    written_inputs: tuple[int, ...] = ()
+    print_entries: tuple[Entry, ...] = ()
     backward_hooks: str = ""
 
     def require_gradient(self) -> None:
-        """Refuse, with `UnsupportedPython`, where Cells have backward hooks, which a program can't call."""
+        """Raise `UnsupportedPython` if Cells have backward hooks, which a program can't call."""
         if self.backward_hooks:
             raise UnsupportedPython(
                 f"the Cell {self.backward_hooks} has backward hooks, but its gradient isn't computed within what is "
@@ -76,24 +77,24 @@ def trace(
     *,
     dynamic_shapes: Any = None,
 ) -> TracedProgram:
-    """Run a Cell or function on symbolic tensors, and give the program of what it computed.
+    """Run a Cell or function on symbolic tensors, and return the program of its computation.
 
-    The Cells that it calls are those of the program, and their Parameters are its parameters. Everything in Python is
-    left as it was.
+    The Cells that it calls become the Cells of the program, and their Parameters its parameters. All Python objects
+    stay unchanged.
 
     Args:
         function: a Cell, or a function of tensors (and tuples, lists and dicts of them, numbers and strings).
-        args: positional arguments: tensors or arrays give their dtypes and shapes; anything else is fixed in the
-            program, and so is a Parameter, which is one of the program's.
+        args: positional arguments. Tensors and arrays determine the dtypes and shapes of the inputs; a Parameter
+            becomes a parameter of the program; any other value is fixed in the program.
         kwargs: keyword arguments.
-        dynamic_shapes: which sizes may vary: a tuple with, for each positional argument, a dict from axes to names, or
-            a dict of such by parameter; sizes of one name are the same. None: all sizes are fixed.
+        dynamic_shapes: the sizes that may vary: a tuple with a dict from axes to names for each positional argument, or
+            a dict of such dicts by parameter. Sizes with the same name are equal. None: all sizes are fixed.
 
     Returns:
-        The program, with the live Parameters by their names in it.
+        The program, and the live Parameters by their names in it.
 
     Raises:
-        UsageError: `function` can't be called or is torch's, or `dynamic_shapes` don't fit the arguments.
+        UsageError: `function` isn't callable or belongs to torch, or `dynamic_shapes` doesn't fit the arguments.
     """
     if not callable(function):
         raise UsageError(f"needed a Cell or a function, given {type(function).__name__}")
@@ -108,7 +109,7 @@ def trace(
         raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
-    return run_trace(function, args, keywords, arguments, gives_all=False)
+    return run_trace(function, args, keywords, arguments, with_effects=False)
 
 
 def run_trace(
@@ -117,38 +118,39 @@ def run_trace(
     keywords: dict[str, Any],
     arguments: list[Argument],
     *,
-    gives_all: bool,
+    with_effects: bool,
 ) -> TracedProgram:
-    """`trace`, with the names and shapes of the tensors among the arguments.
+    """Trace with given names and shapes of the tensors among the arguments; see `trace`.
 
-    With `gives_all`, the program gives what arguments hold that Python writes to, and what it prints, too; otherwise a
-    warning says that it doesn't. Functions that meet conditions on tensors are followed by their source.
+    With `with_effects`, the program also returns the new values of arguments that Python writes in place, and the
+    values that it prints; otherwise a warning says that they are lost. Functions with conditions on tensors are
+    rewritten.
     """
-    tried: Counter[CodeType] = Counter()
+    attempts: Counter[CodeType] = Counter()
     while True:
         try:
             with following():
-                return _traced_once(function, args, keywords, arguments, gives_all=gives_all)
-        except Unfollowed as met:
-            tried[met.code] += 1
-            if tried[met.code] > _MAX_TRIES or not follow(met.code):
+                return _trace_once(function, args, keywords, arguments, with_effects=with_effects)
+        except RetraceRequired as request:
+            attempts[request.code] += 1
+            if attempts[request.code] > _MAX_TRIES or not follow(request.code):
                 raise
 
 
-def _traced_once(
+def _trace_once(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     arguments: list[Argument],
     *,
-    gives_all: bool,
+    with_effects: bool,
 ) -> TracedProgram:
     names, _ = parameter_names(function, len(args))
     run = Trace(function, {**dict(zip(names, args, strict=True)), **keywords})
     tensors = iter(arguments)
     inputs: list[SymbolicTensor] = []
-    taken: list[Tensor] = []
-    given_as: list[Any] = []
+    tensors_in: list[Tensor] = []
+    leaves_in: list[Any] = []
 
     def symbolic(leaf: Any) -> Any:
         if not is_input(leaf):
@@ -157,33 +159,33 @@ def _traced_once(
         if isinstance(leaf, Parameter):
             return leaf
         array = leaf if isinstance(leaf, Tensor) else as_array(leaf)
-        inputs.append(run.given(argument.identifier, Type(array.dtype, argument.shape)))
-        taken.append(wrapped(inputs[-1]))
-        given_as.append(leaf)
-        return taken[-1]
+        inputs.append(run.add_input(argument.identifier, Type(array.dtype, argument.shape)))
+        tensors_in.append(from_array(inputs[-1]))
+        leaves_in.append(leaf)
+        return tensors_in[-1]
 
-    given, given_by_name = mapped((args, keywords), symbolic)
+    symbolic_args, symbolic_keywords = mapped((args, keywords), symbolic)
     with run.running():
         if isinstance(function, Cell):
-            result = function(*given, **given_by_name)
+            result = function(*symbolic_args, **symbolic_keywords)
         else:
             name = getattr(function, "__name__", type(function).__name__)
-            result = run.within("", name, function, function, given, given_by_name)
-        written = tuple(i for i, (x, data) in enumerate(zip(taken, inputs, strict=True)) if x._data is not data)
+            result = run.run_as_call("", name, function, function, symbolic_args, symbolic_keywords)
+        written = tuple(i for i, (x, data) in enumerate(zip(tensors_in, inputs, strict=True)) if x._data is not data)
         for i in written:
-            same = [x.value.name for x, leaf in zip(inputs, given_as, strict=True) if leaf is given_as[i]]
-            run.guard.writes_argument(function, same)
-        if gives_all and (written or run.printed):
-            result = result, tuple(taken[i] for i in written), outputs_of(run.printed)
+            same = [x.value.name for x, leaf in zip(inputs, leaves_in, strict=True) if leaf is leaves_in[i]]
+            run.guard.on_write_argument(function, same)
+        if with_effects and (written or run.print_entries):
+            result = result, tuple(tensors_in[i] for i in written), outputs_of(run.print_entries)
         outputs, structure = tree.flatten(mapped(result, _as_output))
-    if written and not gives_all:
-        warn_of_writing([inputs[i].value.name for i in written], stacklevel=5)
-    if run.printed and not gives_all:
-        write_as_traced(run.printed)
-        does = "prints" if any(map(prints, run.printed)) else "checks values (assert, raise)"
+    if written and not with_effects:
+        warn_about_writes([inputs[i].value.name for i in written], stacklevel=5)
+    if run.print_entries and not with_effects:
+        write_symbolic(run.print_entries)
+        does = "prints" if any(map(prints, run.print_entries)) else "checks values (assert, raise)"
         warnings.warn(f"Python {does}; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
-    parameters, buffers, live = run.stored()
-    called_with = mapped((args, keywords), _as_constant)
+    parameters, buffers, live = run.stored_tensors()
+    constants = mapped((args, keywords), _as_constant)
     program = Program(
         inputs=tuple(x.value for x in inputs),
         outputs=tuple(x._data.value for x in outputs),
@@ -192,34 +194,34 @@ def _traced_once(
         buffers=buffers,
         constants=tuple(run.builder.constants),
         calls=tuple(run.calls),
-        arguments=tree.flatten(called_with)[1],
+        arguments=tree.flatten(constants)[1],
         result=structure,
         train=isinstance(function, Cell) and function.training,
     )
     verify(program)
-    dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.held.values()))
-    further = (written, tuple(run.printed)) if gives_all else ((), ())
-    traced = TracedProgram(program, live, dependencies, *further, run.guard.backward_hooks)
-    if not gives_all:
+    dependencies = Dependencies(run.guard.objects, (held.parameter for held in run.parameters.values()))
+    effects = (written, tuple(run.print_entries)) if with_effects else ((), ())
+    traced = TracedProgram(program, live, dependencies, *effects, run.guard.backward_hooks)
+    if not with_effects:
         traced.require_gradient()
     return traced
 
 
-def warn_of_writing(names: Sequence[str], *, stacklevel: int) -> None:
-    """Say that a program doesn't write to arguments that Python writes to."""
+def warn_about_writes(names: Sequence[str], *, stacklevel: int) -> None:
+    """Warn that the program doesn't write to arguments that Python writes in place."""
     of = ", ".join(map(repr, names))
     warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=stacklevel)
 
 
 def _as_constant(leaf: Any) -> Any:
-    """What stands for an argument that is no input: the name of a Parameter, the number that an `np.float64` is."""
+    """Represent an argument that isn't an input: a Parameter by its name, an `np.float64` as a `float`."""
     if isinstance(leaf, Parameter):
         return leaf.name
     return float(leaf) if isinstance(leaf, np.float64) else leaf
 
 
 def _as_output(leaf: Any) -> Any:
-    """What a program can give: a tensor that crossed the boundary, as a value of the program."""
+    """Return a leaf of the result as an output of the program; refuse objects that hold tensors."""
     trace = current_recording()
     if not tree.is_tensor(leaf):
         holds = any(isinstance(x, Tensor) and isinstance(x._data, SymbolicTensor) for x in contents_of(leaf))
@@ -232,7 +234,7 @@ def _as_output(leaf: Any) -> Any:
                 "",
             )
         return leaf
-    if isinstance(leaf, Parameter):  # what a program gives, it computes
+    if isinstance(leaf, Parameter):  # an output must be computed
         leaf = boundary.boundary(leaf, call=0, kind="output", slot="result")
     data = leaf._data if isinstance(leaf, Tensor) else as_array(leaf)
-    return wrapped(data if isinstance(data, SymbolicTensor) else trace.constant(data))
+    return from_array(data if isinstance(data, SymbolicTensor) else trace.constant(data))

@@ -1,4 +1,4 @@
-"""The variables that a function uses: where Cells and Parameters are found, and what tracing must leave alone."""
+"""The variables that a function uses: they hold its Cells and Parameters, and tracing must not change them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from types import CellType, CodeType, ModuleType
 from typing import Any
 
 from ..nn.cell import Cell
-from .sources import is_of_a_package, is_ours
+from .sources import is_internal_code, is_library_code
 
 _NOTHING = object()
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a variable is: a namespace, or the cell of a closure."""
+    """The location of a variable: a namespace, or the cell of a closure."""
 
     name: str
     scope: dict[str, Any] | CellType
     key: str
 
     def value(self) -> Any:
-        """What it holds now; `_NOTHING` if it has no value."""
+        """Return its value; `_NOTHING` if it has none."""
         if isinstance(self.scope, dict):
             return self.scope.get(self.key, _NOTHING)
         try:
@@ -34,8 +34,8 @@ class _Place:
         except ValueError:
             return _NOTHING
 
-    def hold(self, value: Any) -> None:
-        """Let it hold a value."""
+    def set_value(self, value: Any) -> None:
+        """Set its value."""
         if isinstance(self.scope, dict):
             self.scope[self.key] = value
         else:
@@ -43,17 +43,17 @@ class _Place:
 
 
 class Variables:
-    """What the variables of a function, and its defaults, hold, by name, at any time.
+    """The current values of a function's variables and default arguments, by name.
 
-    Variables of modules that its code names are among them, e.g. `settings.factor`, and those of functions that wrap
-    it, e.g. `factor of scaled.<locals>.wrapper`. For a Cell, or a method of one, it is the Cell, under the empty name;
-    for another object that is called, its attributes.
+    They include variables of modules that its code names, e.g. `settings.factor`, and those of functions that wrap it,
+    e.g. `factor of scaled.<locals>.wrapper`. For a Cell or its method, the only variable is the Cell, under the empty
+    name; for another callable object, they are its attributes.
 
     Args:
-        function: a Cell, a function, or another object that can be called. What it wraps is looked at.
+        function: a Cell, a function, or another callable object. The functions that it wraps are included.
 
     Attributes:
-        names: all names in its code, those of attributes too.
+        names: all names in its code, including names of attributes.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -66,27 +66,27 @@ class Variables:
             self._look_at(function)
 
     def __call__(self) -> dict[str, Any]:
-        """The values now."""
-        found: dict[str, Any] = {}
+        """Return the current values."""
+        result: dict[str, Any] = {}
         for place in self._places:
             value = place.value()
             if value is not _NOTHING:
-                found[place.name] = value
+                result[place.name] = value
         for function in self._functions:
             for name, value in _defaults(function).items():
-                found.setdefault(name, value)
+                result.setdefault(name, value)
         for owner in self._owners:
-            found.update(vars(owner))
+            result.update(vars(owner))
         if self._cell is not None:
-            found[""] = self._cell
-        return found
+            result[""] = self._cell
+        return result
 
     def restore(self, before: dict[str, Any]) -> None:
-        """Let the variables of the function hold what they held, where that is another object now."""
+        """Restore the variables that refer to another object now."""
         for place in self._places:
             value = place.value()
             if value is not _NOTHING and place.name in before and value is not before[place.name]:
-                place.hold(before[place.name])
+                place.set_value(before[place.name])
 
     def _look_at(self, function: Any) -> None:
         if isinstance(function, functools.partial):
@@ -94,7 +94,7 @@ class Variables:
             function = function.func
         while hasattr(function, "__wrapped__"):
             code = getattr(function, "__code__", None)
-            if code is not None and not is_ours(code):
+            if code is not None and not is_internal_code(code):
                 self._add(function, f" of {function.__qualname__}")
             function = function.__wrapped__
         if isinstance(function, Cell):
@@ -106,7 +106,7 @@ class Variables:
         elif owner is not None and hasattr(owner, "__dict__") and not inspect.ismodule(owner):
             self._owners.append(owner)
         function = getattr(function, "__func__", function)
-        if not hasattr(function, "__code__") and hasattr(function, "__dict__"):  # an object that can be called
+        if not hasattr(function, "__code__") and hasattr(function, "__dict__"):  # a callable object
             self._owners.append(function)
             function = inspect.getattr_static(type(function), "__call__", None)
         if hasattr(function, "__code__"):
@@ -114,7 +114,7 @@ class Variables:
             self._add(function)
 
     def _add(self, function: Any, suffix: str = "") -> None:
-        """Find the variables of one function."""
+        """Add the variables of one function."""
         code, scope = function.__code__, function.__globals__
         used, names = dict.fromkeys(_globals(code)), frozenset(_names(code))
         self.names |= names
@@ -123,16 +123,16 @@ class Variables:
             _Place(name + suffix, cell, name)
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
         ]
-        held = [(place.name, place.value()) for place in self._places]
-        held += [(name, sys.modules[name]) for name in names if name in sys.modules]  # imported within the function
-        self._add_modules([(name, value) for name, value in held if isinstance(value, ModuleType)], names)
+        values = [(place.name, place.value()) for place in self._places]
+        values += [(name, sys.modules[name]) for name in names if name in sys.modules]  # imported in the function
+        self._add_modules([(name, value) for name, value in values if isinstance(value, ModuleType)], names)
 
     def _add_modules(self, modules: list[tuple[str, ModuleType]], names: frozenset[str]) -> None:
-        """Find the variables of modules, and of modules among them, that are named."""
+        """Add the variables of modules, and of modules in them, that the code names."""
         seen: set[int] = set()
         while modules:
             path, module = modules.pop()
-            if id(module) in seen or is_of_a_package(module):
+            if id(module) in seen or is_library_code(module):
                 continue
             seen.add(id(module))
             scope = vars(module)
@@ -143,17 +143,17 @@ class Variables:
 
 
 class _Arguments:
-    """Has as attributes what a partial function was given, or the Cell that a function wraps."""
+    """An object whose attributes are the arguments of a partial function, or the Cell that a function wraps."""
 
-    def __init__(self, given: functools.partial[Any] | None = None, cell: Cell | None = None) -> None:
-        if given is not None:
-            vars(self).update({f"argument_{i}": item for i, item in enumerate(given.args)} | given.keywords)
+    def __init__(self, partial: functools.partial[Any] | None = None, cell: Cell | None = None) -> None:
+        if partial is not None:
+            vars(self).update({f"argument_{i}": item for i, item in enumerate(partial.args)} | partial.keywords)
         if cell is not None:
             vars(self)[cell.cls_name] = cell
 
 
 def _defaults(function: Any) -> dict[str, Any]:
-    """What the parameters of a function hold where no argument is given."""
+    """The default arguments of a function, by name."""
     code, values = function.__code__, function.__defaults__ or ()
     names = code.co_varnames[: code.co_argcount]
     return dict(zip(names[len(names) - len(values) :], values, strict=True)) | (function.__kwdefaults__ or {})
@@ -161,13 +161,13 @@ def _defaults(function: Any) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=4096)
 def _globals(code: CodeType) -> tuple[str, ...]:
-    """Names of the globals that a function and those within it use."""
+    """The names of the globals that a function and its nested functions use."""
     own = (step.argval for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"))
     return (*own, *(name for inner in _within(code) for name in _globals(inner)))
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    """All names in a function and those within it, but for its own variables."""
+    """All names in a function and its nested functions, except its local variables."""
     yield from code.co_names
     for inner in _within(code):
         yield from _names(inner)

@@ -6,13 +6,11 @@ were computed: `(batch + 1) * 2 == 2 * batch + 2`. What is not polynomial (`//`,
 
 from __future__ import annotations
 
-import ast
-import contextlib
-import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NoReturn, Union
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Union
 
 from ..errors import ShapeError
+from .dim_usage import AS_CLASS, AS_KEY, AS_TEXT, asked, unknown
 
 Dim = Union[int, "SymbolicDim"]
 Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
@@ -21,7 +19,6 @@ Monomial = tuple[Factor, ...]
 MAX_TERMS = 1000  # symbols, numbers and operators in one dimension
 MAX_NUMBER = 2**127  # among them
 MAX_DEPTH = 40  # `//`, `%`, `max` and `min` within each other
-MAX_TEXT_LENGTH = 20_000  # characters that `parse` reads
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "//": lambda a, b: a // b,
@@ -120,33 +117,33 @@ class SymbolicDim:
 
     def __eq__(self, other: object) -> bool:
         equal = isinstance(other, SymbolicDim) and self.terms == other.terms
-        if not equal and _asked.comparing is not None:
-            _asked.comparing(self, other)
+        if not equal and asked.comparing is not None:
+            asked.comparing(self, other)
         return equal
 
     def __hash__(self) -> int:
-        if _asked.comparing is not None:
-            _asked.comparing(self, AS_KEY)
+        if asked.comparing is not None:
+            asked.comparing(self, AS_KEY)
         return hash(self.terms)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[SymbolicDim]:
         """The class, which `isinstance` looks at."""
-        if _asked.comparing is not None:
-            _asked.comparing(self, AS_CLASS)
+        if asked.comparing is not None:
+            asked.comparing(self, AS_CLASS)
         return SymbolicDim
 
     def __index__(self) -> int:
-        raise _unknown(self, "an int", "its size is known only when the program runs")
+        raise unknown(self, "an int", "its size is known only when the program runs")
 
     def __bool__(self) -> bool:
-        raise _unknown(self, "a bool", "whether it is zero is known only when the program runs")
+        raise unknown(self, "a bool", "whether it is zero is known only when the program runs")
 
     def __float__(self) -> float:
-        raise _unknown(self, "a float", "its size is known only when the program runs")
+        raise unknown(self, "a float", "its size is known only when the program runs")
 
     def __lt__(self, other: object) -> bool:
-        raise _unknown(self, f"a comparison with {other}", "its size is known only when the program runs")
+        raise unknown(self, f"a comparison with {other}", "its size is known only when the program runs")
 
     __le__ = __gt__ = __ge__ = __lt__
 
@@ -163,8 +160,8 @@ class SymbolicDim:
         return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
-        if _asked.comparing is not None:
-            _asked.comparing(self, AS_TEXT)
+        if asked.comparing is not None:
+            asked.comparing(self, AS_TEXT)
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
@@ -215,59 +212,16 @@ class SymbolicDim:
         return found
 
 
-class DimUsage(str):
-    """In place of what a dimension is compared with: as what else Python uses it."""
-
-
-AS_KEY = DimUsage("a key of a dict or set")
-AS_TEXT = DimUsage("a text")
-AS_CLASS = DimUsage("a decision by `isinstance`")
-
-
-class _Asked(threading.local):
-    """Who is told, per thread, that Python asks for what a dimension doesn't know; None: nobody."""
-
-    number: Callable[[SymbolicDim, str], NoReturn] | None = None
-    comparing: Callable[[SymbolicDim, object], None] | None = None
-
-
-_asked = _Asked()
-
-
-@contextlib.contextmanager
-def answering(
-    number: Callable[[SymbolicDim, str], NoReturn], comparing: Callable[[SymbolicDim, object], None]
-) -> Iterator[None]:
-    """Within the context, another error is raised where Python needs a dimension to be a number.
-
-    Args:
-        number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal, or a `DimUsage` of it; it may raise.
-    """
-    before = _asked.number, _asked.comparing
-    _asked.number, _asked.comparing = number, comparing
-    try:
-        yield
-    finally:
-        _asked.number, _asked.comparing = before
-
-
-def _unknown(dim: SymbolicDim, what: str, why: str) -> TypeError:
-    if _asked.number is not None:
-        _asked.number(dim, what)
-    return TypeError(f"dimension {dim} is symbolic: {why}")
-
-
 def _is_whole(dim: SymbolicDim, other: object) -> bool:
     """Whether `other` can take part in arithmetic; a fraction can't, and is an error."""
     if isinstance(other, float):
-        raise _unknown(dim, f"arithmetic with {other}", "its size is known only when the program runs")
+        raise unknown(dim, f"arithmetic with {other}", "its size is known only when the program runs")
     return isinstance(other, (int, SymbolicDim))
 
 
 def _no_fraction(dim: SymbolicDim, text: str, other: object) -> Any:
     if isinstance(other, (int, float, SymbolicDim)):
-        raise _unknown(dim, text, "its size is known only when the program runs")
+        raise unknown(dim, text, "its size is known only when the program runs")
     return NotImplemented
 
 
@@ -328,51 +282,6 @@ def product(dims: Iterable[Dim]) -> Dim:
     for dim in dims:
         total = total * dim
     return total
-
-
-def parse(text: str) -> Dim:
-    """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
-    if len(text) > MAX_TEXT_LENGTH:
-        raise ValueError(f"not a dimension: {text[:40]!r}... of {len(text)} characters")
-    try:
-        dim = _from_ast(ast.parse(text, mode="eval").body)
-    except (
-        SyntaxError,
-        KeyError,
-        ZeroDivisionError,
-        RecursionError,
-        MemoryError,
-    ) as error:
-        raise ValueError(f"not a dimension: {text[:200]!r}") from error
-    if isinstance(dim, int) and abs(dim) >= MAX_NUMBER:
-        raise ValueError(f"not a dimension: {text[:200]!r}")
-    return dim
-
-
-def _from_ast(node: ast.expr) -> Dim:
-    match node:
-        case ast.Constant(value=int(value)) if not isinstance(value, bool) and value < 2**63:
-            return value
-        case ast.Name(id=name):
-            return symbol(name)
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _from_ast(operand) * -1
-        case ast.BinOp(left=left, op=op, right=right):
-            a, b = _from_ast(left), _from_ast(right)
-            match op:
-                case ast.Add():
-                    return a + b
-                case ast.Sub():
-                    return a - b
-                case ast.Mult():
-                    return a * b
-                case ast.FloorDiv():
-                    return a // b
-                case ast.Mod():
-                    return a % b
-        case ast.Call(func=ast.Name(id=name), args=[left, right]):
-            return {"max": maximum, "min": minimum}[name](_from_ast(left), _from_ast(right))
-    raise ValueError(f"not a dimension: {ast.unparse(node)!r}")
 
 
 def _symbolic(dim: Dim) -> SymbolicDim:

@@ -1,4 +1,4 @@
-"""`Cell`: a layer or block that owns Parameters and other Cells, and computes in `construct`."""
+"""`Cell`: a layer or block that has Parameters and child Cells, and computes in `construct`."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from .cell_state import Stateful
 
 
 class Cell(Hookable, Stateful):
-    """The base of all layers and networks.
+    """The base class of all layers and networks.
 
     A subclass declares its Parameters and child Cells as attributes in `__init__`, after `super().__init__()`, and
     computes in `construct`. Calling the Cell runs its hooks and `construct`.
 
     Args:
-        auto_prefix: whether the Parameters of child Cells are renamed with the names of the attributes that lead there.
+        auto_prefix: whether to prefix the names of the Parameters of child Cells with the path of attributes.
         flags: attributes to set.
 
     Attributes:
-        training: whether layers such as Dropout and BatchNorm behave as in training; False at first.
-        phase: 'train' or 'predict', as the last `set_train` on this very Cell left it.
+        training: whether layers such as Dropout and BatchNorm behave as in training; initially False.
+        phase: 'train' or 'predict', as set by the last `set_train` on this Cell itself.
         requires_grad: whether a call records the forward run for a later gradient request; see `set_grad`.
-        internal_params: with `bprop`, the Parameters whose gradients it returns.
+        internal_params: the Parameters whose gradients `bprop` returns.
     """
 
     internal_params: list[Parameter]
     bprop: Any = None
-    _holds_others = False  # whether its tuples hold Parameters of other Cells, which may be called as attributes here
+    _shares_parameters = False  # whether its tuples hold Parameters of other Cells, whose names may be attributes here
     _params: dict[str, Parameter]
     _cells: dict[str, Cell]
     _auto_prefix: bool
@@ -59,15 +59,15 @@ class Cell(Hookable, Stateful):
         self._bprop_debug = False
         self._compute_dtype: Any = None
         self._amp_level: str | None = None
-        self._begin_hooks()
-        self._forward_run: cell_call.KeptForward | None = None
+        self._init_hooks()
+        self._forward_run: cell_call.RecordedForward | None = None
         if flags:
             self.add_flags(**flags)
 
     # ---- running ----
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """What the Cell computes; a subclass defines it."""
+        """Compute the outputs; a subclass defines it."""
         raise AttributeError(
             f"For '{self.cls_name}', the method 'construct' is not defined: a Cell computes in construct(self, ...)"
         )
@@ -79,41 +79,41 @@ class Cell(Hookable, Stateful):
         if (compiler := context.compiler()) is not None:
             return compiler.in_graph_mode(self, None, self, args, kwargs)
         if self.requires_grad and tape.current() is None:
-            self._forget_forward()
-            self._forward_run = cell_call.recorded(self, args, kwargs)
+            self._drop_forward()
+            self._forward_run = cell_call.record_forward(self, args, kwargs)
             return self._forward_run.forward.outputs
         return cell_call.run(self, args, kwargs)
 
     def take_forward(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: Iterable[Parameter]
     ) -> Forward | None:
-        """Hand over, once, the forward run that `set_grad` kept, if it serves a request for these arguments."""
-        kept = self._forward_run
-        if kept is None or not kept.holds(self, args, kwargs, weights):
-            self._forget_forward()
+        """Return the forward run that `set_grad` recorded, once, if it is valid for these arguments."""
+        run = self._forward_run
+        if run is None or not run.is_valid_for(self, args, kwargs, weights):
+            self._drop_forward()
             return None
         self._forward_run = None
-        return kept.forward
+        return run.forward
 
-    def _forget_forward(self) -> None:
+    def _drop_forward(self) -> None:
         if self._forward_run is not None:
             self._forward_run.forward.recording.clear()
             self._forward_run = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """What `copy.deepcopy` copies: all but a forward run that `set_grad` kept."""
+        """Return the state that `copy.deepcopy` copies: all attributes except a recorded forward run."""
         return self.__dict__ | {"_forward_run": None}
 
     # ---- attributes ----
 
     @property
     def cls_name(self) -> str:
-        """Name of the class."""
+        """The name of the class."""
         return type(self).__name__
 
     @property
     def traced_name(self) -> str:
-        """What its calls are called in a program: the name of its class."""
+        """The class name of its calls in a program."""
         return self.cls_name
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -146,7 +146,7 @@ class Cell(Hookable, Stateful):
             cells.pop(name, None)
             if isinstance(value, ParameterTuple):
                 for parameter in value:
-                    apart = self._holds_others and "." not in parameter.name
+                    apart = self._shares_parameters and "." not in parameter.name
                     key = f"{name}.{parameter.name}" if apart else parameter.name
                     self.insert_param_to_cell(key, parameter, check_name_contain_dot=False)
             object.__setattr__(self, name, value)
@@ -165,9 +165,9 @@ class Cell(Hookable, Stateful):
 
     def __getattr__(self, name: str) -> Any:
         for registered in ("_params", "_cells"):
-            found = self.__dict__.get(registered, {})
-            if name in found:
-                return found[name]
+            items = self.__dict__.get(registered, {})
+            if name in items:
+                return items[name]
         raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
 
     def __delattr__(self, name: str) -> None:
@@ -217,7 +217,7 @@ class Cell(Hookable, Stateful):
     # ---- what it is made of ----
 
     def cells_and_names(self, cells: set[Cell] | None = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
-        """`(path, Cell)` of this Cell (under `name_prefix`) and all below, depth first, each Cell once."""
+        """Yield `(path, Cell)` of this Cell (under `name_prefix`) and all Cells in it, depth first, each Cell once."""
         seen = set() if cells is None else cells
         if self in seen:
             return
@@ -228,19 +228,19 @@ class Cell(Hookable, Stateful):
                 yield from cell.cells_and_names(seen, f"{name_prefix}.{name}" if name_prefix else name)
 
     def cells(self) -> Iterable[Cell]:
-        """The child Cells, each once."""
+        """Return the child Cells, each once."""
         return self.name_cells().values()
 
     def name_cells(self) -> OrderedDict[str, Cell]:
-        """Child Cells by name, each once."""
-        found: OrderedDict[str, Cell] = OrderedDict()
+        """Return the child Cells by name, each once."""
+        result: OrderedDict[str, Cell] = OrderedDict()
         for name, cell in self._cells.items():
-            if cell is not None and not any(cell is other for other in found.values()):
-                found[name] = cell
-        return found
+            if cell is not None and not any(cell is other for other in result.values()):
+                result[name] = cell
+        return result
 
     def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """`(path, Parameter)`: own Parameters, then, if `expand`, those of the children; each Parameter once."""
+        """Yield `(path, Parameter)`: its own Parameters, then, if `expand`, those of its children; each one once."""
         seen: set[int] = set()
         cells = self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]
         for prefix, cell in cells:
@@ -250,28 +250,28 @@ class Cell(Hookable, Stateful):
                     yield f"{prefix}.{name}" if prefix else name, parameter
 
     def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
-        """All Parameters, each once; with `expand=False` only those of this very Cell."""
+        """Yield all Parameters, each once; with `expand=False` only those of this Cell itself."""
         return (parameter for _, parameter in self.parameters_and_names(expand=expand))
 
     def trainable_params(self, recurse: bool = True) -> list[Parameter]:
-        """Parameters with `requires_grad`."""
+        """Return the Parameters with `requires_grad`."""
         return [parameter for parameter in self.get_parameters(recurse) if parameter.requires_grad]
 
     def untrainable_params(self, recurse: bool = True) -> list[Parameter]:
-        """Parameters without `requires_grad`: frozen ones, moving statistics."""
+        """Return the Parameters without `requires_grad`: frozen ones, moving statistics."""
         return [parameter for parameter in self.get_parameters(recurse) if not parameter.requires_grad]
 
     def parameters_dict(self, recurse: bool = True) -> OrderedDict[str, Parameter]:
-        """Parameters by their names."""
+        """Return the Parameters by name."""
         return OrderedDict((parameter.name, parameter) for parameter in self.get_parameters(recurse))
 
     @property
     def param_prefix(self) -> str:
-        """The path that the names of this Cell's own Parameters begin with, without its last dot."""
+        """The prefix of the names of this Cell's own Parameters, without the last dot."""
         return self._parameter_prefix.removesuffix(".")
 
     def update_parameters_name(self, prefix: str = "", recurse: bool = True) -> None:
-        """Name every Parameter `prefix` and its path of attributes from here."""
+        """Name every Parameter by `prefix` and its path from this Cell."""
         if not checks.of_type(prefix, "prefix", str, of="update_parameters_name"):
             return
         for path, cell in self.cells_and_names() if recurse else [("", self)]:
@@ -280,14 +280,14 @@ class Cell(Hookable, Stateful):
             parameter.name = prefix + path
 
     def apply(self, fn: Callable[[Cell], Any]) -> Cell:
-        """Call `fn` on every Cell below and then on this one; returns this Cell."""
+        """Call `fn` on every Cell inside and then on this one; returns this Cell."""
         for cell in self.cells():
             cell.apply(fn)
         fn(self)
         return self
 
     def extend_repr(self) -> str:
-        """The main arguments, as `repr` shows them; a subclass defines it."""
+        """Return the main arguments for `repr`; a subclass defines it."""
         return ""
 
     def __repr__(self) -> str:
@@ -301,26 +301,25 @@ class Cell(Hookable, Stateful):
     # ---- phase and flags ----
 
     def set_train(self, mode: bool = True) -> Cell:
-        """Set `training` here and below, and `phase` here. Returns the Cell."""
+        """Set `training` of this Cell and all Cells in it, and its own `phase`. Returns the Cell."""
         self.phase = "train" if mode else "predict"
         for _, cell in self.cells_and_names():
             cell.training = bool(mode)
         return self
 
     def set_grad(self, requires_grad: bool = True) -> Cell:
-        """Let a call record its forward run, so that a gradient asked for next needn't run it again.
+        """Let calls record their forward run, so that a later gradient needn't run it again.
 
-        The recording is used by the first gradient request on this Cell with the very same argument objects, and is
-        dropped by that request, by the next call, and when an argument, a Parameter or a flag of a Cell has changed.
-        Returns the Cell.
+        The first gradient of this Cell for the same argument objects uses the recording. That gradient drops it, and so
+        do the next call and a change of an argument, a Parameter or a flag of a Cell. Returns the Cell.
         """
         for _, cell in self.cells_and_names():
             cell.requires_grad = bool(requires_grad)
-            cell._forget_forward()
+            cell._drop_forward()
         return self
 
     def recompute(self, *, mp_comm_recompute: bool = True, parallel_optimizer_comm_recompute: bool = False) -> None:
-        """Nothing: what a Cell computed is kept for its gradient, not computed again."""
+        """Do nothing: intermediate results are kept for the gradient, not recomputed."""
 
     def add_flags(self, **flags: Any) -> Cell:
         """Set attributes. Returns the Cell."""
@@ -330,20 +329,20 @@ class Cell(Hookable, Stateful):
         return self
 
     def add_flags_recursive(self, **flags: Any) -> Cell:
-        """Set attributes here and below. Returns the Cell."""
+        """Set attributes of this Cell and all Cells in it. Returns the Cell."""
         for _, cell in self.cells_and_names():
             cell.add_flags(**flags)
         return self
 
     def get_flags(self) -> dict[str, Any]:
-        """What `add_flags` set."""
+        """Return the attributes that `add_flags` set."""
         return dict(self.__dict__.get("_flags", {}))
 
     def to_float(self, dst_type: Any) -> Cell:
-        """Let operators that run in this Cell and below cast their floating-point tensors to `dst_type`.
+        """Let operators in this Cell and the Cells in it cast their floating-point operands to `dst_type`.
 
-        Parameters and their gradients keep their dtype. A later call on a child, or on a parent, overrides. Returns the
-        Cell.
+        Parameters and their gradients keep their dtype. A later call on a child or a parent overrides this one. Returns
+        the Cell.
 
         Raises:
             ValueError: `dst_type` is neither float16, float32 nor bfloat16.
@@ -366,7 +365,7 @@ class Cell(Hookable, Stateful):
 
     @property
     def bprop_debug(self) -> bool:
-        """Whether error messages about `bprop` show its arguments; what it returns is always checked."""
+        """Whether error messages about `bprop` show its arguments; its result is always checked."""
         return self._bprop_debug
 
     @bprop_debug.setter

@@ -1,4 +1,4 @@
-"""What the parts of a Cell, its call, its hooks and its state, know of the whole."""
+"""The interface of a Cell for its parts: calls, hooks and state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class CellBase:
-    """The base of the parts of a Cell; `cell.Cell` defines what is declared here."""
+    """The base class of the parts of a Cell; `cell.Cell` defines the members declared here."""
 
     if TYPE_CHECKING:
         _params: dict[str, Parameter]
@@ -20,20 +20,20 @@ class CellBase:
 
         @property
         def cls_name(self) -> str:
-            """Name of the class."""
+            """The name of the class."""
 
         @property
         def bprop_debug(self) -> bool:
-            """Whether what `bprop` returns is held against the inputs."""
+            """Whether error messages about `bprop` show its arguments."""
 
         def construct(self, *args: Any, **kwargs: Any) -> Any:
-            """What the Cell computes."""
+            """Compute the outputs."""
 
         def cells_and_names(self, cells: Any = None, name_prefix: str = "") -> Iterator[tuple[str, Any]]:
-            """This Cell and those within, with their paths."""
+            """Yield this Cell and all Cells in it, with their paths."""
 
         def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
-            """The Parameters of this Cell and of those within."""
+            """Yield the Parameters of this Cell and of all Cells in it."""
 
         def __call__(self, *args: Any, **kwargs: Any) -> Any:
             """Run the hooks and `construct`."""

@@ -1,4 +1,4 @@
-"""Calling a Cell: the dtype of computation, and forward runs that are kept for a gradient asked for later."""
+"""Calls of a Cell: the compute dtype, and forward runs that are recorded for a later gradient."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ Args = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
-class KeptForward:
-    """A recorded forward run of a Cell, and what it depended on."""
+class RecordedForward:
+    """A recorded forward run of a Cell, and the state that it depended on."""
 
     forward: Forward
     state: list[Any]
 
-    def holds(self, cell: Hookable, args: Args, kwargs: dict[str, Any], weights: Iterable[Parameter]) -> bool:
-        """Whether the run was with these very objects, which haven't changed since, nor has the Cell.
+    def is_valid_for(self, cell: Hookable, args: Args, kwargs: dict[str, Any], weights: Iterable[Parameter]) -> bool:
+        """Whether the run had the same argument objects, nothing has changed since, and it tracked the `weights`.
 
-        And whether it tracked the `weights`: Parameters that aren't registered in the Cell are not.
+        It doesn't track Parameters that aren't registered in the Cell.
         """
         now = _state(cell, args, kwargs)
         return (
@@ -40,7 +40,7 @@ class KeptForward:
 
 
 def _state(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> list[Any]:
-    """What a run depends on, compared by identity: arguments, attributes of all Cells, and what tensors hold."""
+    """The state that a run depends on, to be compared by identity: arguments, attributes of Cells, data of tensors."""
     cells = [sub.__dict__ | {"_forward_run": None} for _, sub in cell.cells_and_names()]
     state: list[Any] = [*kwargs]
     for leaf in leaves((args, kwargs, cells)):
@@ -52,25 +52,25 @@ def _state(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> list[Any]:
     return state
 
 
-def recorded(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> KeptForward:
-    """Run a Cell so that a gradient can be computed afterwards, with respect to any input or Parameter."""
+def record_forward(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> RecordedForward:
+    """Run a Cell, and record the run for gradients with respect to any input or Parameter."""
     forward = record(
         lambda *a, **k: run(cell, a, k), args, kwargs, tape.Tape(), range(len(args)), list(cell.get_parameters())
     )
-    return KeptForward(forward, _state(cell, args, kwargs))
+    return RecordedForward(forward, _state(cell, args, kwargs))
 
 
 def run(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
-    """Run hooks and `construct` of a Cell; an exception is passed on with a note that says in which Cell it was."""
+    """Run hooks and `construct` of a Cell; an exception gets a note that names the Cell."""
     trace = current()
     try:
-        return _computed(cell, args, kwargs) if trace is None else trace.call(cell, args, kwargs, _computed)
+        return _compute(cell, args, kwargs) if trace is None else trace.call(cell, args, kwargs, _compute)
     except Exception as error:
-        _note_place(error, cell)
+        _add_note(error, cell)
         raise
 
 
-def _computed(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
+def _compute(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
     runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
     if cell._compute_dtype is None:
         return runs(*args, **kwargs)
@@ -78,8 +78,8 @@ def _computed(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
         return runs(*args, **kwargs)
 
 
-def _note_place(error: Exception, cell: Hookable) -> None:
-    """Note the Cell in which an exception was raised: its path grows as the exception passes the Cells around it."""
+def _add_note(error: Exception, cell: Hookable) -> None:
+    """Add the Cell to an exception as a note; each outer Cell that the exception passes extends the path."""
     place: _Place | None = getattr(error, "_cell_place", None)
     if place is None:
         place = error._cell_place = _Place(cell.cls_name, [], cell)  # type: ignore[attr-defined]
@@ -93,7 +93,7 @@ def _note_place(error: Exception, cell: Hookable) -> None:
 
 @dataclass
 class _Place:
-    """A Cell, by its path from the outermost one that is known so far."""
+    """A Cell, with its path from the outermost Cell known so far."""
 
     class_name: str
     path: list[str]

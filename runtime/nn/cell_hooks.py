@@ -1,31 +1,31 @@
-"""Hooks of Cells: functions of the user that see, and may replace, what goes into a Cell and comes out of it."""
+"""Hooks of Cells: user functions that observe, and may replace, the inputs, outputs and gradients of a Cell."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..common.hooks import Hook, HookHandle, replaced_gradient
+from ..common.hooks import Hook, HookHandle, check_hook_gradient
 from ..common.nested import tensors_in, with_tensors
 from ..common.tensor import Tensor, identity_entry, zeros_like
 from ..current_trace import current
 from ..eager import tape
 from .cell_base import CellBase
-from .own_backward import run_with_own_backward
+from .own_backward import run_with_bprop
 
 Args = tuple[Any, ...]
 Hooks = dict[int, Hook]
 
 
 class Hookable(CellBase):
-    """What has hooks: the base of `Cell`."""
+    """The part of a Cell that manages hooks."""
 
     _forward_pre_hooks: Hooks
     _forward_hooks: Hooks
     _backward_pre_hooks: Hooks
     _backward_hooks: Hooks
 
-    def _begin_hooks(self) -> None:
+    def _init_hooks(self) -> None:
         self._forward_pre_hooks, self._forward_hooks = {}, {}
         self._backward_pre_hooks, self._backward_hooks = {}, {}
 
@@ -35,28 +35,28 @@ class Hookable(CellBase):
         return bool(self._forward_pre_hooks or self._forward_hooks or self._backward_pre_hooks or self._backward_hooks)
 
     def hooks(self) -> Iterator[Hook]:
-        """The hooks that are registered on this Cell."""
+        """Yield the hooks that are registered on this Cell."""
         for kind in (self._forward_pre_hooks, self._forward_hooks, self._backward_pre_hooks, self._backward_hooks):
             yield from kind.values()
 
     def backward_hooks(self) -> Iterator[Hook]:
-        """Those of them that see gradients."""
+        """Yield the backward hooks that are registered on this Cell."""
         yield from self._backward_pre_hooks.values()
         yield from self._backward_hooks.values()
 
     def register_forward_pre_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> HookHandle:
-        """Call `hook_fn(cell, inputs)` before `construct`; what it returns (a value or tuple) replaces the inputs.
+        """Call `hook_fn(cell, inputs)` before `construct`; its result (a value or tuple) replaces the inputs.
 
         Args:
             hook_fn: takes the Cell and the tuple of positional inputs, with `with_kwargs` also the keyword arguments
                 (then it returns None or a pair).
-            prepend: whether it runs before the hooks registered already.
-            with_kwargs: whether it is given the keyword arguments.
+            prepend: whether it runs before hooks that are already registered.
+            with_kwargs: whether it gets the keyword arguments.
 
         Returns:
-            A handle whose `remove()` takes it back.
+            A handle whose `remove()` unregisters it.
 
         Raises:
             TypeError: `hook_fn` isn't callable.
@@ -71,17 +71,17 @@ class Hookable(CellBase):
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> HookHandle:
-        """Call `hook_fn(cell, inputs, output)` after `construct`; what it returns replaces the output.
+        """Call `hook_fn(cell, inputs, output)` after `construct`; its result replaces the output.
 
         Args:
             hook_fn: takes the Cell, the tuple of positional inputs, with `with_kwargs` the keyword arguments, and the
                 output.
-            prepend: whether it runs before the hooks registered already.
-            with_kwargs: whether it is given the keyword arguments.
+            prepend: whether it runs before hooks that are already registered.
+            with_kwargs: whether it gets the keyword arguments.
             always_call: whether it is called even if `construct` raises (with None for the output).
 
         Returns:
-            A handle whose `remove()` takes it back.
+            A handle whose `remove()` unregisters it.
 
         Raises:
             TypeError: `hook_fn` isn't callable.
@@ -91,59 +91,59 @@ class Hookable(CellBase):
     def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_output)` before the backward pass of the Cell.
 
-        `grad_output` is the tuple of gradients arriving at the outputs; what the hook returns replaces them. Returns a
-        handle; `TypeError` if not callable.
+        `grad_output` is the tuple of gradients of the outputs; the result of the hook replaces them. Returns a handle;
+        `TypeError` if the hook isn't callable.
         """
         return HookHandle(self._backward_pre_hooks, Hook(hook_fn))
 
     def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_input, grad_output)` after the backward pass of the Cell.
 
-        `grad_input` is the tuple of gradients of its inputs (None where there is none); what the hook returns replaces
-        them. `grad_output` is the tuple of gradients that arrived at its outputs. Returns a handle; `TypeError` if not
+        `grad_input` is the tuple of gradients of the inputs (None where there is none); the result of the hook replaces
+        them. `grad_output` is the tuple of gradients of the outputs. Returns a handle; `TypeError` if the hook isn't
         callable.
         """
         return HookHandle(self._backward_hooks, Hook(hook_fn))
 
 
-# ---- running them ----
+# ---- running hooks ----
 
 
 def run_with_hooks(cell: Hookable, /, *args: Any, **kwargs: Any) -> Any:
-    """Run `construct` of a Cell, or with a gradient its `bprop`, and the hooks around it."""
-    called: list[Hook] = []
+    """Run `construct` of a Cell, with `bprop` as its backward pass if there is one, and the hooks around it."""
+    called_hooks: list[Hook] = []
     try:
-        return _run(cell, args, kwargs, called)
+        return _run(cell, args, kwargs, called_hooks)
     except Exception:
         for hook in list(cell._forward_hooks.values()):
-            if hook.always_call and not any(hook is other for other in called):
+            if hook.always_call and not any(hook is other for other in called_hooks):
                 _call_forward(hook, cell, args, kwargs, None)
         raise
 
 
-def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called: list[Hook]) -> Any:
+def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called_hooks: list[Hook]) -> Any:
     args, kwargs = _forward_pre(cell, args, kwargs)
-    arrived_at_outputs: list[Args] = []
+    output_gradients: list[Args] = []
     backward_hooks = dict(cell._backward_hooks)
     if backward_hooks:
-        args = _begin(cell, args, backward_hooks, arrived_at_outputs)
+        args = _mark_inputs(cell, args, backward_hooks, output_gradients)
     if cell.bprop is not None and (tape.current() is not None or current() is not None):
-        output = run_with_own_backward(cell, args, kwargs)
+        output = run_with_bprop(cell, args, kwargs)
     else:
         output = cell.construct(*args, **kwargs)
     for hook in list(cell._forward_hooks.values()):
-        called.append(hook)
+        called_hooks.append(hook)
         returned = _call_forward(hook, cell, args, kwargs, output)
         output = output if returned is None else returned
     if backward_hooks:
 
-        def noted(gradients: Args) -> Args:
-            arrived_at_outputs.append(gradients)
+        def record(gradients: Args) -> Args:
+            output_gradients.append(gradients)
             return gradients
 
-        output = _at_outputs(output, noted)
+        output = _mark_outputs(output, record)
     if cell._backward_pre_hooks:
-        output = _at_outputs(output, lambda gradients: _backward_pre(cell, gradients))
+        output = _mark_outputs(output, lambda gradients: _backward_pre(cell, gradients))
     return output
 
 
@@ -169,51 +169,51 @@ def _forward_pre(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> tuple[Ar
     return args, kwargs
 
 
-def _begin(cell: Hookable, args: Args, hooks: dict[int, Any], arrived_at_outputs: list[Args]) -> Args:
-    """Where the backward pass of the Cell ends: at its inputs, the backward hooks see the gradients of both ends."""
+def _mark_inputs(cell: Hookable, args: Args, hooks: dict[int, Any], output_gradients: list[Args]) -> Args:
+    """Run the backward hooks when the backward pass reaches the inputs, with the gradients of inputs and outputs."""
     positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
     tensors = tuple(args[i] for i in positions)
     recording = tape.current()
     tracked = [recording is not None and x.number_on(recording) is not None for x in tensors]
 
     def pull(output_cotangents: list[Any]) -> Sequence[Any]:
-        if not arrived_at_outputs:  # no gradient reached this Cell
+        if not output_gradients:  # this Cell gets no gradient
             return output_cotangents
-        grad_output = arrived_at_outputs.pop()
+        grad_output = output_gradients.pop()
         gradients: Args = tuple(
-            zeros_like(x) if g is None and of_interest else g
-            for x, g, of_interest in zip(tensors, output_cotangents, tracked, strict=True)
+            zeros_like(x) if g is None and is_tracked else g
+            for x, g, is_tracked in zip(tensors, output_cotangents, tracked, strict=True)
         )
         for key, hook in hooks.items():
             if key in cell._backward_hooks:
-                seen = gradients or (None,)
-                returned = hook.function(cell, seen, grad_output)
-                gradients = _replaced(hook.function, returned, seen, "grad input")
+                grad_input = gradients or (None,)
+                returned = hook.function(cell, grad_input, grad_output)
+                gradients = _check_gradients(hook.function, returned, grad_input, "grad input")
         return gradients[: len(tensors)]
 
-    passed = dict(zip(positions, identity_entry(tensors, pull, always=True), strict=True))
-    return tuple(passed.get(i, x) for i, x in enumerate(args))
+    marked = dict(zip(positions, identity_entry(tensors, pull, always=True), strict=True))
+    return tuple(marked.get(i, x) for i, x in enumerate(args))
 
 
-def _at_outputs(output: Any, see: Any) -> Any:
-    """Let `see` replace the gradients that arrive at the output tensors."""
+def _mark_outputs(output: Any, replace: Any) -> Any:
+    """Let `replace` replace the gradients of the output tensors."""
     tensors = tuple(tensors_in(output))
 
     def pull(output_cotangents: list[Any]) -> Sequence[Any]:
         gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(tensors, output_cotangents, strict=True))
-        replaced: Sequence[Any] = see(gradients)
-        return replaced
+        result: Sequence[Any] = replace(gradients)
+        return result
 
     return with_tensors(output, iter(identity_entry(tensors, pull)))
 
 
 def _backward_pre(cell: Hookable, gradients: Args) -> Args:
     for hook in list(cell._backward_pre_hooks.values()):
-        gradients = _replaced(hook.function, hook.function(cell, gradients), gradients, "grad output")
+        gradients = _check_gradients(hook.function, hook.function(cell, gradients), gradients, "grad output")
     return gradients
 
 
-def _replaced(hook: Any, returned: Any, gradients: Args, what: str) -> Args:
+def _check_gradients(hook: Any, returned: Any, gradients: Args, what: str) -> Args:
     if returned is None:
         return gradients
     items = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
@@ -221,4 +221,4 @@ def _replaced(hook: Any, returned: Any, gradients: Args, what: str) -> Args:
         raise TypeError(
             f"the backward hook returned {len(items)} gradients, which is not equal to the {what} size {len(gradients)}"
         )
-    return tuple(replaced_gradient(hook, r, g) for r, g in zip(items, gradients, strict=True))
+    return tuple(check_hook_gradient(hook, r, g) for r, g in zip(items, gradients, strict=True))

@@ -1,4 +1,4 @@
-"""What a Cell holds beside its Parameters, and all of that by name: buffers and state dicts."""
+"""Buffers of a Cell, its state dict, and its declared inputs."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .cell_base import CellBase
 
 
 class Stateful(CellBase):
-    """The part of a Cell that knows buffers: Tensors that belong to its state and aren't trained."""
+    """The part of a Cell that manages buffers: Tensors that belong to its state and aren't trained."""
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Hold a Tensor that isn't trained, as the attribute `name`; assign to that to give it another value.
+        """Register an untrained Tensor as the attribute `name`; assign to the attribute to replace it.
 
         Args:
-            name: of the attribute.
-            tensor: the Tensor, or None for one that is set later.
-            persistent: whether it is in `state_dict`.
+            name: the name of the attribute.
+            tensor: the Tensor, or None if it is set later.
+            persistent: whether `state_dict` includes it.
 
         Raises:
-            TypeError: an argument is of another type.
-            KeyError: the name is empty, holds a dot, or is that of another attribute.
+            TypeError: an argument has a wrong type.
+            KeyError: the name is empty, contains a dot, or belongs to another attribute.
         """
         of = "register_buffer"
         checks.of_type(name, "name", str, of=of)
@@ -39,14 +39,14 @@ class Stateful(CellBase):
         setattr(self, name, tensor)
 
     def named_buffers(self, name_prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
-        """The buffers by name, those of the Cells within too, unless `recurse` is False."""
+        """Yield the buffers by name, including those of inner Cells unless `recurse` is False."""
         for path, name, _ in self._buffer_places(recurse):
             tensor = getattr(path[1], name)
             if tensor is not None:
                 yield ".".join(filter(None, (name_prefix, path[0], name))), tensor
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """The buffers, those of the Cells within too, unless `recurse` is False."""
+        """Yield the buffers, including those of inner Cells unless `recurse` is False."""
         for _, tensor in self.named_buffers(recurse=recurse):
             yield tensor
 
@@ -57,67 +57,67 @@ class Stateful(CellBase):
                 yield (path, cell), name, persistent
 
     def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
-        """Parameters and persistent buffers by the paths that lead to them, `prefix` before each."""
-        found: OrderedDict[str, Tensor] = OrderedDict()
+        """Return the Parameters and persistent buffers by path, each with `prefix`."""
+        result: OrderedDict[str, Tensor] = OrderedDict()
         for path, cell in self.cells_and_names():
             for name, parameter in cell._params.items():
-                found[prefix + ".".join(filter(None, (path, name)))] = parameter
+                result[prefix + ".".join(filter(None, (path, name)))] = parameter
             for name, persistent in cell.__dict__.get("_buffer_names", {}).items():
                 if persistent and getattr(cell, name) is not None:
-                    found[prefix + ".".join(filter(None, (path, name)))] = getattr(cell, name)
-        return found
+                    result[prefix + ".".join(filter(None, (path, name)))] = getattr(cell, name)
+        return result
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Give Parameters and buffers the values of a state dict.
+        """Load the values of Parameters and buffers from a state dict.
 
         Args:
-            state_dict: Tensors by name, as `state_dict` gives them.
-            strict: whether it must hold exactly the names of this Cell.
+            state_dict: Tensors by name, as `state_dict` returns them.
+            strict: whether its names must be exactly those of this Cell.
 
         Returns:
-            The names that it lacks, and those that this Cell lacks.
+            The names that are missing in the state dict, and the names that this Cell doesn't have.
 
         Raises:
-            RuntimeError: names are missing or left over and it is to be strict, or shapes differ; nothing is set then.
+            RuntimeError: names are missing or unknown and `strict` is True, or shapes differ; nothing is loaded then.
         """
-        own = self.state_dict()
-        missing, left_over = [n for n in own if n not in state_dict], [n for n in state_dict if n not in own]
-        problems = [f"missing: {missing}"] * bool(strict and missing) + [f"unknown: {left_over}"] * bool(
-            strict and left_over
+        state = self.state_dict()
+        missing, unknown = [n for n in state if n not in state_dict], [n for n in state_dict if n not in state]
+        problems = [f"missing: {missing}"] * bool(strict and missing) + [f"unknown: {unknown}"] * bool(
+            strict and unknown
         )
-        for name in own.keys() & state_dict.keys():
-            if tuple(own[name].shape) != tuple(state_dict[name].shape):
-                problems.append(f"{name}: shape {tuple(state_dict[name].shape)}, needed {tuple(own[name].shape)}")
+        for name in state.keys() & state_dict.keys():
+            if tuple(state[name].shape) != tuple(state_dict[name].shape):
+                problems.append(f"{name}: shape {tuple(state_dict[name].shape)}, needed {tuple(state[name].shape)}")
         if problems:
             raise RuntimeError(f"For 'load_state_dict', {'; '.join(problems)}")
-        for name in own.keys() & state_dict.keys():
-            own[name].assign_value(Tensor(state_dict[name].asnumpy(), own[name].dtype))
-        return missing, left_over
+        for name in state.keys() & state_dict.keys():
+            state[name].assign_value(Tensor(state_dict[name].asnumpy(), state[name].dtype))
+        return missing, unknown
 
     def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
-        """Declare what the Cell will be called with: one program serves all sizes that are left open.
+        """Declare the inputs of the Cell, so that one program serves all values of open sizes.
 
-        A placeholder, `Tensor(shape=[None, 3], dtype=ms.float32)`, leaves sizes open. In graph mode, and where
-        `construct` is jitted, a call is checked against what is declared. In graph mode the Cell is traced at once, if
-        all inputs are declared and their number of axes is; where its code decides on a size that is open, a call is
-        compiled for the sizes that it has, as without. In eager mode sizes are always open.
+        A placeholder, `Tensor(shape=[None, 3], dtype=ms.float32)`, has open sizes. In graph mode, and if `construct` is
+        jitted, calls are checked against the declaration. In graph mode, the Cell is traced immediately if all inputs
+        and their ranks are declared. If its code decides on an open size, calls are compiled for their own sizes, as
+        without a declaration. In eager mode, all sizes are open.
 
         Args:
-            *inputs: one for each argument: Tensors, tuples, lists and dicts of them, or what isn't a tensor.
+            *inputs: one for each argument: Tensors, tuples, lists and dicts of them, or other values.
             **kwargs: some of the arguments, by the names of parameters of `construct`.
 
         Raises:
-            TypeError: `construct` doesn't take so many inputs.
-            ValueError: both positional and keyword inputs are given, or `construct` has no parameter of a name.
+            TypeError: `construct` takes fewer inputs.
+            ValueError: both positional and keyword inputs are given, or `construct` has no parameter of a given name.
         """
         if inputs and kwargs:
             raise ValueError("For 'set_inputs', inputs are given by position or by keyword, but got both")
         declared = context.graph_mode().declared_inputs(self, kwargs or inputs)
-        self.__dict__["_noted_inputs"] = kwargs or inputs
+        self.__dict__["_declared_inputs"] = kwargs or inputs
         self.__dict__["_declared"] = declared
         if (compiler := context.compiler()) is not None:
             compiler.trace_declared(self, declared)
 
     def get_inputs(self) -> Any:
-        """What `set_inputs` declared; None for nothing."""
-        return self.__dict__.get("_noted_inputs")
+        """Return the inputs that `set_inputs` declared; None if there are none."""
+        return self.__dict__.get("_declared_inputs")

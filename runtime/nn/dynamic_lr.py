@@ -1,7 +1,7 @@
-"""Learning rates that change with the epoch, as lists of one rate per step, as optimizers take them.
+"""Learning rates that change with the epoch, as lists of one rate per step for optimizers.
 
-The epoch of step i is `i // step_per_epoch`. Their functions of the step itself, as Cells, stand in
-`learning_rate_schedule`.
+The epoch of step i is `i // step_per_epoch`. The module `learning_rate_schedule` has Cells that compute a rate from the
+step.
 """
 
 from __future__ import annotations
@@ -10,18 +10,18 @@ import math
 from collections.abc import Callable, Sequence
 
 from .. import checks
-from .learning_rate_schedule import checked_bounds
+from .learning_rate_schedule import check_bounds
 
 
 def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[float]) -> list[float]:
-    """`learning_rates[i]` up to step `milestone[i]` (exclusive).
+    """Return `learning_rates[i]` for the steps before `milestone[i]` and from `milestone[i - 1]` on.
 
     Args:
-        milestone: list or tuple of ints > 0, none below the one before it.
-        learning_rates: list or tuple of as many rates.
+        milestone: list or tuple of non-decreasing ints > 0.
+        learning_rates: list or tuple of rates, of the same length.
 
     Raises:
-        TypeError: an argument, or an element, is of another type.
+        TypeError: an argument or an element has a wrong type.
         ValueError: the lengths differ, or the milestones decrease or aren't above 0.
     """
     of = "piecewise_constant_lr"
@@ -50,18 +50,18 @@ def exponential_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`learning_rate * decay_rate ** (epoch / decay_epoch)`; with `is_stair` the exponent is rounded down.
+    """Return `learning_rate * decay_rate ** (epoch / decay_epoch)`; with `is_stair` the exponent is rounded down.
 
     Args:
         learning_rate: the initial rate, > 0.
-        decay_rate: factor of one decay, > 0.
-        total_step: number of steps: the length of the list.
+        decay_rate: the factor of one decay, > 0.
+        total_step: the number of steps: the length of the list.
         step_per_epoch: steps in an epoch.
-        decay_epoch: how many epochs one decay takes.
-        is_stair: whether it decays at once after each `decay_epoch` epochs.
+        decay_epoch: epochs per decay.
+        is_stair: whether the rate decays in steps, after every `decay_epoch` epochs.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number isn't above 0.
     """
     _check_decay(learning_rate, decay_rate, is_stair, of="exponential_decay_lr")
@@ -80,7 +80,7 @@ def natural_exp_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`learning_rate * exp(-decay_rate * epoch)`; with `is_stair` the epoch counts in multiples of `decay_epoch`.
+    """Return `learning_rate * exp(-decay_rate * epoch)`; `is_stair` rounds epoch down to multiples of `decay_epoch`.
 
     Arguments and errors are those of `exponential_decay_lr`.
     """
@@ -100,7 +100,7 @@ def inverse_decay_lr(
     decay_epoch: int,
     is_stair: bool = False,
 ) -> list[float]:
-    """`learning_rate / (1 + decay_rate * epoch / decay_epoch)`; with `is_stair` the quotient is rounded down.
+    """Return `learning_rate / (1 + decay_rate * epoch / decay_epoch)`; with `is_stair` the quotient is rounded down.
 
     Arguments and errors are those of `exponential_decay_lr`.
     """
@@ -115,7 +115,7 @@ def inverse_decay_lr(
 def cosine_decay_lr(
     min_lr: float, max_lr: float, total_step: int, step_per_epoch: int, decay_epoch: int
 ) -> list[float]:
-    """Half a cosine from `max_lr` in epoch 0 down to `min_lr` in epoch `decay_epoch`, where it stays.
+    """Return half a cosine from `max_lr` in epoch 0 down to `min_lr` in epoch `decay_epoch`, constant afterwards.
 
     `min_lr + (max_lr - min_lr) * (1 + cos(pi * min(epoch, decay_epoch) / decay_epoch)) / 2` (arXiv:1608.03983)
 
@@ -124,13 +124,13 @@ def cosine_decay_lr(
         max_lr: the rate at the beginning, above `min_lr`.
         total_step: number of steps: the length of the list.
         step_per_epoch: steps in an epoch.
-        decay_epoch: how many epochs it takes.
+        decay_epoch: the length of the decay in epochs.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range.
     """
-    checked_bounds(min_lr, max_lr, of="cosine_decay_lr")
+    check_bounds(min_lr, max_lr, of="cosine_decay_lr")
 
     def rate(epoch: int) -> float:
         return min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * min(epoch, decay_epoch) / decay_epoch))
@@ -147,7 +147,7 @@ def polynomial_decay_lr(
     power: float,
     update_decay_epoch: bool = False,
 ) -> list[float]:
-    """From `learning_rate` in epoch 0 to `end_learning_rate` in epoch `decay_epoch`, where it stays.
+    """Return a polynomial from `learning_rate` in epoch 0 to `end_learning_rate` in epoch `decay_epoch`, then constant.
 
     `(learning_rate - end_learning_rate) * (1 - min(epoch, decay_epoch) / decay_epoch) ** power + end_learning_rate`
 
@@ -156,13 +156,13 @@ def polynomial_decay_lr(
         end_learning_rate: the rate at the end, >= 0.
         total_step: number of steps: the length of the list.
         step_per_epoch: steps in an epoch.
-        decay_epoch: how many epochs it takes.
-        power: of the polynomial, > 0.
-        update_decay_epoch: whether, instead of staying at its end, `decay_epoch` grows to the next multiple of itself
-            that the epoch doesn't exceed.
+        decay_epoch: the length of the decay in epochs.
+        power: the power of the polynomial, > 0.
+        update_decay_epoch: whether `decay_epoch` grows to the next multiple of itself that isn't below the epoch,
+            instead of the rate staying constant.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range.
     """
     of = "polynomial_decay_lr"
@@ -173,23 +173,23 @@ def polynomial_decay_lr(
 
     def rate(epoch: int) -> float:
         periods = epoch / decay_epoch
-        done = periods / max(math.ceil(periods), 1) if update_decay_epoch else min(periods, 1.0)
-        return float((learning_rate - end_learning_rate) * (1 - done) ** power + end_learning_rate)
+        progress = periods / max(math.ceil(periods), 1) if update_decay_epoch else min(periods, 1.0)
+        return float((learning_rate - end_learning_rate) * (1 - progress) ** power + end_learning_rate)
 
     return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of=of)
 
 
 def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
-    """From 0 in epoch 0 in a straight line to `learning_rate` in epoch `warmup_epoch`, where it stays.
+    """Return a linear increase from 0 in epoch 0 to `learning_rate` in epoch `warmup_epoch`, constant afterwards.
 
     Args:
         learning_rate: the rate at the end, >= 0.
         total_step: number of steps: the length of the list.
         step_per_epoch: steps in an epoch.
-        warmup_epoch: how many epochs it takes.
+        warmup_epoch: the length of the warm-up in epochs.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `learning_rate` is negative, or a number of steps or epochs below 1.
     """
     of = "warmup_lr"
@@ -203,7 +203,7 @@ def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup
 def _by_epoch(
     rate: Callable[[int], float], total_step: int, step_per_epoch: int, decay_epoch: int, *, of: str
 ) -> list[float]:
-    """The rate of its epoch for each step."""
+    """Return, for each step, the rate of its epoch."""
     checks.positive_int(total_step, "total_step", of=of)
     checks.positive_int(step_per_epoch, "step_per_epoch", of=of)
     checks.positive_int(decay_epoch, "decay_epoch", of=of)

@@ -10,13 +10,13 @@ import numpy as np
 from .. import tree
 from ..common.nested import tensors_in
 from ..common.parameter import Parameter
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..current_trace import Trace, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import symbol
 from ..ir.flow import Flow, flows
 from ..ir.program import Program
-from ..ir.types import Node, Value, is_floating
+from ..ir.types import Node, Type, Value, is_floating
 from ..ops import elementwise
 from ..ops.registry import get
 from ..precision import casts_operands, effective_dtype
@@ -100,16 +100,25 @@ class GraphCell(Cell):
         program = self._graph.program
         given = tree.match_call(program.arguments, args, kwargs)
         inputs = [
-            _in_dtype_of(value, x if isinstance(x, TensorLike) else wrapped(as_array(x)))
+            _in_dtype_of(value, x if isinstance(x, TensorLike) else from_array(as_array(x)))
             for value, x in zip(program.inputs, given, strict=True)
         ]
-        run = _Run(self._graph, bind(program, inputs))
-        run.values.update(zip(program.inputs, inputs, strict=True))
-        run.begin(0)
-        run.execute(0)
+        values: dict[Value, Any] = dict(zip(program.inputs, inputs, strict=True))
+        trace = current()
+        unchanged = None if trace is None or casts_operands() else self._graph.unchanged()
+        if trace is not None and unchanged is not None:
+            cells, parameters = unchanged
+            wanted = (*program.outputs, *program.updates.values())
+            values = dict(zip(wanted, trace.splice(program, cells, values | parameters, wanted), strict=True))
+        else:
+            run = _Run(self._graph, bind(program, inputs))
+            run.values.update(values)
+            run.begin(0)
+            run.execute(0)
+            values = run.values
         for name, update in program.updates.items() if self.training else ():
-            self._graph.parameter(name).set_data(wrapped(run.values[update]._data))
-        return tree.unflatten(program.result, [run.values[value] for value in program.outputs])
+            self._graph.parameter(name).set_data(from_array(values[update]._data))
+        return tree.unflatten(program.result, [values[value] for value in program.outputs])
 
     def aliased(self) -> Iterator[tuple[str, Parameter]]:
         """`(name, Parameter)` for the further names of Parameters that several modules shared."""
@@ -142,6 +151,11 @@ class _Region(Cell):
     def cls_name(self) -> str:
         """Name of the class of the captured module."""
         return self.class_name
+
+    def runs_nodes_alone(self, graph: _Graph) -> bool:
+        """Whether a call runs the nodes of this program alone: no hook, backward pass or dtype of its own."""
+        own = self._graph is graph and type(self) is _Region and "construct" not in vars(self)
+        return own and not self.has_hooks and self.bprop is None and self._compute_dtype is None
 
     def construct(self, *inputs: Any, within: tuple[_Run, int] | None = None) -> Any:
         """Run the nodes of one call: that of the program which `within` names, else, alone, the first.
@@ -176,8 +190,9 @@ class _Graph:
         steps = plan(program, (*program.outputs, *program.updates.values()), every_boundary=True)
         self.steps = {step.node: step for step in steps}
         self.flows = flows(program, self.steps)
+        self.used = {value for step in steps for value in step.node.inputs}
         self._constants: dict[Value, Any] = {
-            c.value: wrapped(program.constant_data[c.value]) for c in program.constants
+            c.value: from_array(program.constant_data[c.value]) for c in program.constants
         }
         self.names = {parameter.value: name for name, parameter in program.parameters.items()}
         self.names |= {buffer.value: name for name, buffer in program.buffers.items()}
@@ -187,9 +202,9 @@ class _Graph:
         """The constants as tensors."""
         trace = current()
         if trace is not None:
-            return {c.value: wrapped(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
+            return {c.value: from_array(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
         exact = [c for c in self.program.constants if effective_dtype(c.value.dtype) != c.value.dtype]
-        return self._constants | {c.value: wrapped(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
+        return self._constants | {c.value: from_array(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
         """The Cell that is at a path now; `UsageError` if there is none any more."""
@@ -208,6 +223,26 @@ class _Graph:
             raise UsageError(f"the network needs Parameter '{name}', but {holder.cls_name} '{path}' doesn't hold it")
         found: Parameter = holder._params[attribute]
         return found
+
+    def unchanged(self) -> tuple[list[Cell], dict[Value, Parameter]] | None:
+        """The Cell of each call and the Parameter of each value that nodes use; None if a run isn't just these nodes.
+
+        That is so if a Cell was replaced or does more than run its nodes, if a Parameter has another dtype or shape, or
+        if a shared Parameter was replaced in some of the Cells that share it.
+        """
+        there = dict(self.root.cells_and_names())
+        cells = [there.get(call.path) for call in self.program.calls[1:]]
+        plain = [cell for cell in cells if isinstance(cell, _Region) and cell.runs_nodes_alone(self)]
+        if len(plain) < len(cells):
+            return None
+        parameters = {value: self.parameter(name) for value, name in self.names.items() if value in self.used}
+        if any(Type(parameter.dtype, parameter.shape) != value.type for value, parameter in parameters.items()):
+            return None
+        called = {call.path for call in self.program.calls}
+        shared = [(value, alias) for (path, value), alias in self.aliases.items() if path in called]
+        if any(value in parameters and self.parameter(alias) is not parameters[value] for value, alias in shared):
+            return None
+        return [self.root, *plain], parameters
 
     def run_of(self, path: str, inputs: tuple[Any, ...]) -> tuple[_Run, int]:
         """A run of the first call of a Cell alone; `UsageError` if it has none or the inputs don't fit."""
@@ -318,4 +353,4 @@ def _in_dtype_of(value: Value, x: Any) -> Any:
 
 
 def _as_tensor(x: Any) -> Any:
-    return wrapped(x) if isinstance(x, np.ndarray) else x
+    return from_array(x) if isinstance(x, np.ndarray) else x

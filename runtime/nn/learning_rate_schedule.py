@@ -1,6 +1,6 @@
 """Learning rates as functions of the step: Cells that an optimizer calls with its `global_step`.
 
-Their functions of the epoch, as lists of one rate per step, stand in `dynamic_lr`.
+The module `dynamic_lr` has functions of the epoch, which return lists of one rate per step.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .cell import Cell
 
 
 class LearningRateSchedule(Cell):
-    """The base of learning rates that change with the step.
+    """The base class of learning rates that change with the step.
 
-    A subclass computes the rate in `construct(global_step)`. For a rate that a network of float64 Parameters can be
-    trained with, compute it from `self.number_of(global_step)`.
+    A subclass computes the rate in `construct(global_step)`, from `self.number_of(global_step)` if it is to train
+    networks with float64 Parameters too.
 
     Attributes:
-        dtype: dtype of the rate; float32, unless an optimizer of float64 Parameters sets float64.
+        dtype: the dtype of the rate; float32, unless an optimizer of float64 Parameters sets float64.
     """
 
     def __init__(self) -> None:
@@ -34,12 +34,12 @@ class LearningRateSchedule(Cell):
         raise NotImplementedError(f"{self.cls_name} must define construct(self, global_step)")
 
     def number_of(self, global_step: Any) -> Any:
-        """The step, a tensor or number, as a tensor of `dtype`."""
+        """Convert the step, a tensor or number, to a tensor of `dtype`."""
         return elementwise.cast(as_tensor(global_step, "global_step", of=self.cls_name), dtype=self.dtype)
 
 
 class _Decay(LearningRateSchedule):
-    """What the decays by a rate share: their arguments, and how many decays have taken place."""
+    """The common part of decays by a rate: the arguments, and the number of decays."""
 
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class _Decay(LearningRateSchedule):
         self.is_stair = checks.of_type(is_stair, "is_stair", bool, of=self.cls_name)
 
     def periods(self, global_step: Any) -> Any:
-        """How many decays have taken place at a step."""
+        """The number of decays before a step."""
         periods = self.number_of(global_step) / self.decay_steps
         return rounding.floor(periods) if self.is_stair else periods
 
@@ -59,18 +59,18 @@ class ExponentialDecayLR(_Decay):
 
     Args:
         learning_rate: the initial rate, > 0.
-        decay_rate: how strongly it decays, > 0.
-        decay_steps: how many steps one decay takes.
-        is_stair: whether it decays at once after each `decay_steps` steps, and stays in between.
+        decay_rate: the factor of one decay, > 0.
+        decay_steps: steps per decay.
+        is_stair: whether the rate decays in steps, after every `decay_steps` steps.
 
     Inputs:
-        global_step: number of the step, from 0; of any shape.
+        global_step: the number of the step, from 0; of any shape.
 
     Outputs:
         The rate, in the shape of `global_step`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a rate isn't above 0, or `decay_steps` is below 1.
     """
 
@@ -80,7 +80,7 @@ class ExponentialDecayLR(_Decay):
 
 
 class NaturalExpDecayLR(_Decay):
-    """`learning_rate * exp(-decay_rate * step)`; with `is_stair` the step counts in multiples of `decay_steps`.
+    """`learning_rate * exp(-decay_rate * step)`; `is_stair` rounds the step down to a multiple of `decay_steps`.
 
     Arguments, input, output and errors are those of `ExponentialDecayLR`.
     """
@@ -103,14 +103,14 @@ class InverseDecayLR(_Decay):
 
 
 class CosineDecayLR(LearningRateSchedule):
-    """Half a cosine from `max_lr` at step 0 down to `min_lr` at `decay_steps`, where it stays (arXiv:1608.03983).
+    """Half a cosine from `max_lr` at step 0 down to `min_lr` at `decay_steps`, then constant (arXiv:1608.03983).
 
     `min_lr + (max_lr - min_lr) * (1 + cos(pi * min(step, decay_steps) / decay_steps)) / 2`
 
     Args:
         min_lr: the rate at the end, >= 0.
         max_lr: the rate at the beginning, above `min_lr`.
-        decay_steps: how many steps it takes.
+        decay_steps: the length of the decay in steps.
 
     Inputs:
         global_step: number of the step, from 0; of any shape.
@@ -119,33 +119,33 @@ class CosineDecayLR(LearningRateSchedule):
         The rate, in the shape of `global_step`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a rate is out of range, or `decay_steps` is below 1.
     """
 
     def __init__(self, min_lr: float, max_lr: float, decay_steps: int) -> None:
         super().__init__()
-        self.min_lr, self.max_lr = checked_bounds(min_lr, max_lr, of=self.cls_name)
+        self.min_lr, self.max_lr = check_bounds(min_lr, max_lr, of=self.cls_name)
         self.decay_steps = checks.positive_int(decay_steps, "decay_steps", of=self.cls_name)
 
     def construct(self, global_step: Any) -> Any:
         """The rate at a step."""
-        done = elementwise.clamp(self.number_of(global_step), maximum=self.decay_steps) / self.decay_steps
-        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + trigonometry.cos(math.pi * done))
+        progress = elementwise.clamp(self.number_of(global_step), maximum=self.decay_steps) / self.decay_steps
+        return self.min_lr + 0.5 * (self.max_lr - self.min_lr) * (1 + trigonometry.cos(math.pi * progress))
 
 
 class PolynomialDecayLR(LearningRateSchedule):
-    """From `learning_rate` at step 0 to `end_learning_rate` at `decay_steps`, where it stays.
+    """A polynomial from `learning_rate` at step 0 to `end_learning_rate` at `decay_steps`, then constant.
 
     `(learning_rate - end_learning_rate) * (1 - min(step, decay_steps) / decay_steps) ** power + end_learning_rate`
 
     Args:
         learning_rate: the rate at the beginning, > 0.
         end_learning_rate: the rate at the end, >= 0.
-        decay_steps: how many steps it takes.
-        power: of the polynomial, > 0.
-        update_decay_steps: whether, instead of staying at its end, `decay_steps` grows to the next multiple of itself
-            that the step doesn't exceed.
+        decay_steps: the length of the decay in steps.
+        power: the power of the polynomial, > 0.
+        update_decay_steps: whether `decay_steps` grows to the next multiple of itself that isn't below the step,
+            instead of the rate staying constant.
 
     Inputs:
         global_step: number of the step, from 0; of any shape.
@@ -154,7 +154,7 @@ class PolynomialDecayLR(LearningRateSchedule):
         The rate, in the shape of `global_step`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range.
     """
 
@@ -177,18 +177,19 @@ class PolynomialDecayLR(LearningRateSchedule):
         """The rate at a step."""
         periods = self.number_of(global_step) / self.decay_steps
         if self.update_decay_steps:
-            done = periods / elementwise.clamp(rounding.ceil(periods), minimum=1)
+            progress = periods / elementwise.clamp(rounding.ceil(periods), minimum=1)
         else:
-            done = elementwise.clamp(periods, maximum=1)
-        return (self.start_learning_rate - self.end_learning_rate) * (1 - done) ** self.power + self.end_learning_rate
+            progress = elementwise.clamp(periods, maximum=1)
+        span = self.start_learning_rate - self.end_learning_rate
+        return span * (1 - progress) ** self.power + self.end_learning_rate
 
 
 class WarmUpLR(LearningRateSchedule):
-    """From 0 at step 0 in a straight line to `learning_rate` at `warmup_steps`, where it stays.
+    """A linear increase from 0 at step 0 to `learning_rate` at `warmup_steps`, then constant.
 
     Args:
         learning_rate: the rate at the end, >= 0.
-        warmup_steps: how many steps it takes.
+        warmup_steps: the length of the warm-up in steps.
 
     Inputs:
         global_step: number of the step, from 0; of any shape.
@@ -197,7 +198,7 @@ class WarmUpLR(LearningRateSchedule):
         The rate, in the shape of `global_step`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `learning_rate` is negative, or `warmup_steps` below 1.
     """
 
@@ -212,8 +213,8 @@ class WarmUpLR(LearningRateSchedule):
         return self.learning_rate * (step / self.warmup_steps)
 
 
-def checked_bounds(min_lr: float, max_lr: float, *, of: str) -> tuple[float, float]:
-    """The two rates if 0 <= `min_lr` < `max_lr`; else `ValueError`."""
+def check_bounds(min_lr: float, max_lr: float, *, of: str) -> tuple[float, float]:
+    """Return the two rates if 0 <= `min_lr` < `max_lr`; else raise `ValueError`."""
     checks.in_range(min_lr, "min_lr", "[0, inf)", of=of)
     checks.in_range(max_lr, "max_lr", "(0, inf)", of=of)
     if min_lr >= max_lr:

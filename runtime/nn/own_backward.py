@@ -1,4 +1,4 @@
-"""A backward pass written by hand: `Cell.bprop` in place of the derivative of `construct`."""
+"""Custom backward passes: `Cell.bprop` replaces the derivative of `construct`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..common.nested import leaves, mapped, tensors_in, with_tensors
 from ..common.parameter import Parameter
-from ..common.tensor import Tensor, wrapped, zeros_like
+from ..common.tensor import Tensor, from_array, zeros_like
 from ..current_trace import current
 from ..eager import tape
 from ..errors import ShapeError
@@ -20,8 +20,8 @@ from .cell_base import CellBase
 Args = tuple[Any, ...]
 
 
-def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) -> Any:
-    """Run `construct` unrecorded, and record `bprop` as its backward pass: on the tape, or in what is traced."""
+def run_with_bprop(cell: CellBase, args: Args, kwargs: dict[str, Any]) -> Any:
+    """Run `construct` without recording it, and record `bprop` as its backward pass, on the tape or in the trace."""
     recording = tape.current()
     call = inspect.signature(cell.construct).bind(*args, **kwargs)
     call.apply_defaults()
@@ -32,25 +32,25 @@ def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) ->
     def gradients(inputs: Args, result: Any, dout: Any) -> list[Any]:
         returned = cell.bprop(*inputs, result, dout)
         try:
-            of_inputs, of_parameters = _apart(returned, parameters)
-            return [*_of_inputs(inputs, of_inputs), *_of_parameters(parameters, of_parameters)]
+            for_inputs, for_parameters = _split_gradients(returned, parameters)
+            return [*_input_gradients(inputs, for_inputs), *_parameter_gradients(parameters, for_parameters)]
         except (TypeError, RuntimeError) as error:
-            shown = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
-            raise type(error)(f"bprop of {cell.cls_name}: {error}{shown if cell.bprop_debug else ''}") from None
+            details = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
+            raise type(error)(f"bprop of {cell.cls_name}: {error}{details if cell.bprop_debug else ''}") from None
 
     if recording is None:
-        return _traced(cell, inputs, parameters, output, gradients)
+        return _add_to_trace(cell, inputs, parameters, output, gradients)
     operands = tuple(x.number_on(recording) for x in (*tensors_in(inputs), *parameters))
     if all(number is None for number in operands):
         return output
     outputs = list(tensors_in(output))
     numbers = tuple(recording.number() for _ in outputs)
     result = with_tensors(
-        output, (wrapped(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
+        output, (from_array(x._data, recording, number) for x, number in zip(outputs, numbers, strict=True))
     )
 
-    def pull(arrived: list[Any]) -> Sequence[Any]:
-        douts = (zeros_like(x) if g is None else g for x, g in zip(outputs, arrived, strict=True))
+    def pull(output_cotangents: list[Any]) -> Sequence[Any]:
+        douts = (zeros_like(x) if g is None else g for x, g in zip(outputs, output_cotangents, strict=True))
         dout = mapped(output, lambda leaf: next(douts) if isinstance(leaf, Tensor) else None)
         return gradients(inputs, result, dout)
 
@@ -58,24 +58,24 @@ def run_with_own_backward(cell: CellBase, args: Args, kwargs: dict[str, Any]) ->
     return result
 
 
-def _traced(
+def _add_to_trace(
     cell: CellBase, inputs: Args, parameters: list[Parameter], output: Any, gradients: Callable[[Args, Any, Any], Any]
 ) -> Any:
-    """The output of `construct`, while Python is traced without a tape: the program has `bprop` in it."""
+    """Return the output of `construct` while Python is traced without a tape; the program contains `bprop`."""
     trace = current()
     assert trace is not None
-    given = list(tensors_in(inputs))
+    tensors = list(tensors_in(inputs))
 
     def pull(operands: list[Tensor], outputs: list[Tensor], douts: list[Tensor]) -> Any:
-        result, arrived = with_tensors(output, iter(outputs)), iter(douts)
-        dout = mapped(result, lambda leaf: _arrived(leaf, arrived) if isinstance(leaf, Tensor) else None)
-        return gradients(with_tensors(inputs, iter(operands[: len(given)])), result, dout)
+        result, remaining = with_tensors(output, iter(outputs)), iter(douts)
+        dout = mapped(result, lambda leaf: _next_cotangent(leaf, remaining) if isinstance(leaf, Tensor) else None)
+        return gradients(with_tensors(inputs, iter(operands[: len(tensors)])), result, dout)
 
-    passed = trace.with_own_gradient(cell.cls_name, list(tensors_in(output)), [*given, *parameters], pull)
-    return with_tensors(output, iter(passed))
+    outputs = trace.with_own_gradient(cell.cls_name, list(tensors_in(output)), [*tensors, *parameters], pull)
+    return with_tensors(output, iter(outputs))
 
 
-def _arrived(output: Tensor, douts: Iterator[Tensor]) -> Any:
+def _next_cotangent(output: Tensor, douts: Iterator[Tensor]) -> Any:
     return next(douts) if is_floating(output.dtype) else zeros_like(output)
 
 
@@ -86,8 +86,8 @@ def _internal_params(cell: CellBase) -> list[Parameter]:
     return list(declared)
 
 
-def _apart(returned: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, Any]]:
-    """The gradients of the inputs, and those by Parameter, in what `bprop` returned."""
+def _split_gradients(returned: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, Any]]:
+    """Split the result of `bprop` into gradients of the inputs and gradients by Parameter."""
     of_both = isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)
     if parameters and not of_both:
         raise RuntimeError(
@@ -97,8 +97,8 @@ def _apart(returned: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, A
     return (returned[0], returned[1] if parameters else {}) if of_both else (returned, {})
 
 
-def _of_inputs(inputs: Args, returned: Any) -> Iterator[Any]:
-    """Gradients of the tensors in `inputs`."""
+def _input_gradients(inputs: Args, returned: Any) -> Iterator[Any]:
+    """Yield the gradients of the tensors in `inputs`."""
     if returned is None:
         raise TypeError(f"it returned None: needed a tuple with one gradient per input ({len(inputs)})")
     if not isinstance(returned, (Tensor, tuple, list, int, float)):
@@ -110,25 +110,27 @@ def _of_inputs(inputs: Args, returned: Any) -> Iterator[Any]:
             f"{len(inputs)} inputs"
         )
     for i, (x, gradient) in enumerate(zip(inputs, gradients, strict=False)):
-        parts, given = leaves(x), leaves(gradient)
+        parts, values = leaves(x), leaves(gradient)
         if gradient is None:
-            given = [None] * len(parts)
-        if len(parts) != len(given) and any(isinstance(part, Tensor) for part in parts):
-            raise RuntimeError(f"input {i} holds {len(parts)} values: needed a gradient for each, but got {len(given)}")
-        for part, g in zip(parts, given, strict=False):
+            values = [None] * len(parts)
+        if len(parts) != len(values) and any(isinstance(part, Tensor) for part in parts):
+            raise RuntimeError(
+                f"input {i} holds {len(parts)} values: needed a gradient for each, but got {len(values)}"
+            )
+        for part, g in zip(parts, values, strict=False):
             if isinstance(part, Tensor):
-                yield _fitting(f"input {i}", part, g)
+                yield _fit_gradient(f"input {i}", part, g)
 
 
-def _of_parameters(parameters: list[Parameter], returned: dict[Any, Any]) -> Iterator[Any]:
+def _parameter_gradients(parameters: list[Parameter], returned: dict[Any, Any]) -> Iterator[Any]:
     for parameter in parameters:
         if parameter not in returned:
             raise RuntimeError(f"it returned no gradient for Parameter '{parameter.name}' of internal_params")
-        yield _fitting(f"Parameter '{parameter.name}'", parameter, returned[parameter])
+        yield _fit_gradient(f"Parameter '{parameter.name}'", parameter, returned[parameter])
 
 
-def _fitting(where: str, x: Tensor, gradient: Any) -> Any:
-    """The gradient of `x` in its dtype and shape: summed over the axes along which `x` is broadcast to it."""
+def _fit_gradient(where: str, x: Tensor, gradient: Any) -> Any:
+    """Convert a gradient to the dtype and shape of `x`; axes along which `x` was broadcast are summed."""
     if gradient is None:
         return zeros_like(x)
     if isinstance(gradient, (int, float)):

@@ -3,8 +3,7 @@
 A recipe is a plain function of tensors and of contents (Python numbers, or tuples of them), written with ops, with the
 operands of the operator's newest version in order as positional parameters and its attributes as keyword-only ones.
 An importer calls it with contents that it knows, symbolic sizes included; the op `runtime_shaped` calls it when the
-program
-runs.
+program runs.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ProgramError
+from ..registration import register
 
 Function = Callable[..., Any]
 
@@ -47,9 +47,10 @@ def onnx_function(operator: str, *contents: str, symbolic: bool = True) -> Calla
     def enter(function: Function) -> Function:
         parameters = inspect.signature(function).parameters.values()
         names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
-        if operator in _FUNCTIONS or not set(contents) <= set(names):
-            raise ValueError(f"recipe {operator!r} is taken, or has not all operands {contents}")
-        _FUNCTIONS[operator] = OnnxFunction(function, tuple(name in contents for name in names), symbolic)
+        if not set(contents) <= set(names):
+            raise ValueError(f"{operator} has the operands {names}, and not all of {contents}")
+        entry = OnnxFunction(function, tuple(name in contents for name in names), symbolic)
+        register(_FUNCTIONS, [operator], entry)
         return function
 
     return enter

@@ -348,9 +348,8 @@ def _(x: Array, *, dtype: np.dtype[Any]) -> Array:
 
 
 @cast.vjp
-def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Tensor | None:
-    both = is_floating(x.dtype) and is_floating(as_dtype(dtype))
-    return cast(g, dtype=x.dtype) if both else None
+def _(g: Tensor, y: Tensor, x: Tensor, *, dtype: np.dtype[Any]) -> Rule:
+    return lambda: cast(g, dtype=x.dtype)
 
 
 @cast.onnx

@@ -13,17 +13,14 @@ from .gru_gradient import gru_gradient
 from .recurrent import (
     SECOND_ORDER,
     activate,
-    advanced,
     check_operands,
     columnwise,
     input_gates,
-    kept,
     operand_gradients,
     previous_outputs,
-    steps,
-    within,
+    walk,
 )
-from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -169,26 +166,25 @@ def _run(
     reverse: bool,
     keep: bool,
 ) -> tuple[Array, ...]:
-    """The kernel; it hands out the gates and states of all steps if they are to be kept."""
-    hidden, valid = h0.shape[1], within(lengths, len(x))
-    gates = input_gates(x, weight_ih, bias_ih, None)
-    ys = np.empty((*x.shape[:2], hidden), x.dtype)
-    state_n, before = (np.empty(ys.shape, x.dtype) for _ in range(2)) if keep else (None, None)
-    h = h0
-    for t in steps(x, reverse):
+    """The kernel; it hands out the gates and states of all steps if `keep` says so."""
+    hidden, gates = h0.shape[1], input_gates(x, weight_ih, bias_ih, None)
+    residuals = np.empty((2, *x.shape[:2], hidden), x.dtype) if keep else None
+
+    def step(t: int, h: Array) -> tuple[Array]:
         from_state = h @ weight_hh.T
         if bias_hh is not None:
             from_state += bias_hh
-        if state_n is not None and before is not None:
-            state_n[t], before[t] = from_state[:, 2 * hidden :], h
+        if residuals is not None:
+            residuals[0, t], residuals[1, t] = from_state[:, 2 * hidden :], h
         gates[t, :, : 2 * hidden] += from_state[:, : 2 * hidden]
         r, z = activate(gates[t, :, : 2 * hidden], "ss")
         n = gates[t, :, 2 * hidden :]
         np.tanh(n + r * from_state[:, 2 * hidden :], out=n)
-        ys[t] = (1 - z) * n + z * h
-        h = advanced(valid, t, ys[t], h)
-    of_steps = (*np.split(gates, 3, axis=-1), state_n, before) if keep else ()
-    return kept(valid, ys), h, *map(columnwise, of_steps)
+        return ((1 - z) * n + z * h,)
+
+    ys, h = walk(step, x, (h0,), lengths, reverse=reverse)
+    of_steps = () if residuals is None else (*np.split(gates, 3, axis=-1), *residuals)
+    return ys, h, *map(columnwise, of_steps)
 
 
 def _scanned(
@@ -206,11 +202,11 @@ def _scanned(
 ) -> tuple[str, ...]:
     """As `_run`."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
-    walk = Steps(graph, graph.type(x), time, batch, lengths)
-    input_bias, state_bias = walk.bias(bias_ih), walk.bias(bias_hh)
+    scan = Steps(graph, graph.type(x), time, batch, lengths)
+    input_bias, state_bias = scan.bias(bias_ih), scan.bias(bias_hh)
     parts = graph.constant(np.array([2 * hidden, hidden]))
 
-    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str, ...]]:
+    def step(w: Writer, from_input: str, h: str) -> tuple[tuple[str], tuple[str, ...]]:
         from_input = w("Add", from_input, input_bias) if input_bias else from_input
         from_state = w("MatMul", weight_hh, h)
         from_state = w("Add", from_state, state_bias) if state_bias else from_state
@@ -220,17 +216,7 @@ def _scanned(
         r, z = w.graph.op("Split", w("Sigmoid", w("Add", input_rz, state_rz)), outputs=2, axis=0, num_outputs=2)
         n = w("Tanh", w("Add", input_n, w("Mul", r, state_n)))
         y = w("Add", n, w("Mul", z, w("Sub", h, n)))
-        of_step = (r, z, n, state_n, h) if keep else ()
-        if not valid:
-            return (y,), (y, *of_step)
-        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0), *of_step)
+        return (y,), (r, z, n, state_n, h) if keep else ()
 
-    h, ys, *of_steps = walk.walk(
-        step,
-        [(transposed(graph, h0), hidden)],
-        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 3 * hidden)],
-        [hidden] * (6 if keep else 1),
-        reverse=reverse,
-        name="gru",
-    )
-    return batch_last(graph, ys), transposed(graph, h), *of_steps
+    residuals = [hidden] * 5 if keep else []
+    return scan.forward(step, x, weight_ih, [h0], residuals, reverse=reverse, name="gru")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, columnwise, kept, passing, steps, within
-from .recurrent_onnx import Steps, batch_last, transposed
+from .recurrent import SECOND_ORDER, columnwise, walk_back
+from .recurrent_onnx import Steps
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -66,23 +66,21 @@ def _(
 ) -> tuple[Array, Array, Array]:
     r, z, n, state_n, before = map(columnwise, (r, z, n, state_n, before))
     time, batch, hidden = r.shape
-    valid = within(lengths, time)
     h_to_n = (1 - z) * (1 - n * n)
     # Derivatives of h by what r, z, n get from the state; times the cotangent of h, theirs.
     g_from_state = np.stack([h_to_n * state_n * r * (1 - r), (before - n) * z * (1 - z), h_to_n * r], axis=2)
-    g_ys = kept(valid, g_ys)
-    g_h = np.zeros((batch, hidden), r.dtype) if g_hn is None else g_hn
-    for t in reversed(steps(r, reverse)):
-        g_h, passes = passing(valid, t, g_h)
-        if g_ys is not None:
-            g_h = g_h + g_ys[t]
+
+    def step(t: int, g_h: Array) -> tuple[Array]:
         g_from_state[t] *= g_h[:, None]
         h_to_n[t] *= g_h
-        g_h = g_h * z[t] + g_from_state[t].reshape(batch, len(weight_hh)) @ weight_hh + passes
+        return (g_h * z[t] + g_from_state[t].reshape(batch, len(weight_hh)) @ weight_hh,)
+
+    last = np.zeros((batch, hidden), r.dtype) if g_hn is None else g_hn
+    (g_h0,) = walk_back(step, time, g_ys, (last,), lengths, reverse=reverse)
     g_from_input = g_from_state.copy()
     g_from_input[:, :, 2] = h_to_n
     shape = time, batch, len(weight_hh)
-    return g_from_input.reshape(shape), g_from_state.reshape(shape), g_h
+    return g_from_input.reshape(shape), g_from_state.reshape(shape), g_h0
 
 
 gru_gradient.no_vjp(SECOND_ORDER)
@@ -92,32 +90,19 @@ gru_gradient.no_vjp(SECOND_ORDER)
 def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
     *of_steps, lengths, g_ys, g_hn = operands
     time, hidden, batch = graph.type(of_steps[0]).shape
-    walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    recurrent, below = walk.apart(weight_hh)
+    scan = Steps(graph, graph.type(weight_hh), time, batch, lengths)
+    recurrent, below = scan.apart(weight_hh)
 
-    def step(w: Writer, valid: str, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, str]]:
-        r, z, n, state_n, before, *output_cotangents = slices
-        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
-        of_step = w("Where", valid, of_step, 0.0) if valid else of_step
-        by_z, not_z = w("Mul", of_step, z), w("Sub", 1.0, z)
-        g_n = w("Mul", w("Mul", of_step, not_z), w("Sub", 1.0, w("Mul", n, n)))
+    def step(w: Writer, g_h: str, *slices: str) -> tuple[tuple[str], tuple[str, ...]]:
+        r, z, n, state_n, before = slices
+        by_z, not_z = w("Mul", g_h, z), w("Sub", 1.0, z)
+        g_n = w("Mul", w("Mul", g_h, not_z), w("Sub", 1.0, w("Mul", n, n)))
         g_state_n = w("Mul", g_n, r)
         g_r = w("Mul", w("Mul", g_state_n, state_n), w("Sub", 1.0, r))
         g_z = w("Mul", w("Mul", by_z, w("Sub", before, n)), not_z)
         rows = tuple(w.graph.op("Concat", g_r, g_z, g, axis=0) for g in (g_n, g_state_n))
         column = w.graph.op("Concat", rows[1], below, axis=0) if below else rows[1]
-        new = w("Add", by_z, w("MatMul", recurrent, column))
-        return (w("Where", valid, new, g_h) if valid else new,), rows
+        return (w("Add", by_z, w("MatMul", recurrent, column)),), rows
 
     slices = [(tensor, hidden) for tensor in of_steps]
-    if g_ys:
-        slices.append((batch_last(graph, g_ys), hidden))
-    g_h, g_from_input, g_from_state = walk.walk(
-        step,
-        [(transposed(graph, g_hn) if g_hn else walk.zeros(hidden), hidden)],
-        slices,
-        [3 * hidden] * 2,
-        reverse=not reverse,
-        name="gru_gradient",
-    )
-    return batch_last(graph, g_from_input), batch_last(graph, g_from_state), transposed(graph, g_h)
+    return scan.backward(step, g_ys, [(g_hn, hidden)], slices, [3 * hidden] * 2, reverse=reverse, name="gru_gradient")

@@ -14,18 +14,15 @@ from .lstm_gradient import lstm_gradient
 from .recurrent import (
     SECOND_ORDER,
     activate,
-    advanced,
     check_operands,
     columnwise,
     input_gates,
-    kept,
     operand_gradients,
     previous_outputs,
-    steps,
+    walk,
     weight_gradient,
-    within,
 )
-from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -207,24 +204,23 @@ def _run(
     reverse: bool,
     keep: bool,
 ) -> tuple[Array, ...]:
-    """The kernel; it hands out the gates and states of all steps if they are to be kept."""
-    valid = within(lengths, len(x))
+    """The kernel; it hands out the gates and states of all steps if `keep` says so."""
     gates = input_gates(x, weight_ih, bias_ih, bias_hh)
-    ys = np.empty((*x.shape[:2], h0.shape[1]), x.dtype)
-    before, squashed = (np.empty((len(x), *c0.shape), x.dtype) for _ in range(2)) if keep else (None, None)
-    h, c = h0, c0
-    for t in steps(x, reverse):
+    residuals = np.empty((2, len(x), *c0.shape), x.dtype) if keep else None
+
+    def step(t: int, h: Array, c: Array) -> tuple[Array, Array]:
         gates[t] += h @ weight_hh.T
         i, f, g, o = activate(gates[t], "ssts")
         after = f * c + i * g
-        tanh = np.tanh(after)
-        if before is not None and squashed is not None:
-            before[t], squashed[t] = c, tanh
-        y = o * tanh
-        ys[t] = y if weight_hr is None else y @ weight_hr.T
-        h, c = advanced(valid, t, ys[t], h), advanced(valid, t, after, c)
-    of_steps = (*np.split(gates, 4, axis=-1), before, squashed) if keep else ()
-    return kept(valid, ys), h, c, *map(columnwise, of_steps)
+        squashed = np.tanh(after)
+        if residuals is not None:
+            residuals[0, t], residuals[1, t] = c, squashed
+        y = o * squashed
+        return y if weight_hr is None else y @ weight_hr.T, after
+
+    ys, h, c = walk(step, x, (h0, c0), lengths, reverse=reverse)
+    of_steps = () if residuals is None else (*np.split(gates, 4, axis=-1), *residuals)
+    return ys, h, c, *map(columnwise, of_steps)
 
 
 def _scanned(
@@ -243,11 +239,11 @@ def _scanned(
     keep: bool,
 ) -> tuple[str, ...]:
     """As `_run`."""
-    (time, batch, _), outputs, hidden = graph.type(x).shape, graph.type(h0).shape[1], graph.type(c0).shape[1]
-    walk = Steps(graph, graph.type(x), time, batch, lengths)
-    bias = walk.bias(bias_ih, bias_hh)
+    (time, batch, _), hidden = graph.type(x).shape, graph.type(c0).shape[1]
+    scan = Steps(graph, graph.type(x), time, batch, lengths)
+    bias = scan.bias(bias_ih, bias_hh)
 
-    def step(w: Writer, valid: str, h: str, c: str, from_input: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    def step(w: Writer, from_input: str, h: str, c: str) -> tuple[tuple[str, str], tuple[str, ...]]:
         from_input = w("Add", from_input, bias) if bias else from_input
         gates = w("Add", w("MatMul", weight_hh, h), from_input)
         i, f, g, o = w.graph.op("Split", gates, outputs=4, axis=0, num_outputs=4)
@@ -256,17 +252,7 @@ def _scanned(
         squashed = w("Tanh", after)
         y = w("Mul", o, squashed)
         y = w("MatMul", weight_hr, y) if weight_hr else y
-        of_step = (i, f, g, o, c, squashed) if keep else ()
-        if not valid:
-            return (y, after), (y, *of_step)
-        return (w("Where", valid, y, h), w("Where", valid, after, c)), (w("Where", valid, y, 0.0), *of_step)
+        return (y, after), (i, f, g, o, c, squashed) if keep else ()
 
-    h, c, ys, *of_steps = walk.walk(
-        step,
-        [(transposed(graph, h0), outputs), (transposed(graph, c0), hidden)],
-        [(graph.op("MatMul", weight_ih, batch_last(graph, x)), 4 * hidden)],
-        [outputs, *([hidden] * 6 if keep else [])],
-        reverse=reverse,
-        name="lstm",
-    )
-    return batch_last(graph, ys), transposed(graph, h), transposed(graph, c), *of_steps
+    residuals = [hidden] * 6 if keep else []
+    return scan.forward(step, x, weight_ih, [h0, c0], residuals, reverse=reverse, name="lstm")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, columnwise, kept, passing, steps, within
-from .recurrent_onnx import Steps, batch_last, transposed
+from .recurrent import SECOND_ORDER, columnwise, walk_back
+from .recurrent_onnx import Steps, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -86,28 +86,25 @@ def _(
 ) -> tuple[Array, ...]:
     i, f, g, o, before, squashed = map(columnwise, (i, f, g, o, before, squashed))
     time, batch, hidden = i.shape
-    valid = within(lengths, time)
     h_to_c = o * (1 - squashed * squashed)
     # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
     g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=2)
-    g_ys = kept(valid, g_ys)
-    g_h = np.zeros((batch, weight_hh.shape[1]), i.dtype) if g_hn is None else g_hn
-    g_c = np.zeros((batch, hidden), i.dtype) if g_cn is None else g_cn
-    g_projected = np.empty((time, *g_h.shape), i.dtype)
-    for t in reversed(steps(i, reverse)):
-        (g_h, h_passes), (g_c, c_passes) = passing(valid, t, g_h), passing(valid, t, g_c)
-        if g_ys is not None:
-            g_h = g_h + g_ys[t]
+    last_h = np.zeros((batch, weight_hh.shape[1]), i.dtype) if g_hn is None else g_hn
+    last_c = np.zeros((batch, hidden), i.dtype) if g_cn is None else g_cn
+    g_projected = np.empty((time, *last_h.shape), i.dtype)
+
+    def step(t: int, g_h: Array, g_c: Array) -> tuple[Array, Array]:
         if weight_hr is not None:
             g_projected[t] = g_h
             g_h = g_h @ weight_hr
         g_c = g_c + g_h * h_to_c[t]
         g_gates[t, :, :3] *= g_c[:, None]
         g_gates[t, :, 3] *= g_h
-        g_c = g_c * f[t] + c_passes
-        g_h = g_gates[t].reshape(batch, len(weight_hh)) @ weight_hh + h_passes
+        return g_gates[t].reshape(batch, len(weight_hh)) @ weight_hh, g_c * f[t]
+
+    g_states = walk_back(step, time, g_ys, (last_h, last_c), lengths, reverse=reverse)
     flat = g_gates.reshape(time, batch, len(weight_hh))
-    return (flat, g_h, g_c) if weight_hr is None else (flat, g_h, g_c, g_projected)
+    return flat, *g_states, *([] if weight_hr is None else [g_projected])
 
 
 lstm_gradient.no_vjp(SECOND_ORDER)
@@ -117,14 +114,12 @@ lstm_gradient.no_vjp(SECOND_ORDER)
 def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
     *of_steps, weight_hr, lengths, g_ys, g_hn, g_cn = operands
     (time, hidden, batch), outputs = graph.type(of_steps[0]).shape, graph.type(weight_hh).shape[1]
-    walk = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    (recurrent, below), projection = walk.apart(weight_hh), transposed(graph, weight_hr) if weight_hr else ""
+    scan = Steps(graph, graph.type(weight_hh), time, batch, lengths)
+    (recurrent, below), projection = scan.apart(weight_hh), transposed(graph, weight_hr) if weight_hr else ""
 
-    def step(w: Writer, valid: str, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
-        i, f, g, o, before, squashed, *output_cotangents = slices
-        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
-        of_step = w("Where", valid, of_step, 0.0) if valid else of_step
-        of_hidden = w("MatMul", projection, of_step) if projection else of_step
+    def step(w: Writer, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
+        i, f, g, o, before, squashed = slices
+        of_hidden = w("MatMul", projection, g_h) if projection else g_h
         by_o = w("Mul", of_hidden, o)
         of_c = w("Add", g_c, w("Mul", by_o, w("Sub", 1.0, w("Mul", squashed, squashed))))
         by_i, by_f = w("Mul", of_c, i), w("Mul", of_c, f)
@@ -136,27 +131,16 @@ def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[
             w("Mul", w("Mul", by_o, squashed), w("Sub", 1.0, o)),
             axis=0,
         )
-        gates = w("Where", valid, gates, 0.0) if valid else gates
         column = w.graph.op("Concat", gates, below, axis=0) if below else gates
-        states = w("MatMul", recurrent, column), by_f
-        if valid:
-            states = w("Where", valid, states[0], g_h), w("Where", valid, states[1], g_c)
-        return states, (gates, *((of_step,) if projection else ()))
+        return (w("MatMul", recurrent, column), by_f), (gates, g_h) if projection else (gates,)
 
-    first = [
-        (transposed(graph, state) if state else walk.zeros(size), size)
-        for state, size in ((g_hn, outputs), (g_cn, hidden))
-    ]
-    slices = [(tensor, hidden) for tensor in of_steps]
-    if g_ys:
-        slices.append((batch_last(graph, g_ys), outputs))
-    g_h, g_c, *rows = walk.walk(
+    gates, *projected, g_h0, g_c0 = scan.backward(
         step,
-        first,
-        slices,
+        g_ys,
+        [(g_hn, outputs), (g_cn, hidden)],
+        [(tensor, hidden) for tensor in of_steps],
         [4 * hidden, *([outputs] if projection else [])],
-        reverse=not reverse,
+        reverse=reverse,
         name="lstm_gradient",
     )
-    gates, *projected = (batch_last(graph, row) for row in rows)
-    return gates, transposed(graph, g_h), transposed(graph, g_c), *projected
+    return gates, g_h0, g_c0, *projected

@@ -14,6 +14,7 @@ Sequences may be shorter than the batch: beyond its length, the outputs of a seq
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -54,37 +55,83 @@ def check_operands(
         require(lengths.shape == (x.shape[1],), f"needed a length for each of {x.shape[1]} sequences, given {lengths}")
 
 
-def steps(x: Array, reverse: bool) -> range:
-    """Indices of the steps in the order in which a layer walks over them."""
-    return range(len(x) - 1, -1, -1) if reverse else range(len(x))
-
-
 def columnwise(x: Any) -> Any:
     """An array (..., batch, n) as (..., n, batch), and the other way round; None stays."""
     return None if x is None else np.swapaxes(x, -1, -2)
 
 
-def within(lengths: Array | None, time: int) -> Array | None:
-    """Whether each step is within its sequence, (time, batch, 1); None if all are."""
-    return None if lengths is None else (np.arange(time)[:, None] < lengths)[:, :, None]
+def masks(lengths: Array | None, time: int) -> list[Array | None]:
+    """For each step which sequences it is within, (batch, 1); None if it is within all."""
+    if lengths is None:
+        return [None] * time
+    within = (np.arange(time)[:, None] < lengths)[:, :, None]
+    complete = np.asarray(within.all(axis=(1, 2)))
+    return [None if complete[t] else within[t] for t in range(time)]
 
 
-def advanced(valid: Array | None, t: int, new: Array, old: Array) -> Array:
-    """The state after step `t`: the old one beyond the end of a sequence."""
-    return new if valid is None else np.where(valid[t], new, old)
+def walk(
+    step: Callable[..., tuple[Array, ...]],
+    x: Array,
+    states: tuple[Array, ...],
+    lengths: Array | None,
+    *,
+    reverse: bool,
+) -> tuple[Array, ...]:
+    """Walk over time: the outputs of all steps, (time, batch, outputs), and the last states.
+
+    Args:
+        step: `step(t, *states)` computes step `t`: the new states, the first of which is its output.
+        x: (time, batch, features): its first two sizes and its dtype count.
+        states: before the first step, (batch, n) each.
+        lengths: the steps of each sequence; beyond them outputs are 0, and states stay.
+        reverse: walk from the last step to the first.
+    """
+    time, batch, _ = x.shape
+    mask_of = masks(lengths, time)
+    ys = np.empty((time, batch, states[0].shape[1]), x.dtype)
+    for t in range(time - 1, -1, -1) if reverse else range(time):
+        new = step(t, *states)
+        mask = mask_of[t]
+        if mask is None:
+            ys[t], states = new[0], new
+        else:
+            ys[t] = np.where(mask, new[0], 0)
+            states = tuple(np.where(mask, *pair) for pair in zip(new, states, strict=True))
+    return ys, *states
 
 
-def kept(valid: Array | None, ys: Any) -> Any:
-    """Outputs, or their cotangents, with 0 beyond the end of each sequence."""
-    return ys if valid is None or ys is None else np.where(valid, ys, 0)
+def walk_back(
+    step: Callable[..., tuple[Array, ...]],
+    time: int,
+    g_ys: Array | None,
+    g_states: tuple[Array, ...],
+    lengths: Array | None,
+    *,
+    reverse: bool,
+) -> tuple[Array, ...]:
+    """Walk back over the steps of `walk`: the cotangents of the states before the first of them.
 
-
-def passing(valid: Array | None, t: int, g: Array) -> tuple[Array, Any]:
-    """Of the cotangent of a state after step `t`: what goes back through the step, and what passes it by."""
-    if valid is None:
-        return g, 0
-    through = np.where(valid[t], g, 0)
-    return through, g - through
+    Args:
+        step: `step(t, *g_states)` takes the cotangents of the states after step `t`, that of its output included, and
+            gives those of the states before it.
+        time: number of steps.
+        g_ys: cotangent of the outputs of all steps, (time, batch, outputs).
+        g_states: cotangents of the last states, (batch, n) each.
+        lengths: as given to `walk`.
+        reverse: as given to `walk`.
+    """
+    mask_of = masks(lengths, time)
+    for t in range(time) if reverse else range(time - 1, -1, -1):
+        mask = mask_of[t]
+        through = g_states if mask is None else tuple(np.where(mask, g, 0) for g in g_states)
+        of_step = through
+        if g_ys is not None:
+            of_step = (through[0] + (g_ys[t] if mask is None else np.where(mask, g_ys[t], 0)), *through[1:])
+        before = step(t, *of_step)
+        if mask is not None:  # what doesn't go through the step passes it by
+            before = tuple(b + (g - h) for b, g, h in zip(before, g_states, through, strict=True))
+        g_states = before
+    return g_states
 
 
 def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:

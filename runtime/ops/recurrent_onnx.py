@@ -123,6 +123,92 @@ class Steps:
         zeros = self.graph.constant([0, 0, 16, 0], INT64)
         return transposed(self.graph, self.graph.op("Pad", weight, zeros)), self.zeros(16)
 
+    def forward(
+        self,
+        step: Callable[..., tuple[Sequence[str], Sequence[str]]],
+        x: str,
+        weight_ih: str,
+        states: Sequence[str],
+        residuals: Sequence[Dim] = (),
+        *,
+        reverse: bool,
+        name: str,
+    ) -> tuple[str, ...]:
+        """Write the walk of a layer, as `recurrent.walk` computes it.
+
+        Args:
+            step: `step(writer, from_input, *states)` writes a step: the new states, the first of which is its output,
+                and the residuals.
+            x: (time, batch, features).
+            weight_ih: (rows, features), whose product with the input of a step is its `from_input`, (rows, batch).
+            states: before the first step, (batch, n) each.
+            residuals: sizes of what the backward pass needs of each step, (size, batch).
+            reverse: walk from the last step to the first.
+            name: of the subgraph.
+
+        Returns:
+            The outputs of all steps, (time, batch, n), the last states, and the residuals of all steps, (time, size,
+            batch).
+        """
+        graph, sizes = self.graph, [self.graph.type(state).shape[1] for state in states]
+
+        def write(w: Writer, valid: str, *tensors: str) -> tuple[Sequence[str], Sequence[str]]:
+            *before, from_input = tensors
+            new, of_step = step(w, from_input, *before)
+            if not valid:
+                return new, (new[0], *of_step)
+            after = [w("Where", valid, *pair) for pair in zip(new, before, strict=True)]
+            return after, (w("Where", valid, new[0], 0.0), *of_step)
+
+        first = [(transposed(graph, state), size) for state, size in zip(states, sizes, strict=True)]
+        from_input = graph.op("MatMul", weight_ih, batch_last(graph, x)), graph.type(weight_ih).shape[0]
+        results = self.walk(write, first, [from_input], [sizes[0], *residuals], reverse=reverse, name=name)
+        last, ys, of_steps = results[: len(states)], results[len(states)], results[len(states) + 1 :]
+        return batch_last(graph, ys), *(transposed(graph, state) for state in last), *of_steps
+
+    def backward(
+        self,
+        step: Callable[..., tuple[Sequence[str], Sequence[str]]],
+        g_ys: str,
+        g_states: Sequence[tuple[str, Dim]],
+        of_steps: Sequence[tuple[str, Dim]],
+        rows: Sequence[Dim],
+        *,
+        reverse: bool,
+        name: str,
+    ) -> tuple[str, ...]:
+        """Write the walk back over the steps of `forward`, as `recurrent.walk_back` computes it.
+
+        Args:
+            step: `step(writer, *g_states, *of_step)` takes the cotangents of the states after a step, that of its
+                output included, and writes those of the states before it, and rows to be stacked.
+            g_ys: cotangent of the outputs of all steps, (time, batch, n); `""`: zeros.
+            g_states: cotangents of the last states, (batch, n) each, with n; `""`: zeros.
+            of_steps: (time, size, batch), what each step takes its slice of, with the sizes.
+            rows: sizes of the rows.
+            reverse: whether the layer walked from the last step to the first.
+            name: of the subgraph.
+
+        Returns:
+            The rows of all steps, (time, batch, size), and the cotangents of the states before the first step.
+        """
+        graph, count = self.graph, len(g_states)
+
+        def write(w: Writer, valid: str, *tensors: str) -> tuple[Sequence[str], Sequence[str]]:
+            after, of_step = tensors[:count], tensors[count : count + len(of_steps)]
+            of_output = w("Add", after[0], tensors[-1]) if g_ys else after[0]
+            before, stacked = step(w, of_output, *after[1:], *of_step)
+            if not valid:
+                return before, stacked
+            before = [w("Where", valid, *pair) for pair in zip(before, after, strict=True)]
+            return before, [w("Where", valid, row, 0.0) for row in stacked]
+
+        last = [(transposed(graph, state) if state else self.zeros(size), size) for state, size in g_states]
+        slices = [*of_steps, *([(batch_last(graph, g_ys), g_states[0][1])] if g_ys else [])]
+        results = self.walk(write, last, slices, rows, reverse=not reverse, name=name)
+        first, all_rows = results[:count], results[count:]
+        return *(batch_last(graph, row) for row in all_rows), *(transposed(graph, state) for state in first)
+
     def walk(
         self,
         step: Callable[..., tuple[Sequence[str], Sequence[str]]],

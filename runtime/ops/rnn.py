@@ -11,15 +11,12 @@ from .common import in_float32
 from .float64_forms import Writer
 from .recurrent import (
     SECOND_ORDER,
-    advanced,
     check_operands,
     input_gates,
-    kept,
     operand_gradients,
-    passing,
     previous_outputs,
-    steps,
-    within,
+    walk,
+    walk_back,
 )
 from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -79,13 +76,14 @@ def _(
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[Array, Array]:
-    ys, valid = input_gates(x, weight_ih, bias_ih, bias_hh), within(lengths, len(x))
-    h = h0
-    for t in steps(x, reverse):
-        ys[t] += h @ weight_hh.T
-        y = np.tanh(ys[t], out=ys[t]) if nonlinearity == "tanh" else np.maximum(ys[t], 0, out=ys[t])
-        h = advanced(valid, t, y, h)
-    return kept(valid, ys), h
+    gates = input_gates(x, weight_ih, bias_ih, bias_hh)
+
+    def step(t: int, h: Array) -> tuple[Array]:
+        gates[t] += h @ weight_hh.T
+        return (np.tanh(gates[t]) if nonlinearity == "tanh" else np.maximum(gates[t], 0),)
+
+    ys, h = walk(step, x, (h0,), lengths, reverse=reverse)
+    return ys, h
 
 
 @rnn.vjp
@@ -132,22 +130,15 @@ def _scanned(
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[str, ...]:
-    (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
-    walk = Steps(graph, graph.type(x), time, batch, lengths)
+    time, batch, _ = graph.type(x).shape
+    scan = Steps(graph, graph.type(x), time, batch, lengths)
+    bias = scan.bias(bias_ih, bias_hh)
 
-    bias = walk.bias(bias_ih, bias_hh)
-
-    def step(w: Writer, valid: str, h: str, from_input: str) -> tuple[tuple[str], tuple[str]]:
+    def step(w: Writer, from_input: str, h: str) -> tuple[tuple[str], tuple[()]]:
         from_input = w("Add", from_input, bias) if bias else from_input
-        y = w(nonlinearity.capitalize(), w("Add", w("MatMul", weight_hh, h), from_input))
-        if not valid:
-            return (y,), (y,)
-        return (w("Where", valid, y, h),), (w("Where", valid, y, 0.0),)
+        return (w(nonlinearity.capitalize(), w("Add", w("MatMul", weight_hh, h), from_input)),), ()
 
-    from_input = graph.op("MatMul", weight_ih, batch_last(graph, x))
-    states, slices = [(transposed(graph, h0), hidden)], [(from_input, hidden)]
-    h, ys = walk.walk(step, states, slices, [hidden], reverse=reverse, name="rnn")
-    return batch_last(graph, ys), transposed(graph, h)
+    return scan.forward(step, x, weight_ih, [h0], reverse=reverse, name="rnn")
 
 
 @operator
@@ -193,15 +184,15 @@ def _(
     reverse: bool,
     nonlinearity: str,
 ) -> tuple[Array, Array]:
-    valid = within(lengths, len(ys))
-    g_ys = kept(valid, g_ys)
     g_gates = 1 - ys * ys if nonlinearity == "tanh" else (ys > 0).astype(ys.dtype)
-    g_h = np.zeros_like(ys[0]) if g_hn is None else g_hn
-    for t in reversed(steps(ys, reverse)):
-        g_h, passes = passing(valid, t, g_h)
-        g_gates[t] *= g_h if g_ys is None else g_h + g_ys[t]
-        g_h = g_gates[t] @ weight_hh + passes
-    return g_gates, g_h
+
+    def step(t: int, g_h: Array) -> tuple[Array]:
+        g_gates[t] *= g_h
+        return (g_gates[t] @ weight_hh,)
+
+    last = np.zeros(ys.shape[1:], ys.dtype) if g_hn is None else g_hn
+    (g_h0,) = walk_back(step, len(ys), g_ys, (last,), lengths, reverse=reverse)
+    return g_gates, g_h0
 
 
 rnn_gradient.no_vjp(SECOND_ORDER)
@@ -212,25 +203,15 @@ def _(
     graph: OnnxGraph, ys: str, weight_hh: str, lengths: str, g_ys: str, g_hn: str, *, reverse: bool, nonlinearity: str
 ) -> tuple[str, ...]:
     time, batch, hidden = graph.type(ys).shape
-    walk = Steps(graph, graph.type(ys), time, batch, lengths)
+    scan = Steps(graph, graph.type(ys), time, batch, lengths)
     recurrent = transposed(graph, weight_hh)
 
-    def step(w: Writer, valid: str, g_h: str, y: str, *output_cotangents: str) -> tuple[tuple[str], tuple[str]]:
-        of_step = w("Add", g_h, output_cotangents[0]) if output_cotangents else g_h
+    def step(w: Writer, g_h: str, y: str) -> tuple[tuple[str], tuple[str]]:
         if nonlinearity == "tanh":
-            gates = w("Mul", of_step, w("Sub", 1.0, w("Mul", y, y)))
+            gates = w("Mul", g_h, w("Sub", 1.0, w("Mul", y, y)))
         else:
-            gates = w("Where", w("Greater", y, 0.0), of_step, 0.0)
-        gates = w("Where", valid, gates, 0.0) if valid else gates
-        new = w("MatMul", recurrent, gates)
-        return (w("Where", valid, new, g_h) if valid else new,), (gates,)
+            gates = w("Where", w("Greater", y, 0.0), g_h, 0.0)
+        return (w("MatMul", recurrent, gates),), (gates,)
 
-    g_h, gates = walk.walk(
-        step,
-        [(transposed(graph, g_hn) if g_hn else walk.zeros(hidden), hidden)],
-        [(batch_last(graph, tensor), hidden) for tensor in (ys, g_ys) if tensor],
-        [hidden],
-        reverse=not reverse,
-        name="rnn_gradient",
-    )
-    return batch_last(graph, gates), transposed(graph, g_h)
+    of_steps = [(batch_last(graph, ys), hidden)]
+    return scan.backward(step, g_ys, [(g_hn, hidden)], of_steps, [hidden], reverse=reverse, name="rnn_gradient")

@@ -1,6 +1,7 @@
-"""Optimizers in the formulas of `torch.optim`, and with its argument names, for networks that come from torch.
+"""Optimizers with the formulas and argument names of `torch.optim`, for networks that come from torch.
 
-Those of `runtime.nn` have MindSpore's formulas, which differ: where eps stands in Adam, what weight decay spares.
+The optimizers of `runtime.nn` have MindSpore's formulas, which differ in the place of eps in Adam and in the Parameters
+that are exempt from weight decay.
 """
 
 from __future__ import annotations

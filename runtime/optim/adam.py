@@ -1,4 +1,4 @@
-"""Adam and AdamW, as torch has them."""
+"""Adam and AdamW with torch's formulas."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class Adam(Optimizer):
     Args:
         params: Parameters, or groups of them: dicts with Parameters under `params` and, optionally, `lr` and
             `weight_decay`.
-        lr: a number >= 0, or whatever else `nn.Optimizer` takes as a learning rate.
-        betas: weights of the old averages of the gradient and of its square, in [0, 1).
-        eps: added to the root, >= 0.
-        weight_decay: times the Parameter is added to the gradient, >= 0.
-        amsgrad: whether the largest v so far takes the place of v in the step (arXiv:1904.09237).
+        lr: a number >= 0, or another learning rate that `nn.Optimizer` accepts.
+        betas: decay rates of the averages of the gradient and of its square, in [0, 1).
+        eps: added to the square root, >= 0.
+        weight_decay: its product with the Parameter is added to the gradient, >= 0.
+        amsgrad: whether to use the largest v so far in place of v (arXiv:1904.09237).
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -36,7 +36,7 @@ class Adam(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range.
     """
 
@@ -55,7 +55,7 @@ class Adam(Optimizer):
         self.beta1, self.beta2 = (checks.in_range(beta, "betas", "[0, 1)", of=self.cls_name) for beta in betas)
         self.eps = checks.in_range(eps, "eps", "[0, inf)", of=self.cls_name)
         self.amsgrad = checks.of_type(amsgrad, "amsgrad", bool, of=self.cls_name)
-        # In float64 whatever is trained: 1 - 0.999 has five correct digits in float32.
+        # Always in float64: 1 - 0.999 has only five correct digits in float32.
         self.beta1_power = Parameter(np.ones((), float64), name="beta1_power")
         self.beta2_power = Parameter(np.ones((), float64), name="beta2_power")
         self.moment1 = self.parameters.clone(prefix="exp_avg", init="zeros")
@@ -66,7 +66,7 @@ class Adam(Optimizer):
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
         power1, power2 = self.beta1_power * beta1, self.beta2_power * beta2
-        # both corrections in numbers, so that none takes a pass over the Parameter: eps counts root times as much
+        # Both bias corrections are scalars, which saves passes over the Parameter; eps is multiplied by root for that.
         root = elementwise.sqrt(1 - power2)
         factor, eps = root / (1 - power1), root * self.eps
 
@@ -75,28 +75,28 @@ class Adam(Optimizer):
             m = beta1 * m + (1 - beta1) * g
             v = beta2 * v + (1 - beta2) * (g * g)
             largest = [elementwise.maximum(x, v) for x in largest]
-            kept = w if decay is None else w * (1 - lr * decay)
+            w = w if decay is None else w * (1 - lr * decay)
             divisor = elementwise.sqrt(largest[0] if largest else v) + number_for(w, eps)
-            return kept - (lr * number_for(w, factor)) * m / divisor, m, v, *largest
+            return w - (lr * number_for(w, factor)) * m / divisor, m, v, *largest
 
         states = (self.moment1, self.moment2, *([self.largest] if self.amsgrad else []))
-        done = self.update(rule, gradients, *states, decoupled_decay=self.decoupled)
+        result = self.update(rule, gradients, *states, decoupled_decay=self.decoupled)
         self.beta1_power.set_data(power1)
         self.beta2_power.set_data(power2)
-        return done
+        return result
 
 
 class AdamW(Adam):
-    """Adam with weight decay apart from the gradient (arXiv:1711.05101): `torch.optim.AdamW`.
+    """Adam with decoupled weight decay (arXiv:1711.05101): `torch.optim.AdamW`.
 
-    As `Adam`, but that `w` is first multiplied by `1 - lr * weight_decay`.
+    The formulas are those of `Adam`, but `w` is first multiplied by `1 - lr * weight_decay`.
 
     Args:
         params: see `Adam`.
         lr: see `Adam`.
         betas: see `Adam`.
         eps: see `Adam`.
-        weight_decay: how much of the Parameter is taken off, >= 0.
+        weight_decay: the fraction of the Parameter, times `lr`, that is subtracted, >= 0.
         amsgrad: see `Adam`.
 
     Inputs:
@@ -106,7 +106,7 @@ class AdamW(Adam):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range.
     """
 

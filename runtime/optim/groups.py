@@ -1,4 +1,4 @@
-"""Parameters as optimizers of `runtime.optim` take them."""
+"""The parameter groups of the optimizers in `runtime.optim`."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ from typing import Any
 
 
 def as_groups(params: Any) -> list[Any]:
-    """Groups of Parameters, as `nn.Optimizer` takes them; of a bare list one, in which weight decay spares none."""
-    listed = list(params)
-    return listed if listed and all(isinstance(item, dict) for item in listed) else [{"params": listed}]
+    """Return groups for `nn.Optimizer`; a plain list of Parameters is one group, with weight decay for all of them."""
+    items = list(params)
+    return items if items and all(isinstance(item, dict) for item in items) else [{"params": items}]

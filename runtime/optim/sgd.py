@@ -1,4 +1,4 @@
-"""Stochastic gradient descent, as torch has it."""
+"""Stochastic gradient descent with torch's formulas."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class SGD(Optimizer):
     Args:
         params: Parameters, or groups of them: dicts with Parameters under `params` and, optionally, `lr` and
             `weight_decay`.
-        lr: a number >= 0, or whatever else `nn.Optimizer` takes as a learning rate.
-        momentum: weight of the old moment, >= 0.
-        dampening: how much of the gradient is held back from the moment, >= 0.
-        weight_decay: times the Parameter is added to the gradient, >= 0.
-        nesterov: whether the step looks ahead; needs a momentum and no dampening.
+        lr: a number >= 0, or another learning rate that `nn.Optimizer` accepts.
+        momentum: the factor of the previous momentum, >= 0.
+        dampening: the gradient enters the momentum with the factor `1 - dampening`, >= 0.
+        weight_decay: its product with the Parameter is added to the gradient, >= 0.
+        nesterov: whether to use Nesterov momentum; requires a momentum and no dampening.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -32,8 +32,8 @@ class SGD(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
-        ValueError: a number is out of range, or `nesterov` comes without momentum or with dampening.
+        TypeError: an argument has a wrong type.
+        ValueError: a number is out of range, or `nesterov` is used without momentum or with dampening.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class SGD(Optimizer):
         if not momentum:
             return self.update(lambda w, g, lr: (w - lr * g,), gradients)
         share: Any = None
-        if self.dampening:  # the first gradient becomes the moment as it is
+        if self.dampening:  # the first gradient enters the momentum without dampening
             later = comparison.greater(shaping.reshape(self.global_step.value(), shape=()), 0)
             share = 1 - self.dampening * elementwise.cast(later, dtype=self.number_dtype)
 

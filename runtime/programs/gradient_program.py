@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
 from ..errors import ProgramError
 from ..ir.program import Program
-from ..ir.types import Node, Value, is_floating
+from ..ir.types import BOOL, Node, Value, is_floating
 from ..ops import creation, elementwise
 from ..ops.registry import get
 from ..tracing import Builder, SymbolicTensor
@@ -40,39 +42,24 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
         ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
     """
     builder = Builder.from_program(program)
-    active = _active(program)
+    leaves = [value for value in program.inputs if is_floating(value.dtype)]
+    leaves += [p.value for p in program.parameters.values() if p.trainable and is_floating(p.value.dtype)]
     cotangents: dict[Value, Any] = {}
     seeds: list[Value] = []
-
-    def accumulate(value: Value, g: Any) -> None:
-        cotangents[value] = elementwise.add(cotangents[value], g) if value in cotangents else g
-
     for output in program.outputs:
         if is_floating(output.dtype):
             seed = builder.new_value(f"cotangent_{output.name}", output.type)
             seeds.append(seed.value)
-            accumulate(output, seed)
-    for node in reversed(program.nodes):
-        if not active.intersection(value for value in node.inputs if value is not None):
-            continue
-        with builder.at(node.cell, node.source):
-            output_cotangents = [cotangents.pop(value, None) for value in node.outputs]
-            if (
-                every_boundary
-                and node.op == "boundary"
-                and node.attributes["kind"] == "output"
-                and output_cotangents[0] is None
-            ):
-                output = node.outputs[0]
-                output_cotangents = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
-            if all(g is None for g in output_cotangents):
-                continue
-            wanted = [value in active for value in node.inputs]
-            for value, g in zip(
-                node.inputs, _apply_vjp(builder, program, node, output_cotangents, wanted), strict=True
-            ):
-                if value is not None and g is not None:
-                    accumulate(value, g)
+            _accumulate(cotangents, output, seed)
+    backward(
+        builder,
+        program.nodes,
+        active_values(program.nodes, leaves),
+        cotangents,
+        at=lambda node: builder.at(node.cell, node.source),
+        cell=lambda node: str(program.calls[node.cell]),
+        every_boundary=every_boundary,
+    )
 
     def gradient(value: Value) -> Value | None:
         return cotangents[value].value if value in cotangents else None
@@ -85,26 +72,69 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
     return GradientProgram(combined, input_gradients, parameter_gradients)
 
 
-def _active(program: Program) -> set[Value]:
-    """Return the floating-point values that depend on an input or trainable parameter other than by `stop_gradient`."""
-    active = {value for value in program.inputs if is_floating(value.dtype)}
-    active |= {p.value for p in program.parameters.values() if p.trainable and is_floating(p.value.dtype)}
-    for node in program.nodes:
-        if node.op != "stop_gradient" and active.intersection(value for value in node.inputs if value is not None):
-            active |= {value for value in node.outputs if is_floating(value.dtype)}
+def active_values(nodes: Iterable[Node], leaves: Iterable[Value]) -> set[Value]:
+    """Return the leaves, and the floating-point values that depend on one other than by `stop_gradient`.
+
+    Where integers are differentiated, so are the integers that depend on them alone.
+    """
+    active = set(leaves)
+    for node in nodes:
+        reached = active.intersection(value for value in node.inputs if value is not None)
+        if reached and node.op != "stop_gradient":
+            integers = not any(is_floating(value.dtype) for value in reached)
+            active |= {v for v in node.outputs if is_floating(v.dtype) or (integers and v.dtype != BOOL)}
     return active
 
 
-def _apply_vjp(
-    builder: Builder, program: Program, node: Node, output_cotangents: list[Any], wanted: list[bool]
-) -> tuple[Any, ...]:
-    """Return the cotangents of the node's inputs, by the `vjp` rule of its op."""
-    op = get(node.op)
-    if op.vjp_rule is None:
-        raise ProgramError(
-            f"op {node.op} in Cell {program.calls[node.cell]} has no gradient: {op.no_vjp_reason}"
-            + (f"\n  at {node.source}" if node.source else "")
-        )
-    inputs = [None if value is None else SymbolicTensor(builder, value) for value in node.inputs]
-    outputs = [SymbolicTensor(builder, value) for value in node.outputs]
-    return op.apply_vjp(output_cotangents, outputs, inputs, node.attributes, wanted)
+def backward(
+    builder: Builder,
+    nodes: Sequence[Node],
+    active: set[Value],
+    cotangents: dict[Value, Any],
+    *,
+    at: Callable[[Node], AbstractContextManager[None]],
+    cell: Callable[[Node], str],
+    every_boundary: bool = False,
+) -> None:
+    """Walk nodes from the last to the first, passing cotangents from outputs to operands by the `vjp` rules.
+
+    Args:
+        builder: to which the nodes belong, and the rules append.
+        nodes: in order of computation.
+        active: the values that are differentiated; see `active_values`.
+        cotangents: by value; changed in place. Those of values that no node computes are left: the leaves.
+        at: the context in which the rule of a node appends.
+        cell: the Cell call that a node belongs to, for an error.
+        every_boundary: as for `differentiate`.
+
+    Raises:
+        ProgramError: a gradient must flow through an op without one; the message says why, and where the op is.
+    """
+    for node in reversed(nodes):
+        wanted = [value in active for value in node.inputs]
+        if not any(wanted):
+            continue
+        with at(node):
+            output_cotangents = [cotangents.pop(value, None) for value in node.outputs]
+            of_output = node.op == "boundary" and node.attributes["kind"] == "output"
+            if every_boundary and of_output and output_cotangents[0] is None:
+                output = node.outputs[0]
+                output_cotangents = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
+            if all(g is None for g in output_cotangents):
+                continue
+            op = get(node.op)
+            if op.vjp_rule is None:
+                raise ProgramError(
+                    f"op {node.op} in Cell {cell(node)} has no gradient: {op.no_vjp_reason}"
+                    + (f"\n  at {node.source}" if node.source else "")
+                )
+            inputs = [None if value is None else SymbolicTensor(builder, value) for value in node.inputs]
+            outputs = [SymbolicTensor(builder, value) for value in node.outputs]
+            input_cotangents = op.apply_vjp(output_cotangents, outputs, inputs, node.attributes, wanted)
+            for value, g in zip(node.inputs, input_cotangents, strict=True):
+                if value is not None and g is not None:
+                    _accumulate(cotangents, value, g)
+
+
+def _accumulate(cotangents: dict[Value, Any], value: Value, g: Any) -> None:
+    cotangents[value] = elementwise.add(cotangents[value], g) if value in cotangents else g

@@ -1,18 +1,41 @@
-"""`draws_as_inputs`: what random ops would draw is given to the program."""
+"""Random draws as inputs of a program: whoever runs it says what its random ops draw."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir.program import Program
+from ..ir.types import Node, Value
 from ..ops.random import RANDOM_OPS
+from ..tree import TENSOR, Structure, is_call
 
 
-def draws_as_inputs(program: Program) -> Program:
-    """Take the results of random ops as inputs, after the program's own, in the order of the ops.
+def random_nodes(program: Program) -> list[Node]:
+    """The nodes that draw random numbers, in order; without those of sub-programs (of a loop, say)."""
+    return [node for node in program.nodes if node.op in RANDOM_OPS]
 
-    Ops that draw within a sub-program (of a loop, say) keep drawing.
+
+def draws_as_inputs(program: Program, nodes: Sequence[Node] | None = None) -> Program:
+    """Take the results of random nodes as inputs, after the program's own.
+
+    Nodes within a sub-program keep drawing.
+
+    Args:
+        program: any program; where it has the arguments of a call, the draws are further ones, by keyword, under the
+            names of their values.
+        nodes: some of its `random_nodes`; all of them by default.
     """
-    drawing = [node for node in program.nodes if node.op in RANDOM_OPS]
+    chosen = random_nodes(program) if nodes is None else nodes
+    draws = [node.outputs[0] for node in chosen]
+    left_out = set(chosen)
     return program.replace(
-        inputs=(*program.inputs, *(node.outputs[0] for node in drawing)),
-        nodes=tuple(node for node in program.nodes if node.op not in RANDOM_OPS),
+        inputs=(*program.inputs, *draws),
+        nodes=tuple(node for node in program.nodes if node not in left_out),
+        arguments=_with_keywords(program.arguments, draws) if is_call(program.arguments) else program.arguments,
     )
+
+
+def _with_keywords(call: Structure, draws: Sequence[Value]) -> Structure:
+    positional, named = call.children
+    keys = (*named.keys, *(value.name for value in draws))
+    return Structure("tuple", (positional, Structure("dict", (*named.children, *[TENSOR] * len(draws)), keys)))

@@ -6,13 +6,14 @@ A sub-program has no parameters and no buffers: it uses only its inputs.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
 from ..errors import ShapeError
 from ..ir.dims import Dim, SymbolicDim, substitute, symbol
 from ..ir.program import Program
-from ..ir.types import CellCall, Type, Value, is_floating
+from ..ir.types import CellCall, Node, Type, Value, is_floating
 from ..ops import creation
 from ..tracing import Builder, SymbolicTensor
 from ..tree import positional, sequence
@@ -56,12 +57,12 @@ def inline(builder: Builder, program: Program, operands: Sequence[SymbolicTensor
     values: dict[Value, Any] = dict(zip(program.inputs, operands, strict=True))
     for constant in program.constants:
         values[constant.value] = builder.constant(constant.data, constant.value.dtype)
-    appended = _Inliner(builder, values, bind_sizes(program, [x.value.type for x in operands]))
+    appended = Inliner(builder, values, bind_sizes(program, [x.value.type for x in operands]))
     appended.run(every_step(program))
     return [appended.values[value] for value in program.outputs]
 
 
-class _Inliner(Evaluation):
+class Inliner(Evaluation):
     """The evaluation of a program by appending its nodes to another, whose symbols of equal names are different."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
@@ -69,17 +70,23 @@ class _Inliner(Evaluation):
         self.builder = builder
         self.renamed: dict[str, str] = {}
 
-    def apply(self, step: Step, operands: list[Any]) -> Any:
-        """Append the node and return its outputs."""
-        attributes = self.attributes(step)
+    def at(self, node: Node) -> AbstractContextManager[None]:
+        """Return the context in which the copy of a node is appended to the other program."""
+        return self.builder.at(self.builder.cell, node.source)
+
+    def attributes(self, step: Step) -> dict[str, Any]:
+        """Return the attributes of the copy, with new names for the sizes that it determines at run time."""
+        attributes = super().attributes(step)
         if "symbols" in attributes:
             fresh = {name: self.builder.new_symbol(name) for name in attributes["symbols"]}
             self.renamed |= fresh
             attributes["symbols"] = tuple(fresh.values())
-        with self.builder.at(self.builder.cell, step.node.source):
-            if operands:
-                return self.builder.append(step.op, tuple(operands), attributes)
-            return self.builder.create(step.op, **attributes)
+        return attributes
+
+    def apply(self, step: Step, operands: list[Any], types: tuple[Type, ...] | None = None) -> Any:
+        """Append the node and return its outputs, whose `types` are inferred if not given."""
+        with self.at(step.node):
+            return self.builder.append(step.op, tuple(operands), self.attributes(step), types)
 
     def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Dim]:
         """Return new names for the sizes that the node determines."""

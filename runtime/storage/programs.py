@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import ProgramError, ShapeError, UsageError
-from ..ir.dims import Dim, SymbolicDim, parse
+from ..ir.dim_parser import parse
+from ..ir.dims import Dim, SymbolicDim
 from ..ir.program import Program
 from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype
 from ..programs.verify import verify

@@ -1,4 +1,4 @@
-"""What goes on around training: `Model` with its callbacks, metrics, checkpoints."""
+"""The training loop: `Model` with its callbacks, metrics and checkpoints."""
 
 from __future__ import annotations
 

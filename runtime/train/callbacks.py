@@ -1,4 +1,4 @@
-"""What `Model` calls around epochs and steps: losses, times, checkpoints."""
+"""Callbacks, which `Model` calls around epochs and steps: they print losses and times, and save checkpoints."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from .serialization import save_checkpoint
 
 
 class RunContext:
-    """What a callback is told.
+    """The context that a callback gets.
 
     Args:
         original_args: `cur_epoch_num` and `cur_step_num` (from 1, over all epochs), `step_in_epoch`, `epoch_num`,
-            `batch_num` (steps of an epoch; 0 if unknown), `net_outputs` (the loss), `train_network`, `network`,
-            `optimizer`, `mode` ("train"), `eval_results` (by `Model.fit`: the metrics, at the end of an epoch). While
-            `Model.eval` runs, `mode` is "eval", `net_outputs` what the `eval_network` gives, and `metrics` are there
-            at the end.
+            `batch_num` (steps per epoch; 0 if unknown), `net_outputs` (the loss), `train_network`, `network`,
+            `optimizer`, `mode` ("train"), `eval_results` (from `Model.fit`: the metrics, at the end of an epoch). While
+            `Model.eval` runs, `mode` is "eval", `net_outputs` are the outputs of the `eval_network`, and `metrics` is
+            set at the end.
     """
 
     def __init__(self, original_args: SimpleNamespace) -> None:
@@ -31,7 +31,7 @@ class RunContext:
         self._stop = False
 
     def original_args(self) -> SimpleNamespace:
-        """See the class."""
+        """Return the arguments; see the class."""
         return self._args
 
     def request_stop(self) -> None:
@@ -39,12 +39,12 @@ class RunContext:
         self._stop = True
 
     def get_stop_requested(self) -> bool:
-        """Whether a callback has asked to stop."""
+        """Whether a callback has requested to stop."""
         return self._stop
 
 
 class Callback:
-    """The base of callbacks: a subclass has those of these methods that it needs; `on_train_begin` goes to `begin`."""
+    """The base class of callbacks: a subclass overrides the methods it needs. `on_train_begin` calls `begin`, etc."""
 
     def begin(self, run_context: RunContext) -> None:
         """Called once, before the first epoch."""
@@ -65,27 +65,27 @@ class Callback:
         """Called once, after the last epoch."""
 
     def on_train_begin(self, run_context: RunContext) -> None:
-        """Called once, before the first epoch of a training."""
+        """Called once, before the first epoch of training."""
         self.begin(run_context)
 
     def on_train_epoch_begin(self, run_context: RunContext) -> None:
-        """Called before each epoch of a training."""
+        """Called before each epoch of training."""
         self.epoch_begin(run_context)
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
-        """Called after each epoch of a training."""
+        """Called after each epoch of training."""
         self.epoch_end(run_context)
 
     def on_train_step_begin(self, run_context: RunContext) -> None:
-        """Called before each step of a training."""
+        """Called before each step of training."""
         self.step_begin(run_context)
 
     def on_train_step_end(self, run_context: RunContext) -> None:
-        """Called after each step of a training."""
+        """Called after each step of training."""
         self.step_end(run_context)
 
     def on_train_end(self, run_context: RunContext) -> None:
-        """Called once, after the last epoch of a training."""
+        """Called once, after the last epoch of training."""
         self.end(run_context)
 
     def on_eval_begin(self, run_context: RunContext) -> None:
@@ -109,15 +109,15 @@ class Callback:
         self.step_end(run_context)
 
     def on_eval_end(self, run_context: RunContext) -> None:
-        """Called once, when `Model.eval` has its metrics."""
+        """Called once, after `Model.eval` has computed the metrics."""
         self.end(run_context)
 
 
 class LossMonitor(Callback):
-    """Prints the loss of every `per_print_times`-th step, and the metrics that `Model.fit` has after an epoch.
+    """Prints the loss of every `per_print_times`-th step, and the metrics of `Model.fit` after an epoch.
 
     Raises:
-        ValueError: the loss is NaN or infinite: the training can't go on.
+        ValueError: the loss is NaN or infinite, so training can't continue.
     """
 
     def __init__(self, per_print_times: int = 1) -> None:
@@ -126,55 +126,55 @@ class LossMonitor(Callback):
         self.per_print_times = per_print_times
 
     def step_end(self, run_context: RunContext) -> None:
-        """Print."""
+        """Print the loss."""
         args = run_context.original_args()
         loss = loss_of(args.net_outputs)
         place = f"epoch: {args.cur_epoch_num} step: {args.step_in_epoch}"
         if not np.isfinite(loss):
             raise ValueError(f"In {place}, the loss is {loss}: the training can't go on")
         if self.per_print_times and args.cur_step_num % self.per_print_times == 0:
-            print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  what it is for
+            print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  the purpose of the callback
 
     def on_train_epoch_end(self, run_context: RunContext) -> None:
         """Print the metrics, if there are any."""
         args = run_context.original_args()
         if args.eval_results:
-            shown = f"Eval result: epoch {args.cur_epoch_num}, metrics: {args.eval_results}"
-            print(shown, flush=True)  # noqa: T201  what it is for
+            line = f"Eval result: epoch {args.cur_epoch_num}, metrics: {args.eval_results}"
+            print(line, flush=True)  # noqa: T201  the purpose of the callback
 
     def on_eval_step_end(self, run_context: RunContext) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class TimeMonitor(Callback):
-    """Prints how long each epoch took, and its steps; `data_size`: steps of an epoch, if the data set doesn't say."""
+    """Prints the time of each epoch and its mean time per step; `data_size`: steps per epoch, if it isn't known."""
 
     def __init__(self, data_size: int | None = None) -> None:
         self.data_size = data_size
-        self._began = 0.0
+        self._start_time = 0.0
 
     def epoch_begin(self, run_context: RunContext) -> None:
-        """Note the time."""
-        self._began = time.perf_counter()
+        """Record the start time."""
+        self._start_time = time.perf_counter()
 
     def epoch_end(self, run_context: RunContext) -> None:
-        """Print."""
-        took = 1000 * (time.perf_counter() - self._began)
+        """Print the times."""
+        elapsed = 1000 * (time.perf_counter() - self._start_time)
         steps = self.data_size or run_context.original_args().step_in_epoch or 1
         mode = run_context.original_args().mode.capitalize()
-        shown = f"{mode} epoch time: {took:5.3f} ms, per step time: {took / steps:5.3f} ms"
-        print(shown, flush=True)  # noqa: T201  what it is for
+        line = f"{mode} epoch time: {elapsed:5.3f} ms, per step time: {elapsed / steps:5.3f} ms"
+        print(line, flush=True)  # noqa: T201  the purpose of the callback
 
 
 class CheckpointConfig:
-    """When a `ModelCheckpoint` saves, and how many files it keeps.
+    """Configures when a `ModelCheckpoint` saves, and how many files it keeps.
 
     Args:
-        save_checkpoint_steps: after how many steps.
-        keep_checkpoint_max: how many of its own files stay; the oldest is removed. 0: all.
-        integrated_save: accepted; there is one device.
-        async_save: accepted; a file is complete when the step ends.
-        append_info: names and values that are saved along.
+        save_checkpoint_steps: the number of steps between checkpoints.
+        keep_checkpoint_max: the number of its own files to keep; it removes the oldest. 0: all.
+        integrated_save: accepted without effect, since there is one device.
+        async_save: accepted without effect; a file is complete when the step ends.
+        append_info: names and values to save with the network.
     """
 
     def __init__(
@@ -196,15 +196,15 @@ class CheckpointConfig:
 
 
 class ModelCheckpoint(Callback):
-    """Saves the network as `directory/prefix-epoch_step.ckpt`, after the last step too.
+    """Saves the network as `directory/prefix-epoch_step.ckpt`, also after the last step.
 
     Args:
-        prefix: what the names of the files begin with: a name, no path.
-        directory: where they are written; made if it isn't there. None: the current one.
+        prefix: the prefix of the file names; not a path.
+        directory: the folder of the files; it is created if necessary. None: the current one.
         config: a `CheckpointConfig`.
 
     Raises:
-        ValueError: `prefix` is no name.
+        ValueError: `prefix` is empty or a path.
     """
 
     def __init__(
@@ -224,22 +224,22 @@ class ModelCheckpoint(Callback):
         self._last_step = 0
 
     def step_end(self, run_context: RunContext) -> None:
-        """Save, if it is time."""
+        """Save, if the step is due."""
         args = run_context.original_args()
         if args.cur_step_num % self.config.save_checkpoint_steps == 0:
             self._save(args)
 
     def end(self, run_context: RunContext) -> None:
-        """Save what the last step left."""
+        """Save the state after the last step, unless it is saved already."""
         args = run_context.original_args()
         if args.cur_step_num and args.cur_step_num != self._last_step:
             self._save(args)
 
     def on_eval_step_end(self, run_context: RunContext) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def on_eval_end(self, run_context: RunContext) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def _save(self, args: SimpleNamespace) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -247,12 +247,12 @@ class ModelCheckpoint(Callback):
         save_checkpoint(args.network, path, append_dict=self.config.append_dict or None)
         self._last_step, self.latest_ckpt_file_name = args.cur_step_num, str(path)
         self._saved = [*(other for other in self._saved if other != path), path]
-        kept = self.config.keep_checkpoint_max
-        while kept and len(self._saved) > kept:
+        limit = self.config.keep_checkpoint_max
+        while limit and len(self._saved) > limit:
             self._saved.pop(0).unlink(missing_ok=True)
 
 
 def loss_of(outputs: Any) -> float:
-    """The loss among what a step gives: its first output, the mean of it where it has several elements."""
+    """Return the loss of a step: its first output, or the mean of its elements."""
     first = outputs[0] if isinstance(outputs, (tuple, list)) else outputs
     return float(np.mean(first.asnumpy() if hasattr(first, "asnumpy") else first))

@@ -1,4 +1,4 @@
-"""The bytes of a checkpoint: safetensors, whose metadata keeps the order of the names, and what is a string."""
+"""The bytes of a checkpoint: safetensors, with the order of the names and the strings in the metadata."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from .protobuf_checkpoint import looks_like_protobuf, read_protobuf
 
 Array = np.ndarray[Any, Any]
 
-_CONTENT = "content"  # a key of the metadata: names in order, each with its value if that is a string
+_CONTENT = "content"  # a key of the metadata: names in order, with the values of strings
 
 
 def encode(items: Mapping[str, Array | str], metadata: Mapping[str, str] | None = None) -> bytes:
-    """The bytes for arrays and strings by name; further `metadata` is kept along."""
+    """Encode arrays and strings by name, with additional `metadata`."""
     arrays = {name: value for name, value in items.items() if not isinstance(value, str)}
     content = [[name] if name in arrays else [name, value] for name, value in items.items()]
     return to_bytes(arrays, {**(metadata or {}), _CONTENT: json.dumps(content)})
 
 
 def decode(data: bytes) -> tuple[dict[str, Array | str], dict[str, str]]:
-    """Arrays and strings by name, in the order in which they were saved, and the further metadata.
+    """Decode arrays and strings by name, in the order in which they were saved, and the additional metadata.
 
-    Files of others (safetensors without that order, MindSpore's protobuf messages) are read too.
+    Foreign files (safetensors without that order, MindSpore's protobuf messages) are decoded too.
 
     Raises:
-        ValueError: the bytes are damaged, or something else.
+        ValueError: the bytes are damaged, or in another format.
     """
     if looks_like_protobuf(data):
         return read_protobuf(data), {}

@@ -1,4 +1,4 @@
-"""The managers of loss scales, under the name by which scripts import them; they stand in `runtime.amp`."""
+"""The loss scale managers of `runtime.amp`, under the path that scripts import them from."""
 
 from __future__ import annotations
 

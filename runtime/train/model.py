@@ -1,4 +1,4 @@
-"""`Model`: a network, its loss and its optimizer, trained, judged and run."""
+"""`Model`: trains, evaluates and runs a network with its loss and optimizer."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from .metrics import Loss, get_metrics
 
 
 class Model:
-    """Trains a network step by step on a data set, which is any iterable of batches that can be iterated again.
+    """Trains a network on a data set: any iterable of batches that can be iterated repeatedly.
 
     Args:
-        network: the network; with its loss, if there is no `loss_fn`.
-        loss_fn: takes the network's output and the labels, the last of a batch.
-        optimizer: of `nn`; needed to train.
-        metrics: names, or Metrics by name; needed by `eval`.
-        eval_network: takes a batch and gives loss, outputs and labels; None: the network and `loss_fn`.
-        amp_level: "O0", "O1", "O2" or "O3", as `amp.build_train_network` takes it.
-        loss_scale_manager: of `amp`.
+        network: the network; it returns the loss if there is no `loss_fn`.
+        loss_fn: takes the network's output and the labels, which are the last item of a batch.
+        optimizer: an optimizer of `nn`; required for training.
+        metrics: names, or Metrics by name; required for `eval`.
+        eval_network: takes a batch and returns loss, outputs and labels; None: the network with `loss_fn`.
+        amp_level: "O0", "O1", "O2" or "O3", as in `amp.build_train_network`.
+        loss_scale_manager: a manager of `amp`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
     """
 
     def __init__(
@@ -53,8 +53,8 @@ class Model:
             if amp_level == "O0" and loss_scale_manager is None and loss_fn is None:
                 self.train_network = TrainOneStepCell(network, optimizer)
             else:
-                given = {} if loss_scale_manager is None else {"loss_scale_manager": loss_scale_manager}
-                self.train_network = build_train_network(network, optimizer, loss_fn, level=amp_level, **given)
+                options = {} if loss_scale_manager is None else {"loss_scale_manager": loss_scale_manager}
+                self.train_network = build_train_network(network, optimizer, loss_fn, level=amp_level, **options)
 
     def train(
         self,
@@ -65,20 +65,20 @@ class Model:
         sink_size: int = -1,
         initial_epoch: int = 0,
     ) -> None:
-        """Train.
+        """Train the network.
 
         Args:
-            epoch: how many epochs.
-            train_dataset: of batches: tuples of Tensors or arrays.
+            epoch: the number of the last epoch.
+            train_dataset: batches: tuples of Tensors or arrays.
             callbacks: one or several, called in order.
-            dataset_sink_mode: accepted; there is no device to send the data to at once.
-            sink_size: accepted; see `dataset_sink_mode`.
-            initial_epoch: the number of the epoch to begin with, for one that goes on.
+            dataset_sink_mode: accepted without effect, since the data isn't sent to a device at once.
+            sink_size: accepted without effect; see `dataset_sink_mode`.
+            initial_epoch: the number of epochs done before, to resume training.
 
         Raises:
             ValueError: there is no optimizer, or the data set is empty.
         """
-        self._train(epoch, train_dataset, _several(callbacks), initial_epoch)
+        self._train(epoch, train_dataset, _as_list(callbacks), initial_epoch)
 
     def fit(
         self,
@@ -92,18 +92,18 @@ class Model:
         sink_size: int = -1,
         initial_epoch: int = 0,
     ) -> None:
-        """Train, and judge the network after epochs: `eval_results`, the metrics, are then among what callbacks see.
+        """Train, and evaluate the network after epochs; callbacks get the metrics as `eval_results`.
 
         Args:
-            epoch: how many epochs.
-            train_dataset: as for `train`.
-            valid_dataset: of batches to judge by; None: as `train`.
-            valid_frequency: after each of how many epochs, or the numbers of the epochs (from 1).
+            epoch: see `train`.
+            train_dataset: see `train`.
+            valid_dataset: the batches for evaluation; None: only train.
+            valid_frequency: the number of epochs between evaluations, or a list of the epochs to evaluate (from 1).
             callbacks: one or several, called in order.
-            dataset_sink_mode: accepted; see `train`.
-            valid_dataset_sink_mode: accepted; see `train`.
-            sink_size: accepted; see `train`.
-            initial_epoch: the number of the epoch to begin with, for one that goes on.
+            dataset_sink_mode: accepted without effect; see `train`.
+            valid_dataset_sink_mode: accepted without effect; see `train`.
+            sink_size: accepted without effect; see `train`.
+            initial_epoch: see `train`.
 
         Raises:
             ValueError: as for `train` and `eval`, or `valid_frequency` isn't positive.
@@ -114,25 +114,25 @@ class Model:
                 "For 'Model.fit', 'valid_frequency' must be a positive int or a list of them, but got "
                 f"{valid_frequency!r}"
             )
-        called = _several(callbacks)
+        callback_list = _as_list(callbacks)
 
-        def judged(number: int) -> dict[str, Any]:
+        def evaluate(number: int) -> dict[str, Any]:
             due = number % frequency[0] == 0 if isinstance(valid_frequency, int) else number in frequency
-            return self.eval(valid_dataset, called) if due and valid_dataset is not None else {}
+            return self.eval(valid_dataset, callback_list) if due and valid_dataset is not None else {}
 
         if valid_dataset is not None:
-            self._require_judges()
-        self._train(epoch, train_dataset, called, initial_epoch, judged)
+            self._require_evaluation()
+        self._train(epoch, train_dataset, callback_list, initial_epoch, evaluate)
 
     def _train(
         self,
         epoch: int,
         train_dataset: Iterable[Any],
-        called: list[Callback],
+        callback_list: list[Callback],
         initial_epoch: int,
-        judged: Callable[[int], dict[str, Any]] = lambda number: {},
+        evaluate: Callable[[int], dict[str, Any]] = lambda number: {},
     ) -> None:
-        """`train`; `judged` gives the metrics after an epoch."""
+        """Train; `evaluate` returns the metrics after an epoch."""
         if self.train_network is None:
             raise ValueError("For 'Model.train', an optimizer is needed: Model(network, loss_fn, optimizer)")
         args = SimpleNamespace(
@@ -142,18 +142,18 @@ class Model:
         )  # fmt: skip
         context = RunContext(args)
         self.train_network.set_train()
-        for callback in called:
+        for callback in callback_list:
             callback.on_train_begin(context)
         for number in range(initial_epoch + 1, epoch + 1):
             args.cur_epoch_num, args.step_in_epoch = number, 0
-            for callback in called:
+            for callback in callback_list:
                 callback.on_train_epoch_begin(context)
             for batch in _batches(train_dataset):
                 args.cur_step_num, args.step_in_epoch = args.cur_step_num + 1, args.step_in_epoch + 1
-                for callback in called:
+                for callback in callback_list:
                     callback.on_train_step_begin(context)
                 args.net_outputs = self.train_network(*batch)
-                for callback in called:
+                for callback in callback_list:
                     callback.on_train_step_end(context)
                 if context.get_stop_requested():
                     break
@@ -161,25 +161,25 @@ class Model:
                 raise ValueError(
                     "For 'Model.train', the data set gives no batch; an iterator is used up after one epoch"
                 )
-            args.eval_results = judged(number)
+            args.eval_results = evaluate(number)
             self.train_network.set_train()
-            for callback in called:
+            for callback in callback_list:
                 callback.on_train_epoch_end(context)
             if context.get_stop_requested():
                 break
-        for callback in called:
+        for callback in callback_list:
             callback.on_train_end(context)
 
     def eval(
         self, valid_dataset: Iterable[Any], callbacks: Any = None, dataset_sink_mode: bool = False
     ) -> dict[str, Any]:
-        """The metrics, by name, over a data set, in eval mode.
+        """Compute the metrics, by name, over a data set, in eval mode.
 
         Raises:
             ValueError: there are no metrics, or neither a loss nor an `eval_network`.
         """
-        network, metrics = self._require_judges()
-        called = _several(callbacks)
+        network, metrics = self._require_evaluation()
+        callback_list = _as_list(callbacks)
         args = SimpleNamespace(
             cur_epoch_num=1, cur_step_num=0, step_in_epoch=0, epoch_num=1, batch_num=_size(valid_dataset),
             net_outputs=None, eval_network=network, network=self.network, mode="eval", metrics={},
@@ -188,31 +188,31 @@ class Model:
         network.set_train(False)
         for metric in metrics.values():
             metric.clear()
-        for callback in called:
+        for callback in callback_list:
             callback.on_eval_begin(context)
-        for callback in called:
+        for callback in callback_list:
             callback.on_eval_epoch_begin(context)
         for batch in _batches(valid_dataset):
             args.cur_step_num = args.step_in_epoch = args.cur_step_num + 1
-            for callback in called:
+            for callback in callback_list:
                 callback.on_eval_step_begin(context)
             args.net_outputs = network(*batch)
-            for callback in called:
+            for callback in callback_list:
                 callback.on_eval_step_end(context)
-            loss, *judged = args.net_outputs
+            loss, *outputs = args.net_outputs
             for metric in metrics.values():
-                metric.update(*([loss] if isinstance(metric, Loss) else judged))
+                metric.update(*([loss] if isinstance(metric, Loss) else outputs))
             if context.get_stop_requested():
                 break
-        for callback in called:
+        for callback in callback_list:
             callback.on_eval_epoch_end(context)
         args.metrics = {name: metric.eval() for name, metric in metrics.items()}
-        for callback in called:
+        for callback in callback_list:
             callback.on_eval_end(context)
         return args.metrics  # type: ignore[no-any-return]
 
-    def _require_judges(self) -> tuple[Cell, dict[str, Any]]:
-        """The network that gives what metrics judge, and these; `ValueError` if there are none."""
+    def _require_evaluation(self) -> tuple[Cell, dict[str, Any]]:
+        """Return the evaluation network and the metrics; `ValueError` if there are none."""
         if not self.metrics:
             raise ValueError("For 'Model.eval', metrics are needed: Model(network, loss_fn, metrics={'accuracy'})")
         if self.eval_network is None:
@@ -220,23 +220,23 @@ class Model:
         return self.eval_network, self.metrics
 
     def predict(self, *predict_data: Any) -> Any:
-        """What the network gives, in eval mode."""
+        """Run the network in eval mode."""
         self.network.set_train(False)
         return self.network(*(_tensor(x) for x in predict_data))
 
 
-def _several(callbacks: Callback | list[Callback] | None) -> list[Callback]:
-    found = [callbacks] if isinstance(callbacks, Callback) else list(callbacks or [])
-    for callback in found:
+def _as_list(callbacks: Callback | list[Callback] | None) -> list[Callback]:
+    result = [callbacks] if isinstance(callbacks, Callback) else list(callbacks or [])
+    for callback in result:
         if not isinstance(callback, Callback):
             raise TypeError(f"For 'Model.train', 'callbacks' must be Callbacks, but got {type(callback).__name__}")
-    return found
+    return result
 
 
 def _size(dataset: Any) -> int:
-    """How many batches there are, 0 if that isn't known."""
-    counted = getattr(dataset, "get_dataset_size", None) or getattr(dataset, "__len__", None)
-    return int(counted()) if counted is not None else 0
+    """The number of batches; 0 if it isn't known."""
+    count = getattr(dataset, "get_dataset_size", None) or getattr(dataset, "__len__", None)
+    return int(count()) if count is not None else 0
 
 
 def _batches(dataset: Iterable[Any]) -> Iterator[tuple[Any, ...]]:

@@ -1,11 +1,11 @@
-"""MindSpore's own checkpoints, protobuf messages of its `checkpoint.proto`, read without a library for them.
+"""Reads MindSpore's own checkpoints, protobuf messages of its `checkpoint.proto`, without a protobuf library.
 
     message Checkpoint { repeated Value value = 1; }
     message Value { required string tag = 1; optional TensorProto tensor = 2; }
     message TensorProto { repeated int64 dims = 1; required string tensor_type = 2; required bytes tensor_content = 3; }
 
-A large Parameter is several values of one tag, one after the other. After the messages there may be `crc_num` and ten
-bytes of a checksum.
+A large Parameter is split into several successive values with one tag. After the messages there may be `crc_num` and a
+checksum of ten bytes.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ _DTYPES = {
     "Int64": "int64", "UInt64": "uint64", "Float16": "float16", "Float32": "float32", "Float64": "float64",
     "Bool": "bool", "BFloat16": "bfloat16",
 }  # fmt: skip
-_FIRST = 1 << 3 | _BYTES  # what the first byte of a file is: field 1, a message
+_FIRST = 1 << 3 | _BYTES  # the first byte of a file: field 1, a message
 
 
 def looks_like_protobuf(data: bytes) -> bool:
-    """Whether bytes may be such a checkpoint: safetensors have the `{` of their header in the ninth byte."""
+    """Whether bytes may be such a checkpoint; safetensors files have the `{` of their header in the ninth byte."""
     return data[:1] == bytes([_FIRST]) and data[8:9] != b"{"
 
 
 def read_protobuf(data: bytes) -> dict[str, Array | str]:
-    """Arrays and strings by name, in the order of the file.
+    """Return arrays and strings by name, in the order of the file.
 
     Raises:
-        ValueError: the bytes are damaged, or something else.
+        ValueError: the bytes are damaged, or in another format.
     """
     messages = memoryview(data)
     if data[-len(_CRC) - 10 : -10] == _CRC:
@@ -56,11 +56,11 @@ def read_protobuf(data: bytes) -> dict[str, Array | str]:
         if known[:2] != (dims, kind):
             raise ValueError(f"two parts of {tag!r} that don't fit together")
         known[2].append(content)
-    return {tag: _decoded(tag, dims, kind, b"".join(content)) for tag, (dims, kind, content) in parts.items()}
+    return {tag: _decode(tag, dims, kind, b"".join(content)) for tag, (dims, kind, content) in parts.items()}
 
 
 def _value(message: memoryview) -> tuple[str, tuple[int, ...], str, memoryview]:
-    """Name, sizes, dtype and bytes of a `Value`."""
+    """Return name, sizes, dtype and bytes of a `Value`."""
     fields = dict(_fields(message))
     if not isinstance(fields.get(1), memoryview) or not isinstance(fields.get(2), memoryview):
         raise ValueError("a value without a name or a tensor (a map of embeddings isn't read)")
@@ -68,7 +68,7 @@ def _value(message: memoryview) -> tuple[str, tuple[int, ...], str, memoryview]:
     kind, content = "", memoryview(b"")
     for number, value in _fields(fields[2]):
         if number == 1:
-            dims += [value] if isinstance(value, int) else _packed(value)
+            dims += [value] if isinstance(value, int) else _unpack_varints(value)
         elif number == 2 and isinstance(value, memoryview):
             kind = _text(value)
         elif number == 3 and isinstance(value, memoryview):
@@ -76,13 +76,13 @@ def _value(message: memoryview) -> tuple[str, tuple[int, ...], str, memoryview]:
     return _text(fields[1]), tuple(dims), kind, content
 
 
-def _decoded(tag: str, dims: tuple[int, ...], kind: str, content: bytes) -> Array | str:
+def _decode(tag: str, dims: tuple[int, ...], kind: str, content: bytes) -> Array | str:
     if kind == "str":
         return content.decode("utf-32-le").rstrip("\0")
     if kind not in _DTYPES:
         raise ValueError(f"{tag!r} is of the dtype {kind!r}, which isn't read; needed one of {sorted(_DTYPES)}")
     dtype = as_dtype(_DTYPES[kind])
-    if dims == (0,) and len(content) == dtype.itemsize:  # how a tensor without dimensions is written
+    if dims == (0,) and len(content) == dtype.itemsize:  # the encoding of a tensor without dimensions
         dims = ()
     if any(size >= 2**63 for size in dims) or math.prod(dims) * dtype.itemsize != len(content):
         raise ValueError(f"{tag!r} has {len(content)} bytes, needed those of {kind} {list(dims)}")
@@ -90,7 +90,7 @@ def _decoded(tag: str, dims: tuple[int, ...], kind: str, content: bytes) -> Arra
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
-    """The fields of a message: number, and an int or the bytes."""
+    """Yield the fields of a message: number, and an int or the bytes."""
     at = 0
     while at < len(message):
         key, at = _varint(message, at)
@@ -112,7 +112,7 @@ def _fields(message: memoryview) -> Iterator[tuple[int, Any]]:
 
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
-    """The integer that stands at a place, and the place after it."""
+    """Return the integer at a position, and the position after it."""
     value = 0
     for count, byte in enumerate(message[at : at + 10]):
         value |= (byte & 127) << 7 * count
@@ -121,13 +121,13 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     raise ValueError("it ends within a number")
 
 
-def _packed(message: memoryview) -> list[int]:
-    found: list[int] = []
+def _unpack_varints(message: memoryview) -> list[int]:
+    result: list[int] = []
     at = 0
     while at < len(message):
         value, at = _varint(message, at)
-        found.append(value)
-    return found
+        result.append(value)
+    return result
 
 
 def _text(value: memoryview) -> str:

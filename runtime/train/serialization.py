@@ -1,4 +1,4 @@
-"""Checkpoints: Parameters by name in one file, in the safetensors format; nothing is pickled."""
+"""Checkpoints: Parameters by name in one safetensors file, without pickle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..common.dtype import shown
+from ..common.dtype import dtype_name
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor
 from ..ir.types import is_floating
@@ -34,25 +34,25 @@ def save_checkpoint(
     crc_check: bool = False,
     format: str = "ckpt",
 ) -> None:
-    """Write Parameters to a file, whole or not at all.
+    """Write Parameters to a file, atomically.
 
     Args:
         save_obj: a Cell (all its Parameters, moving statistics included), a list of Parameters, a list of dicts
             `{"name": ..., "data": tensor}`, or a dict of Parameters, tensors and strings by name, such as
             `load_checkpoint` returns.
-        ckpt_file_name: the file; the ending `.ckpt` (that of `format`) is added if it lacks.
-        integrated_save: accepted; there is one device.
-        async_save: accepted; the file is complete when the function returns.
-        append_dict: numbers, strings and tensors to save along, by name.
-        enc_key: encryption is not supported; only None.
-        enc_mode: accepted; see `enc_key`.
-        choice_func: takes a name and says whether that Parameter is saved.
-        crc_check: accepted; the file is whole or isn't written.
+        ckpt_file_name: the file; the suffix of `format`, `.ckpt`, is added if it is missing.
+        integrated_save: accepted without effect, since there is one device.
+        async_save: accepted without effect; the file is complete when the function returns.
+        append_dict: additional numbers, strings and tensors to save, by name.
+        enc_key: only None; encryption is not supported.
+        enc_mode: accepted without effect; see `enc_key`.
+        choice_func: takes the name of a Parameter and returns whether to save it.
+        crc_check: accepted without effect; the file is written atomically.
         format: "ckpt" or "safetensors"; the content is the same.
 
     Raises:
-        TypeError: `save_obj`, `append_dict` or something in them is of another type.
-        ValueError: two different Parameters have one name, or `enc_key` is given.
+        TypeError: `save_obj`, `append_dict` or an item in them has a wrong type.
+        ValueError: two different Parameters have one name, or `enc_key` isn't None.
         OSError: the file can't be written.
     """
     path = _path(ckpt_file_name, "save_checkpoint")
@@ -66,7 +66,7 @@ def save_checkpoint(
             continue
         if saved.setdefault(name, value) is not value:
             raise ValueError(f"For 'save_checkpoint', two Parameters are named '{name}': give each its own name")
-    for name, value in _appended(append_dict):
+    for name, value in _append_items(append_dict):
         if name in saved:
             raise ValueError(f"For 'save_checkpoint', 'append_dict' holds the name of a Parameter, '{name}'")
         saved[name] = value
@@ -90,28 +90,28 @@ def load_checkpoint(
     remove_redundancy: bool = False,
     format: str = "ckpt",
 ) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote, here or in MindSpore.
+    """Read a file that `save_checkpoint` wrote, here or in MindSpore.
 
     Args:
-        ckpt_file_name: the file, ending in `.ckpt` (that of `format`).
-        net: a Cell to load the Parameters into; a warning names those of its Parameters that the file lacks.
+        ckpt_file_name: the file, with the suffix of `format`, `.ckpt`.
+        net: a Cell to load the Parameters into; a warning names its Parameters that the file lacks.
         strict_load: see `load_param_into_net`.
-        filter_prefix: leave out names that start with it, or with one of several.
-        dec_key: encryption is not supported; only None.
-        dec_mode: accepted; see `dec_key`.
-        specify_prefix: take only names that start with it, or with one of several.
-        choice_func: takes a name and says whether it is loaded; used if neither prefix is given.
-        crc_check: accepted; a checksum that stands in the file is checked in any case.
-        remove_redundancy: accepted; there is one device.
+        filter_prefix: a prefix, or several, of names to skip.
+        dec_key: only None; encryption is not supported.
+        dec_mode: accepted without effect; see `dec_key`.
+        specify_prefix: a prefix, or several, of the names to load.
+        choice_func: takes a name and returns whether to load it; used if neither prefix is given.
+        crc_check: accepted without effect; a checksum in the file is always checked.
+        remove_redundancy: accepted without effect, since there is one device.
         format: "ckpt" or "safetensors".
 
     Returns:
         Parameters by name, all with `requires_grad=True`, in the order in which they were saved, and the strings of
-        `append_dict`; its numbers come as 0-d Parameters.
+        `append_dict`; its numbers are 0-d Parameters.
 
     Raises:
-        TypeError: an argument is of another type.
-        ValueError: there is no such file, its name ends otherwise, it is empty or corrupted, or no name is left.
+        TypeError: an argument has a wrong type.
+        ValueError: the file doesn't exist, has another suffix, is empty or corrupted, or no name is left to load.
     """
     of = "load_checkpoint"
     path = _path(ckpt_file_name, of)
@@ -182,23 +182,23 @@ def load_param_into_net(
             )
     checks.of_type(strict_load, "strict_load", bool, of=of)
     parameters = list(net.get_parameters())
-    given = {name: value for name, value in parameter_dict.items() if isinstance(value, Parameter)}
-    sources = {parameter.name: parameter.name for parameter in parameters if parameter.name in given}
+    values = {name: value for name, value in parameter_dict.items() if isinstance(value, Parameter)}
+    sources = {parameter.name: parameter.name for parameter in parameters if parameter.name in values}
     missing = [parameter.name for parameter in parameters if parameter.name not in sources]
-    while not strict_load and (prefix := _prefix(missing, given)) is not None:
+    while not strict_load and (prefix := _prefix(missing, values)) is not None:
         warnings.warn(f"load_param_into_net: values are taken from names with the prefix {prefix!r}", stacklevel=2)
-        sources |= {name: prefix + name for name in missing if prefix + name in given}
+        sources |= {name: prefix + name for name in missing if prefix + name in values}
         missing = [name for name in missing if name not in sources]
-    found = [(parameter, given[sources[parameter.name]]) for parameter in parameters if parameter.name in sources]
-    for parameter, value in found:
+    pairs = [(parameter, values[sources[parameter.name]]) for parameter in parameters if parameter.name in sources]
+    for parameter, value in pairs:
         _check_fits(parameter, value, strict_load)
-    for parameter, value in found:
+    for parameter, value in pairs:
         parameter.set_data(Tensor(value.asnumpy()))
     return missing, [name for name in parameter_dict if sources.get(name) != name]
 
 
 def _prefix(missing: Iterable[str], given: Iterable[str]) -> str | None:
-    """What stands before the first of the missing names that a given one ends with."""
+    """The prefix that a given name has before the first missing name that it ends with; None if there is none."""
     endings = ((name, source) for name in missing for source in given if source.endswith(name))
     return next((source.removesuffix(name) for name, source in endings), None)
 
@@ -213,7 +213,7 @@ def _check_fits(parameter: Parameter, value: Parameter, strict: bool) -> None:
     if value.shape != parameter.shape:
         refuse("shape", parameter.shape, value.shape)
     if value.dtype != parameter.dtype and (strict or _kind(value.dtype) != _kind(parameter.dtype)):
-        refuse("type", shown(parameter.dtype), shown(value.dtype))
+        refuse("type", dtype_name(parameter.dtype), dtype_name(value.dtype))
 
 
 def _kind(dtype: np.dtype[Any]) -> str:
@@ -221,17 +221,19 @@ def _kind(dtype: np.dtype[Any]) -> str:
 
 
 def _items(save_obj: Any) -> Iterator[tuple[str, Any]]:
-    """Names and values (tensors and strings) of what is to be saved."""
+    """Yield names and values (tensors and strings) of the object to save."""
     if isinstance(save_obj, Cell):
         yield from ((parameter.name, parameter) for parameter in save_obj.get_parameters())
     elif isinstance(save_obj, dict):
-        yield from (_checked(name, value, (Tensor, np.ndarray, str), "'save_obj'") for name, value in save_obj.items())
+        yield from (
+            _check_item(name, value, (Tensor, np.ndarray, str), "'save_obj'") for name, value in save_obj.items()
+        )
     elif isinstance(save_obj, list):
         for item in save_obj:
             if isinstance(item, Parameter):
                 yield item.name, item
             elif isinstance(item, dict) and "name" in item and "data" in item:
-                yield _checked(item["name"], item["data"], (Tensor,), "an element of 'save_obj'")
+                yield _check_item(item["name"], item["data"], (Tensor,), "an element of 'save_obj'")
             else:
                 raise TypeError(
                     "For 'save_checkpoint', an element of the list 'save_obj' must be a Parameter or a dict "
@@ -243,15 +245,15 @@ def _items(save_obj: Any) -> Iterator[tuple[str, Any]]:
         )
 
 
-def _appended(append_dict: Any) -> Iterable[tuple[str, Any]]:
+def _append_items(append_dict: Any) -> Iterable[tuple[str, Any]]:
     if append_dict is None:
         return []
     if not isinstance(append_dict, dict):
         raise TypeError(f"For 'save_checkpoint', 'append_dict' must be a dict, but got {type(append_dict).__name__}")
-    return [_checked(n, value, (bool, int, float, str, Tensor), "'append_dict'") for n, value in append_dict.items()]
+    return [_check_item(n, value, (bool, int, float, str, Tensor), "'append_dict'") for n, value in append_dict.items()]
 
 
-def _checked(name: Any, value: Any, kinds: tuple[type, ...], where: str) -> tuple[str, Any]:
+def _check_item(name: Any, value: Any, kinds: tuple[type, ...], where: str) -> tuple[str, Any]:
     if not isinstance(name, str) or not isinstance(value, kinds):
         raise TypeError(
             f"For 'save_checkpoint', {where} must hold {' or '.join(kind.__name__ for kind in kinds)} by name, but got "
@@ -261,7 +263,7 @@ def _checked(name: Any, value: Any, kinds: tuple[type, ...], where: str) -> tupl
 
 
 def _content(path: Path, data: bytes) -> Iterator[tuple[str, Any]]:
-    """Names and values (arrays and strings) in a file, in the order in which they were saved."""
+    """Yield names and values (arrays and strings) of a file, in the order in which they were saved."""
     try:
         items, _ = decode(data)
     except ValueError as error:

@@ -1,10 +1,10 @@
-"""What `compile_train_step` is given, checked, as the Cell of a training step."""
+"""Checks the arguments of `compile_train_step`, and builds the Cell of the training step from them."""
 
 from __future__ import annotations
 
 import fnmatch
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 from .. import tree
 from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
@@ -18,40 +18,50 @@ from ..nn.optim.optimizer import Optimizer
 from ..nn.wrap.training_step import TrainingStep
 
 DYNAMIC_SCALE = (2.0**16, 2, 2000)
-"""What torch's `GradScaler` begins with: the scale, the factor by which it changes, and the steps until it grows."""
+"""The defaults of torch's `GradScaler`: the scale, the factor by which it changes, and the steps until it grows."""
+
+
+class StepKeywords(TypedDict, total=False):
+    """Keyword-only parameters of `training_step`, which `compile_train_step` passes on."""
+
+    loss_scale: float | str | LossScaler | None
+    clip_norm: float | None
+    accumulate: int
+    frozen: Sequence[str]
 
 
 def training_step(
     network: Cell | Program,
     loss: Callable[..., Any] | None,
     optimizer: Optimizer | Callable[[list[Parameter]], Optimizer],
+    *,
     loss_scale: float | str | LossScaler | None = None,
     clip_norm: float | None = None,
     accumulate: int = 1,
     frozen: Sequence[str] = (),
 ) -> TrainingStep:
-    """The step that `compile_train_step` compiles, as a Cell; arguments and errors are those."""
-    if isinstance(network, Program):  # its inputs by position, however it was captured
+    """Return the step that `compile_train_step` compiles, as a Cell; it has the same arguments and errors."""
+    if isinstance(network, Program):  # takes its inputs by position, whatever the captured signature is
         network = network.replace(arguments=tree.positional(len(network.inputs)))
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
         raise UsageError(
-            f"a Cell or a program is trained, given {_described(network)}: write it as a Cell, or capture a torch "
+            f"a Cell or a program is trained, given {_describe(network)}: write it as a Cell, or capture a torch "
             "module, converter.from_torch(module, inputs, train=True)"
         )
     if isinstance(loss, Optimizer):
         raise UsageError("an optimizer was given as loss: the order is network, loss, optimizer")
-    left = _matching(cell, frozen)
+    untrained = _match(cell, frozen)
     if not isinstance(optimizer, Optimizer):
-        trained = [p for p in cell.trainable_params() if not any(p is other for other in left)]
+        trained = [p for p in cell.trainable_params() if not any(p is other for other in untrained)]
         if not trained:
             raise UsageError("there is nothing to train: every Parameter is frozen")
         if not callable(optimizer):
-            raise UsageError(f"needed an optimizer, or a function that makes one, given {_described(optimizer)}")
+            raise UsageError(f"needed an optimizer, or a function that makes one, given {_describe(optimizer)}")
         optimizer = optimizer(trained)
         if not isinstance(optimizer, Optimizer):
-            raise UsageError(f"the function makes {_described(optimizer)}: needed an optimizer of runtime.optim or nn")
-    if all(any(p is other for other in left) for p in optimizer.parameters):
+            raise UsageError(f"the function makes {_describe(optimizer)}: needed an optimizer of runtime.optim or nn")
+    if all(any(p is other for other in untrained) for p in optimizer.parameters):
         raise UsageError("there is nothing to train: every Parameter of the optimizer is frozen")
     if optimizer.loss_scale != 1:
         raise UsageError(
@@ -60,39 +70,39 @@ def training_step(
         )
     if loss is not None and (not callable(loss) or isinstance(loss, type) or is_of_torch(loss)):
         raise UsageError(
-            f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_described(loss)}"
+            f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_describe(loss)}"
         )
-    held = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
-    if not any(id(p) in held for p in optimizer.parameters):
+    known = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
+    if not any(id(p) in known for p in optimizer.parameters):
         raise UsageError("the optimizer has none of the network's Parameters: make it of `network.trainable_params()`")
-    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, left)
+    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, untrained)
 
 
-def _matching(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
+def _match(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
     if isinstance(patterns, str):
         raise UsageError(f"frozen is a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
-    found: list[Parameter] = []
-    named = list(_all_names(cell))
+    result: list[Parameter] = []
+    names = list(_all_names(cell))
     for pattern in patterns:
-        matching = [parameter for name, parameter in named if fnmatch.fnmatchcase(name, pattern)]
+        matching = [parameter for name, parameter in names if fnmatch.fnmatchcase(name, pattern)]
         if not matching:
             raise UsageError(
-                f"frozen: {pattern!r} matches no Parameter; there are {', '.join(name for name, _ in named[:8])}"
-                + (", ..." if len(named) > 8 else "")
+                f"frozen: {pattern!r} matches no Parameter; there are {', '.join(name for name, _ in names[:8])}"
+                + (", ..." if len(names) > 8 else "")
             )
-        found += matching
-    return found
+        result += matching
+    return result
 
 
-def _described(given: Any) -> str:
-    """What was given in place of something else: an object of torch by its class, which tells the mistake."""
-    cls = type(given)
-    by_class = is_of_torch(given) and not isinstance(given, type) and cls.__name__ != "function"
-    return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(given)
+def _describe(value: Any) -> str:
+    """Describe a wrong argument: an object of torch by its class, which shows the mistake."""
+    cls = type(value)
+    by_class = is_of_torch(value) and not isinstance(value, type) and cls.__name__ != "function"
+    return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(value)
 
 
 def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
-    """The Parameters of a Cell by their names; those that several Cells within it share have several."""
+    """Yield the Parameters of a Cell with their names; a Parameter that several inner Cells share has several."""
     for path, holder in cell.cells_and_names():
         for name, parameter in holder._params.items():
             yield f"{path}.{name}" if path else name, parameter

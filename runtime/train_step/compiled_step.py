@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..common.tensor import wrapped
+from ..common.tensor import from_array
 from ..errors import UsageError
-from ..graph.cache import MUST_BE_NUMBERS
+from ..graph.cache import SYMBOLIC_SIZE_ERRORS
 from ..graph.printing import write
 from ..nn.wrap.training_step import TrainingStep
 from .resident import Resident
@@ -23,13 +23,13 @@ class CompiledStep:
     """A training step compiled for batches of some dtypes and ranks.
 
     Attributes:
-        batches: dtypes and shapes of the batches that it was compiled for, one after the other. An axis that had one
-            size in all of them has it for ever; those that always had the same size as one another must have it still.
-        opens_sizes: whether sizes that differ can be left open; where not, each is compiled by itself.
-        extra_inputs: what each run is given beside the batch, by name: learning rates, and what was said to change.
-        fixed: the names of what has its value in what was compiled.
-        traced: the program, without the data of what is kept: the device has that.
-        resident: what runs it.
+        batches: dtypes and shapes of the batches that it was compiled for, in order. An axis with the same size in all
+            of them is fixed; axes that had equal sizes in each of them must have equal sizes in later batches too.
+        opens_sizes: whether sizes that differ can be symbolic; if not, each size is compiled separately.
+        extra_inputs: the values that each run gets beside the batch, by name: learning rates, and variable state.
+        fixed: the names of the state whose values are constants of the compiled program.
+        traced: the program, without the data of its state, which the device has.
+        resident: runs the program.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class CompiledStep:
         batch: Sequence[Array],
         state: Mapping[str, Array],
         before: CompiledStep | None,
-        changing: Collection[str],
+        variable: Collection[str],
         provider: str,
     ) -> None:
         this = _kinds(batch)
@@ -51,32 +51,32 @@ class CompiledStep:
             {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
             for axes in self._sizes()
         ]
-        tensors = tuple(map(wrapped, batch))
+        tensors = tuple(map(from_array, batch))
         try:
-            traced = training_program(step, tensors, specs).holding(state)
-        except (*MUST_BE_NUMBERS, UsageError):
+            traced = training_program(step, tensors, specs).with_state(state)
+        except (*SYMBOLIC_SIZE_ERRORS, UsageError):
             if not any(specs):
                 raise
             self.opens_sizes, self.batches = False, [this]
-            traced = training_program(step, tensors, [{} for _ in specs]).holding(state)
+            traced = training_program(step, tensors, [{} for _ in specs]).with_state(state)
         program = traced.program
-        not_kept = {name: p.value for name, p in program.parameters.items()}
-        not_kept |= {name: b.value for name, b in program.buffers.items() if b.update is None}
-        extra_inputs = {*traced.learning_rates, *changing}
-        self.extra_inputs = {name: value for name, value in not_kept.items() if name in extra_inputs}
-        self.fixed = not_kept.keys() - extra_inputs
+        constant = {name: p.value for name, p in program.parameters.items()}
+        constant |= {name: b.value for name, b in program.buffers.items() if b.update is None}
+        extra_inputs = {*traced.learning_rates, *variable}
+        self.extra_inputs = {name: value for name, value in constant.items() if name in extra_inputs}
+        self.fixed = constant.keys() - extra_inputs
         wanted = [traced.loss, traced.overflow]
         self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
     def _sizes(self) -> list[dict[int, tuple[int, ...]]]:
-        """By tensor and axis: the sizes that it had."""
+        """The sizes of each axis of each tensor in all batches."""
         shapes = [[shape for _, shape in batch] for batch in self.batches]
         return [dict(enumerate(zip(*of_one, strict=True))) for of_one in zip(*shapes, strict=True)]
 
-    def takes(self, batch: Sequence[Array]) -> bool:
-        """Whether a batch is of these dtypes, ranks and sizes, and all that Python decided on is as it was."""
-        if not self.traced.dependencies.hold() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
+    def accepts(self, batch: Sequence[Array]) -> bool:
+        """Whether the compiled program fits a batch, and nothing has changed that the traced code depends on."""
+        if not self.traced.dependencies.are_unchanged() or _ranks(_kinds(batch)) != _ranks(self.batches[0]):
             return False
         known: dict[tuple[int, ...], int] = {}
         return all(
@@ -86,10 +86,10 @@ class CompiledStep:
         )
 
     def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> list[Array]:
-        """Loss and overflow; what the step prints is printed."""
-        given = dict(zip(self.traced.program.inputs, batch, strict=True))
-        results = self.resident.run(given | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
-        write(self.traced.printed, map(wrapped, results[2:]))
+        """Run a step, print its messages, and return loss and overflow."""
+        inputs = dict(zip(self.traced.program.inputs, batch, strict=True))
+        results = self.resident.run(inputs | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
+        write(self.traced.print_entries, map(from_array, results[2:]))
         return results[:2]
 
 

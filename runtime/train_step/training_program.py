@@ -1,4 +1,4 @@
-"""A step of training as one program: what it takes, gives and keeps."""
+"""A training step as one program: its inputs, outputs and state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..common.parameter import Parameter
 from ..graph.dependencies import Dependencies
 from ..graph.printing import Entry
 from ..graph.sizes import tensor_arguments
-from ..graph.traced import run_trace, warn_of_writing
+from ..graph.traced import run_trace, warn_about_writes
 from ..ir.program import Program
 from ..ir.types import Value
 from ..namespace import Namespace
@@ -24,12 +24,12 @@ LOSS, LOSS_SCALE, ACCUMULATION = "loss", "loss scale", "accumulation"
 
 @dataclass(frozen=True)
 class StateTensor:
-    """A tensor that a training step keeps from call to call.
+    """A tensor of a training step's state.
 
     Attributes:
-        name: by which it is known; a network's own have their paths in it.
-        role: what it belongs to.
-        parameter: the Parameter that holds it outside of what is compiled.
+        name: its name; for tensors of the network, their path in it.
+        role: the part of the step that it belongs to.
+        parameter: its Parameter outside of the compiled step.
     """
 
     name: str
@@ -38,8 +38,8 @@ class StateTensor:
 
 
 def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
-    """What a training step keeps, by name."""
-    found: dict[str, StateTensor] = {}
+    """The state of a training step, by name."""
+    result: dict[str, StateTensor] = {}
     known: set[int] = set()
     names = Namespace()
     for role, name, parameter in _parameters(step):
@@ -47,12 +47,12 @@ def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
             continue
         known.add(id(parameter))
         free = names.free(name)
-        found[free] = StateTensor(free, role, parameter)
-    return found
+        result[free] = StateTensor(free, role, parameter)
+    return result
 
 
 def _parameters(step: TrainingStep) -> Iterator[tuple[str, str, Parameter]]:
-    """Role, name and Parameter, the clearest role first."""
+    """Yield role, name and Parameter; of several roles of a Parameter, the most specific first."""
     for name, parameter in step.network.parameters_and_names():
         yield NETWORK, name, parameter
     if isinstance(step.loss, Cell):
@@ -74,41 +74,41 @@ def _parameters(step: TrainingStep) -> Iterator[tuple[str, str, Parameter]]:
 
 @dataclass(frozen=True)
 class TrainingProgram:
-    """A training step, traced.
+    """A traced training step.
 
     Attributes:
-        program: takes a batch; gives what `TrainingStep` does; what it keeps and changes are its buffers.
-        state_tensors: what it keeps, by name.
-        dependencies: what it takes for granted.
-        printed: what it prints.
+        program: takes a batch and returns the outputs of `TrainingStep`; its buffers are the state that it updates.
+        state_tensors: the state, by name.
+        dependencies: the Python state that the program relies on.
+        print_entries: the messages that each run prints.
         printed_values: the values of the program that are printed.
     """
 
     program: Program
     state_tensors: dict[str, StateTensor]
     dependencies: Dependencies
-    printed: tuple[Entry, ...]
+    print_entries: tuple[Entry, ...]
     printed_values: tuple[Value, ...]
 
     @property
     def loss(self) -> Value:
-        """The loss, not scaled."""
+        """The loss, without the loss scale."""
         return self.program.outputs[0]
 
     @property
     def overflow(self) -> Value:
-        """Whether the update was left out: a 0-d bool tensor."""
+        """Whether the update was skipped: a 0-d bool tensor."""
         return self.program.outputs[1]
 
     @property
     def gradients(self) -> dict[str, Value]:
-        """The gradients, unscaled, by Parameter."""
+        """The gradients, without the loss scale, by Parameter."""
         names = self.program.result.children[2].keys
         return dict(zip(map(str, names), self.program.outputs[2:], strict=False))
 
     @property
     def clipped(self) -> dict[str, Value]:
-        """The gradients as the optimizer gets them, by Parameter."""
+        """The clipped gradients, which the optimizer gets, by Parameter."""
         count = len(self.gradients)
         return dict(zip(self.gradients, self.program.outputs[2 + count :], strict=True))
 
@@ -121,15 +121,16 @@ class TrainingProgram:
             if name in self.state_tensors and self.state_tensors[name].role == LEARNING_RATE
         }
 
-    def holding(self, state: Mapping[str, Any]) -> TrainingProgram:
-        """The same step that begins with other data, by name."""
+    def with_state(self, state: Mapping[str, Any]) -> TrainingProgram:
+        """Return the step with another initial state, by name."""
 
-        def renewed(stored: Mapping[str, Any]) -> dict[str, Any]:
+        def replace_data(stored: Mapping[str, Any]) -> dict[str, Any]:
             return {name: replace(item, data=state[name]) for name, item in stored.items()}
 
         program = self.program
         return replace(
-            self, program=program.replace(parameters=renewed(program.parameters), buffers=renewed(program.buffers))
+            self,
+            program=program.replace(parameters=replace_data(program.parameters), buffers=replace_data(program.buffers)),
         )
 
 
@@ -137,27 +138,27 @@ def training_program(step: TrainingStep, batch: tuple[Any, ...], dynamic_shapes:
     """Trace a training step on a batch.
 
     Args:
-        step: the step; it is left as it was.
-        batch: tensors, whose dtypes and shapes count.
+        step: the step; it doesn't change.
+        batch: tensors with the dtypes and shapes of a batch.
         dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
     """
     kept = state_tensors(step)
     by_parameter = {id(item.parameter): item.name for item in kept.values()}
     specs = None if dynamic_shapes is None else {"batch": tuple(dynamic_shapes)}
-    traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), gives_all=True)
+    traced = run_trace(step, batch, {}, tensor_arguments(step, batch, {}, specs), with_effects=True)
     program, values = traced.program, traced.program.outputs[:0]
-    if traced.written or traced.printed:
+    if traced.written_inputs or traced.print_entries:
         of_step = program.result.children[0]
-        values = program.outputs[of_step.tensors + len(traced.written) :]
+        values = program.outputs[of_step.tensors + len(traced.written_inputs) :]
         program = program.replace(outputs=program.outputs[: of_step.tensors], result=of_step)
-    if traced.written:
-        warn_of_writing([program.inputs[i].name for i in traced.written], stacklevel=2)
+    if traced.written_inputs:
+        warn_about_writes([program.inputs[i].name for i in traced.written_inputs], stacklevel=2)
     names = {name: by_parameter.get(id(parameter), name) for name, parameter in traced.parameters.items()}
-    program = program.replace(parameters=_renamed(program.parameters, names), buffers=_renamed(program.buffers, names))
-    return TrainingProgram(program, kept, traced.dependencies, traced.printed, values)
+    program = program.replace(parameters=_rename(program.parameters, names), buffers=_rename(program.buffers, names))
+    return TrainingProgram(program, kept, traced.dependencies, traced.print_entries, values)
 
 
-def _renamed(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename(stored: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {
         names[name]: replace(item, aliases=()) if hasattr(item, "aliases") else item for name, item in stored.items()
     }

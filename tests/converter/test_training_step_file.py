@@ -40,7 +40,12 @@ def written(path: Path) -> onnx.ModelProto:
     xs, ys = batches()
     program = from_torch(network(), (xs[0],), train=True)
     step = training_step(
-        program, ms.nn.CrossEntropyLoss(), lambda p: optim.AdamW(p, 1e-3), "dynamic", 1.0, frozen=["0.bias"]
+        program,
+        ms.nn.CrossEntropyLoss(),
+        lambda p: optim.AdamW(p, 1e-3),
+        loss_scale="dynamic",
+        clip_norm=1.0,
+        frozen=["0.bias"],
     )
     return training_step_to_onnx(step, (xs[0], ys[0]), path, names=("x", "target"))
 
@@ -137,7 +142,7 @@ def scaled_step(module: nn.Module, path: Path | None) -> tuple[onnx.ModelProto, 
     program = from_torch(module, (x, scale), train=True)
     arguments = program, ms.nn.MSELoss(), lambda p: optim.SGD(p, 0.1)
     names = "x", "scale", "target"
-    model = training_step_to_onnx(training_step(*arguments, 2.0**10), (x, scale, target), path, names=names)
+    model = training_step_to_onnx(training_step(*arguments, loss_scale=2.0**10), (x, scale, target), path, names=names)
     return model, [a.numpy() for a in (x, scale, target)], compile_train_step(*arguments, loss_scale=2.0**10)
 
 

@@ -34,6 +34,7 @@ from typing import Any
 from click.testing import CliRunner
 
 from cellbridge.parity.cli import main
+from cellbridge.runtime.errors import ConversionError, ShapeError, TracingError, UsageError
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -42,6 +43,11 @@ PAGES = [
     ROOT / "fixtures" / "migration" / "README.md",
     *(page for page in sorted((ROOT / "docs").rglob("*.md")) if "generated" not in page.parts),
 ]
+RAISABLE: dict[str, type[Exception]] = {
+    kind.__name__: kind
+    for kind in (AssertionError, TypeError, ValueError, ConversionError, ShapeError, TracingError, UsageError)
+}
+"""The exceptions that a sample may say it raises."""
 COMMANDS = ("parity", "python", "pytest", "bash", "cd", "cp", "diff", "pip", "python3")
 SHOWN = ("text", "toml", "ini", "json", "yaml")
 NUMBER = re.compile(r"-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+|-?\d+(?=×)|(?<=worst at )\[[\d, ]*\]|\binf(?=×)")
@@ -155,13 +161,14 @@ class Session:
         file.write_text("\n" * (block.line - 1) + block.text + "\n")
         code = compile(file.read_text(), str(file), "exec")
         expected = block.remarks.get("raises")
+        if expected and expected not in RAISABLE:
+            raise WrongSample(f"{block}: a sample can raise {', '.join(RAISABLE)}, not {expected}")
+        announced = (RAISABLE[expected],) if expected else ()
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed), contextlib.chdir(self.folder):
             try:
                 exec(code, self.namespace)
-            except Exception as error:
-                if type(error).__name__ != expected:
-                    raise WrongSample(f"{block}: {type(error).__name__}: {error}") from error
+            except announced as error:  # another one ends the test, with its traceback
                 printed.write(f"{type(error).__name__}: {error}")  # what a reader sees at the end of the traceback
             else:
                 if expected:

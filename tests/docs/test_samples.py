@@ -55,11 +55,11 @@ def test_slow_samples_say_why() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("```python\n1 / 0\n```\n", "ZeroDivisionError"),
         ("```python\nprint('a')\n```\n\n```text\nb\n```\n", "which isn't"),
         ("```python\nprint('a\\nb')\n```\n\n```text\nb\n...\na\n```\n", "which isn't"),
         ("    parity run absent.py\n", "needed exit code 0, got 2"),
         ("<!-- sample: raises ValueError -->\n```python\n1\n```\n", "nothing was raised"),
+        ("<!-- sample: raises KeyError -->\n```python\n1\n```\n", "not KeyError"),
         ("<!-- sample: quote README.md -->\n```python\nimport absent_from_the_readme\n```\n", "which isn't"),
         ("<!-- sample: covered by tests/docs/test_samples.py::test_absent -->\n```sh\nls\n```\n", "there is no test"),
         ("```perl\n1\n```\n", "nobody runs"),
@@ -75,6 +75,19 @@ def test_a_wrong_sample_is_found(text: str, message: str, tmp_path: Path, monkey
     page.write_text(text)
     (tmp_path / "work").mkdir()
     with pytest.raises(WrongSample, match=message):
+        run(page, tmp_path / "work", slow=False)
+
+
+@pytest.mark.parametrize("remark", ["", "<!-- sample: raises ValueError -->\n"])
+def test_an_exception_that_is_not_announced_ends_the_test(
+    remark: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tests.docs.samples.ROOT", tmp_path)
+    (tmp_path / "fixtures").mkdir()
+    (tmp_path / "work").mkdir()
+    page = tmp_path / "planted.md"
+    page.write_text(f"{remark}```python\n1 / 0\n```\n")
+    with pytest.raises(ZeroDivisionError):
         run(page, tmp_path / "work", slow=False)
 
 

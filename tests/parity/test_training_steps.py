@@ -514,12 +514,12 @@ def test_a_training_that_overflows_in_torch_hides_nothing(monkeypatch: pytest.Mo
     report = diverging()
     assert report.ok, str(report)
     assert any("torch's own training overflows in float16 from step 1 on" in note for note in report.notes)
-    right = program_steps.Compiled.state
+    right = program_steps.CompiledSteps.state
 
     def wrong(self: Any) -> Any:
         return {name: np.full_like(x, 123) for name, x in right(self).items()}
 
-    monkeypatch.setattr(program_steps.Compiled, "state", wrong)
+    monkeypatch.setattr(program_steps.CompiledSteps, "state", wrong)
     assert "compiled" in {c.side for c in diverging().failures if c.call == 2}
 
 
@@ -577,7 +577,7 @@ def loss_that_overflows(outputs: torch.Tensor) -> torch.Tensor:
 
 
 def test_an_overflow_that_is_not_seen_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(training_step, "all_finite", lambda gradients: program_steps.wrapped(np.asarray(True)))
+    monkeypatch.setattr(training_step, "all_finite", lambda gradients: program_steps.from_array(np.asarray(True)))
     report = check(loss=loss_that_overflows, loss_scale=SCALE)
     assert not report.ok
     assert {(c.kind, c.call) for c in report.first_of("compiled")} == {("overflow", 1)}, str(report)
@@ -612,7 +612,7 @@ def test_a_fault_of_the_compiled_step_alone_is_told(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    right = program_steps.Interpreted.run
+    right = program_steps.InterpretedSteps.run
 
     def run(self: Any, batch: Any, draws: Any) -> Any:
         before = self._state
@@ -620,7 +620,7 @@ def test_a_step_that_begins_anew_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         self._state = {**self._state, "last.weight": before["last.weight"]}
         return computed
 
-    monkeypatch.setattr(program_steps.Interpreted, "run", run)
+    monkeypatch.setattr(program_steps.InterpretedSteps, "run", run)
     report = check()
     assert not report.first_of("compiled")
     assert {(c.kind, c.tensor) for c in report.first_of("interpreter")} == {("parameter", "last.weight")}

@@ -13,7 +13,8 @@ import pytest
 
 from cellbridge.runtime import CellbridgeError, Program, ProgramError, load
 from cellbridge.runtime.errors import ShapeError
-from cellbridge.runtime.ir.dims import parse, symbol
+from cellbridge.runtime.ir.dim_parser import parse
+from cellbridge.runtime.ir.dims import symbol
 from cellbridge.runtime.ir.types import BOOL, FLOAT32, INT64, Type
 from cellbridge.runtime.memory import check_memory, memory_size
 from cellbridge.runtime.ops import (

@@ -14,7 +14,8 @@ import onnx
 from onnx import AttributeProto, GraphProto, TensorProto, TypeProto
 
 from ....runtime.errors import ConversionError
-from ....runtime.ir.dims import Dim, SymbolicDim, parse, substitute, symbol
+from ....runtime.ir.dim_parser import parse
+from ....runtime.ir.dims import Dim, SymbolicDim, substitute, symbol
 from ....runtime.ir.types import MAX_RANK, Type
 from ....runtime.memory import check_memory
 from ....runtime.namespace import Namespace

@@ -1,27 +1,27 @@
 """Python's control flow on tensors: `if`, `while`, `for` over a range, `and`, `or`, `not`, `return`, `break`, `print`.
 
-Python is traced by running it, and `if x.sum() > 0` runs one branch only. What such a condition needs is read from the
-source of the function, once the condition has been met:
+Tracing runs Python, and `if x.sum() > 0` runs only one branch. When the trace reaches such a condition, it rewrites the
+source of the function and starts again:
 
-    x.sum() > 0, as a bool          `bool()` of a symbolic tensor raises `Unfollowed` (`source.following`)
+    x.sum() > 0, as a bool          `bool()` of a symbolic tensor raises `RetraceRequired` (`source.following`)
         |
-    the source of that function     is read again, and found to be what runs (`source`)
+    the source of that function     is read from its file, and must compile to the running code (`source`)
         |
-    def construct(self, x):         each `if` becomes a call that is given its branches as functions (`rewriting`)
+    def construct(self, x):         each `if` becomes a call with its branches as functions (`rewriting`)
         def if_true(): ...
         def if_false(): ...
         _cellbridge.branch(x.sum() > 0, if_true, if_false)
         |
-    the trace begins anew,          while `__code__` of the function is the rewritten code; afterwards it is what it was
+    the trace starts again,         with the rewritten code as `__code__` of the function, which is restored afterwards
         |
     `statements.branch`             runs one of the functions, as Python would, if the condition is a Python value;
-        |                           otherwise both, each recorded apart (`regions`), on what was there before (`state`)
-    `joining`                       what differs afterwards (variables, what was returned, Parameters, tensors that were
-        |                           written to, lists, dicts) is an output of one `cond`
+        |                           otherwise records both separately (`regions`), from the same state (`state`)
+    `joining`                       results that differ (variables, returned values, Parameters, tensors written in
+        |                           place, lists, dicts) become outputs of one `cond`
 
-A loop is recorded the same way: its body runs once on symbolic variables, and again as long as it turns out that there
-are more that it changes (`loops`). `break`, `continue` and `return` become values that branches return.
+Loops work in the same way: the body runs on symbolic variables, and is recorded again until no further variable turns
+out to change (`loops`). `break`, `continue` and `return` become values that the branches return.
 
-Functions that meet no condition on a tensor run as they are. The rewritten code does what the original does where
-conditions are Python values, so that nothing depends on who else calls the function meanwhile.
+Functions without conditions on tensors run unchanged. For conditions on Python values, the rewritten code does what the
+original does, so other callers of the function aren't affected in the meantime.
 """

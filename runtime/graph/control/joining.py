@@ -1,4 +1,4 @@
-"""What two branches give, as one: tensors become outputs of a `cond`, the rest must be the same."""
+"""Joins the results of two branches: tensors become outputs of a `cond`, other values must be the same."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...common.dtype import bool_, float32, int64, shown
+from ...common.dtype import bool_, dtype_name, float32, int64
 from ...common.nested import refilled
 from ...common.tensor import Tensor
 from ...errors import UnsupportedPython
@@ -21,28 +21,28 @@ _NUMBERS = (bool, int, float, np.generic)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """What is the same in both branches."""
+class _Constant:
+    """A value that is the same in both branches."""
 
     value: Any
 
 
 @dataclass(frozen=True)
 class _Output:
-    """The place of an output."""
+    """The index of an output of the `cond`."""
 
     number: int
 
 
 class Joining:
-    """Collects what two branches give.
+    """Collects the results of two branches.
 
     Args:
         trace: the trace.
-        when: what an error calls the branches, in order.
+        when: the names of the branches in errors, in order.
 
     Attributes:
-        pairs: what is an output, of the one and of the other branch: symbolic data, or arrays.
+        pairs: for each output, the value from the first and from the second branch: symbolic data, or arrays.
     """
 
     def __init__(self, trace: Recording, when: tuple[str, str] = ("the true branch", "the false branch")) -> None:
@@ -51,23 +51,26 @@ class Joining:
         self.pairs: list[tuple[Any, Any]] = []
 
     def join(self, a: Any, b: Any, what: str, *, may_be_undefined: bool = False) -> Any:
-        """Something that `filled` makes, once there are outputs, of what both branches give.
+        """Something that `fill_outputs` makes, once there are outputs, of what both branches give.
 
         Args:
-            a: what the one gives.
-            b: what the other gives.
-            what: what an error calls it.
-            may_be_undefined: whether it is looked at only where it has a value.
+            a: the result of the first branch.
+            b: the result of the second branch.
+            what: the name of the result in errors.
+            may_be_undefined: whether code reads the result only where it is defined.
 
         Raises:
-            UnsupportedPython: they differ, and not in the elements of tensors alone.
+            UnsupportedPython: the results differ in more than the elements of tensors.
         """
         if isinstance(a, Undefined) or isinstance(b, Undefined):
             if not may_be_undefined:
-                return _Kept(a if isinstance(a, Undefined) else b)
-            a, b = (like(b) if isinstance(a, Undefined) else a), (like(a) if isinstance(b, Undefined) else b)
+                return _Constant(a if isinstance(a, Undefined) else b)
+            a, b = (
+                (zeros_like_nested(b) if isinstance(a, Undefined) else a),
+                (zeros_like_nested(a) if isinstance(b, Undefined) else b),
+            )
         if is_same(a, b):
-            return _Kept(a)
+            return _Constant(a)
         if _is_tensor(a) or _is_tensor(b):
             return self._output(a, b, what)
         if isinstance(a, (tuple, list, dict)) and type(a) is type(b):
@@ -75,8 +78,8 @@ class Joining:
         if isinstance(a, _NUMBERS) and isinstance(b, _NUMBERS):
             return self._output(a, b, what)
         if type(a) is type(b) and a == b and isinstance(a, (bytes, frozenset, set, slice, range, np.dtype)):
-            return _Kept(a)
-        raise self._refusal(f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}")
+            return _Constant(a)
+        raise self._refusal(f"{what} is {describe(a)} in {self._when[0]} and {describe(b)} in {self._when[1]}")
 
     def _container(self, a: Any, b: Any, what: str) -> Any:
         if isinstance(a, dict) and [*a] != [*b]:
@@ -87,10 +90,10 @@ class Joining:
         return refilled(a, [self.join(a[key], b[key], f"{what}[{key!r}]") for key in keys])
 
     def _output(self, a: Any, b: Any, what: str) -> _Output:
-        """The place of an output that is a tensor or number in both."""
+        """Add an output for a tensor or number in both branches."""
         dtype = _common_dtype(a, b)
         if dtype is None:
-            raise self._refusal(f"{what} is {described(a)} in {self._when[0]} and {described(b)} in {self._when[1]}")
+            raise self._refusal(f"{what} is {describe(a)} in {self._when[0]} and {describe(b)} in {self._when[1]}")
         first, second = _data(a, dtype), _data(b, dtype)
         if len(first.shape) != len(second.shape) or any(
             x != y and 1 in (x, y) for x, y in zip(first.shape, second.shape, strict=True)
@@ -110,41 +113,43 @@ class Joining:
         )
 
 
-def filled(joined: Any, outputs: Sequence[Tensor]) -> Any:
-    """What `Joining.join` gave, with outputs in their places."""
+def fill_outputs(joined: Any, outputs: Sequence[Tensor]) -> Any:
+    """Put the outputs into the structure that `Joining.join` returned."""
     if isinstance(joined, _Output):
         return outputs[joined.number]
-    if isinstance(joined, _Kept):
+    if isinstance(joined, _Constant):
         return joined.value
     items = joined.values() if isinstance(joined, dict) else joined
-    return refilled(joined, [filled(item, outputs) for item in items])
+    return refilled(joined, [fill_outputs(item, outputs) for item in items])
 
 
-def like(value: Any) -> Any:
-    """Zeros in place of tensors and numbers."""
+def zeros_like_nested(value: Any) -> Any:
+    """Replace tensors by zeros."""
     if isinstance(value, (tuple, list, dict)):
-        return refilled(value, [like(item) for item in (value.values() if isinstance(value, dict) else value)])
+        return refilled(
+            value, [zeros_like_nested(item) for item in (value.values() if isinstance(value, dict) else value)]
+        )
     if _is_tensor(value):
         return _Zeros(value.dtype, tuple(value.shape))
     return value
 
 
 class _Zeros(Tensor):
-    """Zeros of a shape that may be symbolic; never seen by the user."""
+    """Zeros of a shape that may be symbolic; user code never sees it."""
 
     def __init__(self, dtype: Any, shape: tuple[Any, ...]) -> None:
-        from ...common.tensor import created
+        from ...common.tensor import create
         from ...ops import creation
 
-        self._data = created(creation.full, shape=shape, value=0, dtype=dtype)._data
+        self._data = create(creation.full, shape=shape, value=0, dtype=dtype)._data
 
 
-def described(value: Any) -> str:
-    """A value in an error: dtype and shape of a tensor."""
+def describe(value: Any) -> str:
+    """Describe a value in an error; a tensor by dtype and shape."""
     if isinstance(value, Undefined):
         return "not defined"
     if _is_tensor(value):
-        return f"a tensor of {shown(value.dtype)}{list(value.shape)}"
+        return f"a tensor of {dtype_name(value.dtype)}{list(value.shape)}"
     if isinstance(value, (str, bool, int, float, type(None))) and len(repr(value)) < 60:
         return repr(value)
     return f"a {type(value).__name__}"
@@ -162,7 +167,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _common_dtype(a: Any, b: Any) -> Any:
-    """The dtype of an output; None where there is none: numbers take that of a tensor which holds such numbers."""
+    """The dtype of an output, None if there is no common one; a number takes the dtype of a tensor of its kind."""
     if _is_tensor(a) and _is_tensor(b):
         return a.dtype if a.dtype == b.dtype else None
     if _is_tensor(a) or _is_tensor(b):
@@ -177,7 +182,7 @@ def _common_dtype(a: Any, b: Any) -> Any:
 
 
 def _data(value: Any, dtype: Any) -> Any:
-    """Symbolic data, or an array."""
+    """The symbolic data or the array of a tensor or number."""
     if isinstance(value, Tensor):
         return value._data
     return np.asarray(value, dtype)

@@ -1,4 +1,4 @@
-"""Questions about blocks of statements: which names they bind, and whether something leaves them."""
+"""Analysis of blocks of statements: the names that they bind, and whether control leaves them early."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def within_function(node: ast.AST) -> Iterator[ast.AST]:
-    """The nodes in a function or statement, without those of functions and classes in it."""
+    """The nodes in a function or statement, without the nodes of nested functions and classes."""
     for child in ast.iter_child_nodes(node):
         yield child
         if not isinstance(child, (*_FUNCTIONS, ast.ClassDef)):
@@ -19,14 +19,14 @@ def within_function(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def bound_names(block: Iterable[ast.stmt]) -> set[str]:
-    """The names to which a block binds something (or that it deletes), without those of functions in it.
+    """The names that a block binds or deletes, without the names in nested functions.
 
-    The functions of our making are blocks of the user's function: what they declare nonlocal is bound there.
+    Functions that the rewriting generated are blocks of the user's function, so their nonlocal names count.
     """
-    found: set[str] = set()
+    result: set[str] = set()
     for statement in block:
-        _collect(statement, found)
-    return found
+        _collect(statement, result)
+    return result
 
 
 def _collect(node: Any, found: set[str], comprehension: bool = False) -> None:
@@ -57,9 +57,9 @@ def _collect(node: Any, found: set[str], comprehension: bool = False) -> None:
 
 
 def has_exits(block: Iterable[ast.stmt], *, loops: bool) -> bool:
-    """Whether something in a block leaves it: a `return`, and (with `loops`) a `break` or `continue` of a loop around.
+    """Whether a statement leaves the block: a `return`, and (with `loops`) a `break` or `continue` of an outer loop.
 
-    Those of the functions and loops in it don't.
+    Statements that leave only a nested function or loop don't count.
     """
     for node in block:
         if isinstance(node, ast.Return) or (loops and isinstance(node, (ast.Break, ast.Continue))):
@@ -76,11 +76,11 @@ def has_exits(block: Iterable[ast.stmt], *, loops: bool) -> bool:
 
 
 def _statements_in(node: ast.AST) -> list[ast.stmt]:
-    """The statements directly in a statement: of its blocks, handlers and cases."""
-    found: list[ast.stmt] = []
+    """The direct children of a statement: the statements of its blocks, handlers and cases."""
+    result: list[ast.stmt] = []
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.stmt):
-            found.append(child)
+            result.append(child)
         elif isinstance(child, (ast.ExceptHandler, ast.match_case)):
-            found += child.body
-    return found
+            result += child.body
+    return result

@@ -1,4 +1,4 @@
-"""`Region`: Python that a program runs under a condition, or again and again: recorded apart, as a sub-program."""
+"""`Region`: a branch or loop body, which is recorded separately and becomes a sub-program."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ...common.nested import mapped
-from ...common.tensor import Tensor, created, wrapped
+from ...common.tensor import Tensor, create, from_array
 from ...eager import tape
 from ...errors import UnsupportedPython
 from ...ir.dims import symbol
@@ -21,28 +21,28 @@ from ..current import Enclosing, Recording
 from .state import Changes, State
 
 Imports = dict[tuple[int, int], tuple[SymbolicTensor, Tensor]]
-"""What comes in from outside and is tracked on a tape there: the value that stands for it within, and the tensor."""
+"""Tensors from outside that are tracked on a tape there: the value that represents each inside, and the tensor."""
 
 
 _MAX_DEPTH = 50
 
 
 class Region:
-    """Runs Python so that what it records stands in no program yet, and leaves everything as it was.
+    """Runs Python, takes the recorded nodes out of the program, and undoes all changes of state.
 
-    What is computed within is tracked on no tape: outside, the one step is recorded that the sub-program becomes. So a
-    tensor that is tracked outside is another value within, which the step has as an operand.
+    Nothing inside is tracked on a tape: outside, the tape records the sub-program as one entry. Therefore a tensor that
+    is tracked outside is represented inside by another value, which is an operand of the sub-program.
 
     Args:
         trace: the trace.
-        state: what Python may change.
-        imports: what has come in already; shared by the branches of one condition.
+        state: the state that Python may change.
+        imports: the tensors imported so far; the branches of one condition share them.
 
     Attributes:
-        result: what the function returned.
-        changes: what it changed.
-        nodes: what was recorded.
-        printed: what is printed, in order.
+        result: the result of the function.
+        changes: the changes that it made.
+        nodes: the recorded nodes.
+        printed: the messages, in order.
     """
 
     def __init__(self, trace: Recording, state: State, imports: Imports) -> None:
@@ -65,24 +65,24 @@ class Region:
         self._state = state
 
     def run(self, function: Callable[[], Any]) -> None:
-        """Run Python."""
+        """Run a function and record its nodes, result and changes."""
         trace, builder = self.trace, self.trace.builder
-        node_count, call_count, printed = len(builder.nodes), len(trace.calls), trace.printed
-        trace.region, trace.printed = self, []
+        node_count, call_count, printed = len(builder.nodes), len(trace.calls), trace.print_entries
+        trace.region, trace.print_entries = self, []
         try:
             with tape.record_on(None):
-                self.result = self.imported_in(function())
-                found = self._state.changes()
-                self.changes = {k: (p, old, self.imported_in(new)) for k, (p, old, new) in found.items()}
+                self.result = self.import_nested(function())
+                changes = self._state.changes()
+                self.changes = {k: (p, old, self.import_nested(new)) for k, (p, old, new) in changes.items()}
         finally:
             self._state.restore(self._state.changes())
-            self.printed, self.nodes = trace.printed, builder.nodes[node_count:]
-            trace.region, trace.printed = self.outer, printed
+            self.printed, self.nodes = trace.print_entries, builder.nodes[node_count:]
+            trace.region, trace.print_entries = self.outer, printed
             del builder.nodes[node_count:], trace.calls[call_count:]
-            trace.enclosed.update(value for node in self.nodes for value in node.outputs)
+            trace.region_values.update(value for node in self.nodes for value in node.outputs)
 
     def import_values(self, x: Any) -> Any:
-        """A tensor of outside, as it is used within."""
+        """Return a tensor from outside as it is used inside."""
         if self.outer is not None:
             x = self.outer.import_values(x)
         if self.tape is None or not isinstance(x, Tensor) or x.number_on(self.tape) is None:
@@ -91,11 +91,11 @@ class Region:
         key = x._number, id(data)
         if key not in self.imports:
             value = self.trace.builder.new_value("outside", Type(data.dtype, data.shape))
-            self.imports[key] = value, wrapped(data, x._tape, x._number)
-        return wrapped(self.imports[key][0])
+            self.imports[key] = value, from_array(data, x._tape, x._number)
+        return from_array(self.imports[key][0])
 
     def on_gradient(self) -> None:
-        """A gradient is asked for within."""
+        """Refuse a gradient inside a function that is differentiated."""
         region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
@@ -106,8 +106,8 @@ class Region:
                 )
             region = region.outer
 
-    def imported_in(self, structure: Any) -> Any:
-        """Nested tuples, lists and dicts with tensors as they are used within."""
+    def import_nested(self, structure: Any) -> Any:
+        """Import the tensors in nested tuples, lists and dicts."""
         region: Enclosing | None = self
         while region is not None:
             if region.tape is not None:
@@ -118,7 +118,7 @@ class Region:
 
 @dataclass(frozen=True)
 class RegionOperand:
-    """What a sub-program takes from outside: the value that stands for it within, and the tensor there."""
+    """An operand of a sub-program: the value that represents it inside, and the tensor outside."""
 
     value: Value
     tensor: Tensor
@@ -127,75 +127,75 @@ class RegionOperand:
 def operands(
     trace: Recording, regions: Iterable[Region], results: Iterable[Value], given: Iterable[Value]
 ) -> list[RegionOperand]:
-    """What regions take from outside, in order.
+    """The values that regions use from outside, in order.
 
     Args:
         trace: the trace.
         regions: the regions.
-        results: what they give, which may come from outside.
-        given: what they are given in another way: values that a loop carries.
+        results: their results, which may come from outside.
+        given: their other inputs: values that a loop carries.
     """
-    listed = list(regions)
-    within = {value for region in listed for node in region.nodes for value in node.outputs} | set(given)
+    regions = list(regions)
+    inside = {value for region in regions for node in region.nodes for value in node.outputs} | set(given)
     local = {c.value for c in trace.builder.constants if c.data.ndim == 0}
-    imported = {traced.value: tensor for region in listed for traced, tensor in region.imports.values()}
-    used = [value for region in listed for node in region.nodes for value in node.inputs if value is not None]
-    found = [v for v in dict.fromkeys((*used, *results)) if v not in within and v not in local]
-    known = input_symbols(found) | input_symbols(given)
-    for region in listed:
-        told = known | {s for node in region.nodes for s in _told(node, known)}
+    imports = {traced.value: tensor for region in regions for traced, tensor in region.imports.values()}
+    used = [value for region in regions for node in region.nodes for value in node.inputs if value is not None]
+    outside = [v for v in dict.fromkeys((*used, *results)) if v not in inside and v not in local]
+    known = input_symbols(outside) | input_symbols(given)
+    for region in regions:
+        known_here = known | {s for node in region.nodes for s in _readable_symbols(node, known)}
         for node in region.nodes:
-            for name in sorted(symbols_used(node) - told):
-                found.append(_teller(trace, name))
-                told.add(name)
+            for name in sorted(symbols_used(node) - known_here):
+                outside.append(_size_source(trace, name))
+                known_here.add(name)
                 known.add(name)
-    plain = {v: wrapped(SymbolicTensor(trace.builder, v)) for v in found if v not in imported}
-    return [RegionOperand(v, imported[v] if v in imported else plain[v]) for v in dict.fromkeys(found)]
+    plain = {v: from_array(SymbolicTensor(trace.builder, v)) for v in outside if v not in imports}
+    return [RegionOperand(v, imports[v] if v in imports else plain[v]) for v in dict.fromkeys(outside)]
 
 
-def _told(node: Node, known: set[str]) -> set[str]:
+def _readable_symbols(node: Node, known: set[str]) -> set[str]:
     return {reading.symbol for reading in readings(node, known)}
 
 
-def _teller(trace: Recording, name: str) -> Value:
-    """A value of outside whose shape tells a size: one that is there, or else one that is made for it."""
+def _size_source(trace: Recording, name: str) -> Value:
+    """An outside value whose shape determines a size: an existing one, or one created for the purpose."""
     for value in (*trace.inputs, *(value for node in trace.builder.nodes for value in node.outputs)):
         if name in input_symbols([value]):
             return value
-    made: Value = created(creation.full, shape=(symbol(name),), value=False, dtype=BOOL)._data.value
-    return made
+    new: Value = create(creation.full, shape=(symbol(name),), value=False, dtype=BOOL)._data.value
+    return new
 
 
-def assembled(
+def build_subprogram(
     trace: Recording,
     region: Region,
     given: Sequence[Value],
-    taken: Sequence[RegionOperand],
+    imports: Sequence[RegionOperand],
     results: Sequence[Value],
     name: str,
 ) -> Program:
-    """The sub-program of a region.
+    """Build the sub-program of a region.
 
     Args:
         trace: the trace.
-        region: what was recorded.
+        region: the region.
         given: its first inputs: values that a loop carries.
-        taken: what comes in from outside.
-        results: what it gives.
-        name: what it is called.
+        imports: its other inputs: operands from outside.
+        results: its outputs.
+        name: its name.
     """
     builder = trace.builder
-    passed: dict[Value, Value] = {v: v for v in given}
-    passed |= {o.value: builder.new_value("input", o.value.type).value for o in taken}
-    inputs = tuple(passed.values())
+    sources: dict[Value, Value] = {v: v for v in given}
+    sources |= {o.value: builder.new_value("input", o.value.type).value for o in imports}
+    inputs = tuple(sources.values())
     nodes: list[Node] = []
     for node in region.nodes:
-        operands_here = tuple(None if value is None else passed.get(value, value) for value in node.inputs)
-        if node.op == "boundary" and operands_here[0] is not None:  # the marks of Cells, which branches don't have
-            passed[node.outputs[0]] = operands_here[0]
+        operands_here = tuple(None if value is None else sources.get(value, value) for value in node.inputs)
+        if node.op == "boundary" and operands_here[0] is not None:  # sub-programs have no Cell boundaries
+            sources[node.outputs[0]] = operands_here[0]
         else:
             nodes.append(replace(node, inputs=operands_here, cell=0))
-    outputs = tuple(passed.get(value, value) for value in results)
+    outputs = tuple(sources.get(value, value) for value in results)
     used = {value for node in nodes for value in node.inputs} | set(outputs)
     return Program(
         inputs=inputs,
@@ -211,5 +211,5 @@ def assembled(
 
 
 def as_value(builder: Builder, data: Any) -> Value:
-    """The value of symbolic data; an array becomes a constant."""
+    """Return the value of symbolic data; an array becomes a constant."""
     return data.value if isinstance(data, SymbolicTensor) else builder.constant(data).value

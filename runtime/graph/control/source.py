@@ -1,8 +1,8 @@
-"""Functions whose source is followed: found, rewritten, and put in place while Python is traced.
+"""Rewrites the source of functions, and installs the rewritten code while Python is traced.
 
-The text that is compiled here is that of a function which runs already: it is read from the file that the function
-names, and refused unless, as it stands there, it compiles to the very code that runs. The module that this makes is
-never run; the code of the function is taken out of it.
+The source that is compiled here belongs to a function that runs already. It is read from the file that the function
+names, and refused unless it compiles to exactly the code that runs. The compiled module itself never runs; the code of
+the function is extracted from it.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from ...errors import UnknownValue
-from ..sources import is_ours
+from ..sources import is_internal_code
 from .rewriting import FUNCTION, can_be_rewritten, rewrite
 
 Key = tuple[str, int, tuple[int, int]]
-"""Where a function is defined in its file: qualified name, first line; of a lambda, line and column of its body."""
+"""Identifies a function in its file: qualified name, first line, and for a lambda line and column of its body."""
 
 _FUTURE = 0
 for _name in __future__.all_feature_names:
@@ -33,11 +33,11 @@ for _name in __future__.all_feature_names:
 _COMPREHENSIONS = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
-class Unfollowed(UnknownValue):
-    """A condition on a tensor was met in a function whose source can be followed: it is traced anew then.
+class RetraceRequired(UnknownValue):
+    """Raised by a condition on a tensor in a function that can be rewritten, so that the trace starts again.
 
     Attributes:
-        code: the function's, or that of a comprehension in it.
+        code: the code of the function, or of a comprehension in it.
     """
 
     code: CodeType
@@ -45,12 +45,12 @@ class Unfollowed(UnknownValue):
 
 @dataclass
 class _File:
-    """A file with functions that are followed.
+    """A file with rewritten functions.
 
     Attributes:
-        tree: its syntax.
-        codes: the code of each function in it as it was, by its key.
-        followed: which functions are.
+        tree: its syntax tree.
+        codes: the original code of each function, by its key.
+        followed: the keys of the functions that are rewritten.
         rewritten: the code of these, and of the functions around them.
     """
 
@@ -62,7 +62,7 @@ class _File:
     rewritten: dict[Key, CodeType] = field(default_factory=dict)
 
     def function_of(self, code: CodeType) -> Key | None:
-        """The key of the function that code is of, or that a comprehension is in; None if it isn't what stands here."""
+        """Return the key of the function with this code or comprehension; None if the file has other code there."""
         name = code.co_qualname
         while name.rpartition(".")[2] in _COMPREHENSIONS:
             name = name.rpartition(".")[0].removesuffix(".<locals>")
@@ -73,23 +73,23 @@ class _File:
         return around[0] if around else None
 
     def can_replace(self, code: CodeType) -> bool:
-        """Whether there is rewritten code for what stands in the file, and that is this code."""
+        """Whether the file has rewritten code for this code."""
         if code.co_filename != self.name or (key := _key(code)) not in self.rewritten:
             return False
         same = is_same_code(code, self.codes[key])
         return same and code.co_freevars == self.rewritten[key].co_freevars
 
     def follow(self, key: Key) -> None:
-        """Rewrite a function, with those that are followed already."""
+        """Rewrite a function, together with those rewritten before."""
         tree = copy.deepcopy(self.tree)
         nodes = [_node(tree, k) for k in (*self.followed, key)]
         for node in _outermost([node for node in nodes if node is not None]):
             rewrite(node)
         whole = compile(tree, self.name, "exec", flags=self.flags, dont_inherit=True)
         self.followed.add(key)
-        made = dict(_functions(whole))
+        codes = dict(_functions(whole))
         around = {k for k in self.codes if any(f == k or f[0].startswith(f"{k[0]}.<locals>.") for f in self.followed)}
-        self.rewritten = {k: _renamed(made[k]) for k in around if k in made}
+        self.rewritten = {k: _rename_generated(codes[k]) for k in around if k in codes}
 
 
 _LOCK = threading.RLock()
@@ -100,7 +100,7 @@ _IN_PLACE: dict[int, _InPlace] = {}
 
 @dataclass
 class _InPlace:
-    """A function that has rewritten code while traces run."""
+    """A function whose code is replaced while traces run."""
 
     function: FunctionType
     original: CodeType
@@ -108,8 +108,8 @@ class _InPlace:
 
 
 def can_follow(code: CodeType) -> bool:
-    """Whether the source of code, which met a condition on a tensor, can be followed, and isn't: it is the original."""
-    if is_ours(code):
+    """Whether the function of code that reached a condition on a tensor can be rewritten, and isn't yet."""
+    if is_internal_code(code):
         return False
     with _LOCK:
         file = _file_of(code)
@@ -121,7 +121,7 @@ def can_follow(code: CodeType) -> bool:
 
 
 def follow(code: CodeType) -> bool:
-    """Have the function followed that code is of, as soon as it is `following`; whether it was found."""
+    """Rewrite the function of some code for the next `following` context; return whether a live function was found."""
     with _LOCK:
         file = _file_of(code)
         key = file.function_of(code) if file else None
@@ -130,15 +130,15 @@ def follow(code: CodeType) -> bool:
         if key not in file.followed:
             file.follow(key)
         functions = (item for item in gc.get_objects() if type(item) is FunctionType)
-        found = [f for f in functions if file.can_replace(f.__code__) and f not in _FUNCTIONS]
-        _FUNCTIONS.update(found)
-        return bool(found)
+        new = [f for f in functions if file.can_replace(f.__code__) and f not in _FUNCTIONS]
+        _FUNCTIONS.update(new)
+        return bool(new)
 
 
 @contextlib.contextmanager
 def following() -> Iterator[None]:
-    """Within the context, the functions that are followed run as rewritten."""
-    taken: list[_InPlace] = []
+    """Within the context, run the rewritten code of functions."""
+    entries: list[_InPlace] = []
     with _LOCK:
         for function in list(_FUNCTIONS):
             entry = _IN_PLACE.get(id(function)) or _InPlace(function, function.__code__)
@@ -148,12 +148,12 @@ def following() -> Iterator[None]:
             _IN_PLACE[id(function)] = entry
             function.__code__ = file.rewritten[_key(entry.original)]
             entry.traces += 1
-            taken.append(entry)
+            entries.append(entry)
     try:
         yield
     finally:
         with _LOCK:
-            for entry in taken:
+            for entry in entries:
                 entry.traces -= 1
                 if not entry.traces:
                     entry.function.__code__ = entry.original
@@ -161,7 +161,7 @@ def following() -> Iterator[None]:
 
 
 def _file_of(code: CodeType) -> _File | None:
-    """The file of code; None where there is no source."""
+    """The file of some code; None if there is no source."""
     name = code.co_filename
     linecache.checkcache(name)
     text = "".join(linecache.getlines(name))
@@ -176,15 +176,15 @@ def _file_of(code: CodeType) -> _File | None:
         codes = dict(_functions(compile(text, name, "exec", flags=flags, dont_inherit=True)))
     except (SyntaxError, ValueError):
         return None
-    made = _File(name, tree, flags, codes)
-    if made.function_of(code) is None:
+    file = _File(name, tree, flags, codes)
+    if file.function_of(code) is None:
         return None
-    _FILES.setdefault(name, []).append(made)  # a module that was loaded anew has another one
-    return made
+    _FILES.setdefault(name, []).append(file)  # a reloaded module gets another one
+    return file
 
 
 def is_same_code(a: CodeType, b: CodeType) -> bool:
-    """Whether the instructions, names and constants of two functions are the same, and those of functions in them."""
+    """Whether two functions have the same instructions, names, constants and nested functions."""
     if a is b:
         return True
     same = (
@@ -223,16 +223,16 @@ def _key(code: CodeType) -> Key:
     return code.co_qualname, code.co_firstlineno, body
 
 
-def _renamed(code: CodeType, name: str = "", qualname: str = "") -> CodeType:
-    """Code whose functions of our making are called what the function is, as a traceback shows them."""
-    ours = code.co_name.startswith(FUNCTION)
-    name, qualname = (name, qualname) if ours else (code.co_name, code.co_qualname)
-    constants = tuple(_renamed(c, name, qualname) if isinstance(c, CodeType) else c for c in code.co_consts)
+def _rename_generated(code: CodeType, name: str = "", qualname: str = "") -> CodeType:
+    """Give generated functions the name of the user's function around them, for tracebacks."""
+    is_generated = code.co_name.startswith(FUNCTION)
+    name, qualname = (name, qualname) if is_generated else (code.co_name, code.co_qualname)
+    constants = tuple(_rename_generated(c, name, qualname) if isinstance(c, CodeType) else c for c in code.co_consts)
     return code.replace(co_consts=constants, co_name=name, co_qualname=qualname)
 
 
 def _node(tree: ast.Module, key: Key) -> ast.FunctionDef | ast.Lambda | None:
-    """The function of a file with a key."""
+    """Find the function with a key in a file."""
     name, line = key[0].rpartition(".")[2], key[1]
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == name:
@@ -244,6 +244,6 @@ def _node(tree: ast.Module, key: Key) -> ast.FunctionDef | ast.Lambda | None:
 
 
 def _outermost(nodes: Sequence[ast.FunctionDef | ast.Lambda]) -> list[ast.FunctionDef | ast.Lambda]:
-    """Those of the nodes that are in no other: a function is rewritten with all in it."""
+    """The nodes that aren't inside another one: rewriting a function includes its nested functions."""
     inner = {id(n) for node in nodes for n in ast.walk(node) if n is not node}
     return [node for node in nodes if id(node) not in inner]

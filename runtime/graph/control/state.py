@@ -1,6 +1,6 @@
-"""What Python may change in a branch or loop: variables, what they hold, Parameters, tensors that are written to.
+"""The state that Python may change in a branch or loop: variables, containers, Parameters, tensors written in place.
 
-It is noted before, so that each branch begins with the same, and what differs afterwards is known.
+The state is recorded first, so that both branches start from the same values and their changes can be compared.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from types import CellType, FunctionType, MethodType
 from typing import Any, Protocol
 
 from ...common.nested import refilled
-from ...common.tensor import Tensor, wrapped
+from ...common.tensor import Tensor, from_array
 from ...nn.cell import Cell
 from ...tracing import SymbolicTensor
 from ..current import Recording, SymbolicParameter
-from ..objects import MAX_DEPTH, MAX_ELEMENTS, is_same, is_the_users
-from .rewriting import MODULE
+from ..objects import MAX_DEPTH, MAX_ELEMENTS, is_same, is_user_class
+from .syntax import MODULE
 
 
 class Undefined:
-    """What a variable holds that has no value."""
+    """The content of a variable without a value."""
 
     def __repr__(self) -> str:
         return "nothing"
@@ -31,39 +31,39 @@ UNDEFINED = Undefined()
 
 
 class Place(Protocol):
-    """Where something is held that Python may change; `str()` says what it is called."""
+    """A place whose content Python may change; `str()` returns its name for messages."""
 
     def get(self) -> Any:
-        """What it holds now."""
+        """Return the current content."""
 
     def put(self, value: Any) -> None:
-        """Let it hold a value."""
+        """Replace the content."""
 
     def is_same(self, a: Any, b: Any) -> bool:
-        """Whether two things that it held are the very same."""
+        """Whether two contents are identical."""
 
 
 @dataclass(frozen=True)
 class Variable:
-    """A variable of the user's function, or one of our making, in the cell of a closure."""
+    """A variable of the user's function, or one that the rewriting introduced, in the cell of a closure."""
 
     cell: CellType
     name: str
 
     @property
-    def is_ours(self) -> bool:
-        """Whether it is of our making: it may have no value in one of the branches."""
+    def is_generated(self) -> bool:
+        """Whether the rewriting introduced the variable: it may be undefined in one of the branches."""
         return self.name.startswith(MODULE)
 
     def get(self) -> Any:
-        """What it holds; `UNDEFINED` if it has no value."""
+        """Return the value, or `UNDEFINED`."""
         try:
             return self.cell.cell_contents
         except ValueError:
             return UNDEFINED
 
     def put(self, value: Any) -> None:
-        """Let it hold a value, or none."""
+        """Set the value; `Undefined` deletes it."""
         if not isinstance(value, Undefined):
             self.cell.cell_contents = value
         elif not isinstance(self.get(), Undefined):
@@ -79,20 +79,20 @@ class Variable:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a list, dict, set, deque or the attributes of an object hold; `get` copies it."""
+    """The items of a list, dict, set, deque or the attributes of an object; `get` returns a copy."""
 
     container: Any
     name: str
 
     def get(self) -> Any:
-        """A copy."""
+        """Return a copy of the container."""
         if isinstance(self.container, (set, deque)):
             return self.container.copy()
         items = self.container.values() if isinstance(self.container, dict) else self.container
         return refilled(self.container, list(items))
 
     def put(self, value: Any) -> None:
-        """Let it hold what a copy does."""
+        """Replace the items by those of a copy."""
         self.container.clear()
         if isinstance(self.container, (dict, set)):
             self.container.update(value)
@@ -100,7 +100,7 @@ class Contents:
             self.container.extend(value)
 
     def is_same(self, a: Any, b: Any) -> bool:
-        """Whether two copies hold the same."""
+        """Whether two copies have the same items."""
         if isinstance(a, set):
             return bool(a == b)
         if isinstance(a, dict) and [*a] != [*b]:
@@ -113,22 +113,22 @@ class Contents:
 
 
 @dataclass(frozen=True)
-class Written:
-    """What a tensor holds that may be written to; `get` gives it as another one."""
+class TensorContents:
+    """The data of a tensor that may be written in place; `get` returns it as a new tensor."""
 
     tensor: Tensor
     name: str
 
     def get(self) -> Tensor:
-        """A plain tensor with its elements and what is known of how they were computed."""
+        """Return a plain tensor with the same data and the same entry on the tape."""
         return self.tensor.value()
 
     def put(self, value: Tensor) -> None:
-        """Let it hold what another does."""
+        """Take over the data and the tape entry of another tensor."""
         self.tensor._data, self.tensor._tape, self.tensor._number = value._data, value._tape, value._number
 
     def is_same(self, a: Tensor, b: Tensor) -> bool:
-        """Whether nothing was written."""
+        """Whether the data are identical."""
         return _data_is_same(a._data, b._data)
 
     def __str__(self) -> str:
@@ -136,28 +136,30 @@ class Written:
 
 
 @dataclass(frozen=True)
-class Assigned:
+class ParameterValue:
     """The value of a Parameter."""
 
-    held: SymbolicParameter
+    symbolic: SymbolicParameter
 
     def get(self) -> Tensor:
-        """It, as a plain tensor."""
-        parameter = self.held.parameter
-        return wrapped(self.held.now, parameter._tape, parameter._number if parameter._tape is not None else None)
+        """Return the value as a plain tensor."""
+        parameter = self.symbolic.parameter
+        return from_array(
+            self.symbolic.current, parameter._tape, parameter._number if parameter._tape is not None else None
+        )
 
     def put(self, value: Tensor) -> None:
-        """Assign another."""
-        parameter = self.held.parameter
-        self.held.now = value._data
+        """Assign a new value."""
+        parameter = self.symbolic.parameter
+        self.symbolic.current = value._data
         parameter._tape, parameter._number = value._tape, value._number
 
     def is_same(self, a: Tensor, b: Tensor) -> bool:
-        """Whether nothing was assigned."""
+        """Whether the data are identical."""
         return _data_is_same(a._data, b._data)
 
     def __str__(self) -> str:
-        return f"Parameter '{self.held.parameter.name}'"
+        return f"Parameter '{self.symbolic.parameter.name}'"
 
 
 def _data_is_same(a: Any, b: Any) -> bool:
@@ -165,45 +167,49 @@ def _data_is_same(a: Any, b: Any) -> bool:
 
 
 Changes = dict[Any, tuple[Place, Any, Any]]
-"""By key: a place, what it held before, and what it holds now."""
+"""By key: a place, its content before, and its content now."""
 
 
 class State:
-    """What functions may change, as it is now.
+    """A snapshot of the state that functions may change.
 
     Args:
         trace: the trace.
-        functions: the functions, whose variables are looked at, and those of functions among them.
-        further: other places, by key.
+        functions: the functions whose variables are recorded, with those of the functions that these variables hold.
+        extra: other places, by key.
     """
 
     def __init__(
-        self, trace: Recording, functions: Iterable[Callable[..., Any]], further: Mapping[Any, Place] | None = None
+        self, trace: Recording, functions: Iterable[Callable[..., Any]], extra: Mapping[Any, Place] | None = None
     ) -> None:
         self._trace = trace
-        self._places: dict[Any, Place] = dict(further or {})
+        self._places: dict[Any, Place] = dict(extra or {})
         self._seen: set[int] = set()
         for function in functions:
             self._look_at_function(function)
         self._before = {key: place.get() for key, place in self._places.items()}
-        self._held = {key: Assigned(held).get() for key, held in trace.held.items()}
+        self._parameter_values = {key: ParameterValue(symbolic).get() for key, symbolic in trace.parameters.items()}
 
     def changes(self) -> Changes:
-        """What is other now."""
-        found: Changes = {}
+        """The places whose content has changed since the snapshot."""
+        result: Changes = {}
         for key, place in self._places.items():
             before, now = self._before[key], place.get()
             if not place.is_same(before, now):
-                found[key] = place, before, now
-        for number, held in self._trace.held.items():
-            assigned = Assigned(held)
-            before = self._held[number] if number in self._held else wrapped(held.first, *held.began)
-            if not assigned.is_same(before, assigned.get()):
-                found["parameter", number] = assigned, before, assigned.get()
-        return found
+                result[key] = place, before, now
+        for number, symbolic in self._trace.parameters.items():
+            parameter = ParameterValue(symbolic)
+            before = (
+                self._parameter_values[number]
+                if number in self._parameter_values
+                else from_array(symbolic.initial, *symbolic.initial_tracking)
+            )
+            if not parameter.is_same(before, parameter.get()):
+                result["parameter", number] = parameter, before, parameter.get()
+        return result
 
     def restore(self, changes: Changes) -> None:
-        """Let all be as it was."""
+        """Undo changes."""
         for place, before, _ in changes.values():
             place.put(before)
 
@@ -225,7 +231,7 @@ class State:
             self._look_at_function(value)
         elif type(value) is Tensor:
             self._seen.add(id(value))
-            self._places["tensor", id(value)] = Written(value, name)
+            self._places["tensor", id(value)] = TensorContents(value, name)
         elif isinstance(value, tuple):
             for item in value:
                 self._look_at(item, name, depth + 1)
@@ -240,6 +246,6 @@ class State:
 
 
 def has_attributes(value: Any) -> bool:
-    """Whether it is an object of a class of the user's, other than a Cell or Parameter, with attributes."""
+    """Whether a value is an object with attributes, of a user's class other than Cell and Parameter."""
     plain = isinstance(value, (Cell, Tensor, type)) or not isinstance(getattr(value, "__dict__", None), dict)
-    return not plain and is_the_users(type(value)) and not callable(value)
+    return not plain and is_user_class(type(value)) and not callable(value)

@@ -1,4 +1,7 @@
-"""What rewritten code calls in place of Python's statements: as Python does, or, with tensors, into the program."""
+"""The functions that rewritten code calls in place of Python's statements.
+
+With Python values they do what Python does; with symbolic tensors they record the statement in the program.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from ...current_trace import current
 from ...errors import UnsupportedPython
 from ...ops import comparison
 from ..current import current_recording
-from ..printing import Text, filled_exception, print_with, raise_when_run
-from .conditions import either_of, is_symbolic, truth
-from .loops import TensorRange, attempted, concrete_loop, counted_loop, loop_until
+from ..printing import Text, print_with, raise_when_run, with_arguments
+from .conditions import is_symbolic, record_branches, truth
+from .loops import TensorRange, concrete_loop, counted_loop, loop_until, try_iteration
 from .rewriting import GO_ON
 
 Later = Callable[[], Any]
@@ -40,7 +43,7 @@ def branch(condition: Any, then: Later, orelse: Later) -> Any:
     """`if condition: ... else: ...`, and `then if condition else orelse`."""
     decided = truth(condition)
     if is_symbolic(decided):
-        return either_of(decided, then, orelse)
+        return record_branches(decided, then, orelse)
     return then() if decided else orelse()
 
 
@@ -61,12 +64,12 @@ def either(first: Any, *others: Later) -> Any:
 
 
 def and_(first: Any, *others: Later) -> Any:
-    """`first and ...`: the first that doesn't hold, or the last."""
+    """`first and ...`: returns the first false operand, or the last."""
     return branch(first, lambda: and_(others[0](), *others[1:]), lambda: first) if others else first
 
 
 def or_(first: Any, *others: Later) -> Any:
-    """`first or ...`: the first that holds, or the last."""
+    """`first or ...`: returns the first true operand, or the last."""
     return branch(first, lambda: first, lambda: or_(others[0](), *others[1:])) if others else first
 
 
@@ -81,11 +84,11 @@ def truth_of(function: Any, value: Any) -> Any:
     return truth(value) if function is builtins.bool else function(value)
 
 
-def folded(function: Any, *given: Any) -> Any:
-    """`all(items)`, `any(items)`, `max(...)` and `min(...)`, of tensors too."""
-    if function not in _FOLDED or (len(given) == 1 and not isinstance(given[0], (tuple, list, Iterator))):
-        return function(*given)
-    items = list(given[0]) if len(given) == 1 else list(given)
+def folded(function: Any, *args: Any) -> Any:
+    """`all(items)`, `any(items)`, `max(...)` and `min(...)`, also of symbolic tensors."""
+    if function not in _FOLDED or (len(args) == 1 and not isinstance(args[0], (tuple, list, Iterator))):
+        return function(*args)
+    items = list(args[0]) if len(args) == 1 else list(args)
     if not any(map(is_symbolic, items)):
         return function(items)
     if function in (builtins.all, builtins.any):
@@ -103,26 +106,26 @@ def _itself(value: Any) -> Any:
 
 
 def chained(left: Any, *steps: Any) -> Any:
-    """`left < a < b`, where the operands that follow come as names of comparisons and functions."""
+    """`left < a < b`; `steps` alternates names of comparisons and functions that compute the next operand."""
     name, operand, *others = steps
     right = operand()
-    held = _COMPARISONS[name](left, right)
-    return and_(held, lambda: chained(right, *others)) if others else held
+    result = _COMPARISONS[name](left, right)
+    return and_(result, lambda: chained(right, *others)) if others else result
 
 
 def raise_if(condition: Any, exception: Later) -> None:
-    """`if condition: raise exception`, and `assert`; of a tensor, once the program has run."""
+    """`if condition: raise exception`, and `assert`; for a symbolic tensor, after the program has run."""
     decided = truth(condition)
     if not is_symbolic(decided):
         if decided:
-            raise filled_exception(exception())
+            raise with_arguments(exception())
         return
     raised = exception()
     raise_when_run(decided, raised() if isinstance(raised, type) else raised)
 
 
 def raises() -> None:
-    """Before an exception is raised."""
+    """Refuse `raise` under a condition on a tensor; called before each `raise`."""
     trace = current()
     if trace is not None and trace.region is not None:
         raise trace.guard.refusal(
@@ -133,19 +136,19 @@ def raises() -> None:
 
 
 def range_of(function: Any, *bounds: Any) -> Any:
-    """`range(...)`, whose bounds may be tensors."""
+    """`range(...)`; the bounds may be tensors."""
     if function is builtins.range and any(map(is_symbolic, bounds)):
         return TensorRange.of(*bounds)
     return function(*bounds)
 
 
 def for_loop(items: Iterable[Any], body: Callable[[Any], Any]) -> Any:
-    """`for`: the signal that the body gave last."""
+    """`for`: returns the last signal of the body."""
     return counted_loop(items, body) if isinstance(items, TensorRange) else concrete_loop(items, body)
 
 
 def while_loop(test: Later, body: Later) -> Any:
-    """`while`: the signal that the body gave last."""
+    """`while`: returns the last signal of the body."""
     trace = current()
     while True:
         going = truth(test())
@@ -156,7 +159,7 @@ def while_loop(test: Later, body: Later) -> Any:
         if trace is None:
             signal = body()
         else:
-            signal = attempted(current_recording(), body)
+            signal = try_iteration(current_recording(), body)
             if is_symbolic(signal):
                 return loop_until(True, test, body)
         if signal != GO_ON:

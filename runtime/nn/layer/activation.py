@@ -30,7 +30,7 @@ class Sigmoid(Cell):
     """1 / (1 + exp(-x)), elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape; the same out, floating-point."""
+        """Any shape; returns the same shape, floating-point."""
         return activations.sigmoid(x)
 
 
@@ -38,7 +38,7 @@ class Tanh(Cell):
     """Hyperbolic tangent, elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape; the same out, floating-point."""
+        """Any shape; returns the same shape, floating-point."""
         return activations.tanh(x)
 
 
@@ -46,7 +46,7 @@ class Tanhshrink(Cell):
     """x - tanh(x), elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.tanhshrink(x)
 
 
@@ -54,7 +54,7 @@ class LogSigmoid(Cell):
     """log(sigmoid(x)), elementwise."""
 
     def construct(self, input_x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.logsigmoid(input_x)
 
 
@@ -62,7 +62,7 @@ class Softsign(Cell):
     """x / (1 + |x|), elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.softsign(x)
 
 
@@ -70,7 +70,7 @@ class HSigmoid(Cell):
     """min(max(x + 3, 0), 6) / 6, elementwise."""
 
     def construct(self, input: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.hardsigmoid(input)
 
 
@@ -78,7 +78,7 @@ class HSwish(Cell):
     """x times `HSigmoid` of x, elementwise (Howard et al. 2019)."""
 
     def construct(self, input: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.hardswish(input)
 
 
@@ -86,7 +86,7 @@ class SiLU(Cell):
     """x * sigmoid(x), elementwise (Elfwing et al. 2017)."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.silu(x)
 
 
@@ -94,7 +94,7 @@ class Mish(Cell):
     """x * tanh(log(1 + exp(x))), elementwise (Misra 2019)."""
 
     def construct(self, input_x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.mish(input_x)
 
 
@@ -110,7 +110,7 @@ class GELU(Cell):
         self.approximate = "tanh" if checks.of_type(approximate, "approximate", bool, of="GELU") else "none"
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.gelu(x, self.approximate)
 
     def extend_repr(self) -> str:
@@ -122,7 +122,7 @@ class FastGelu(Cell):
     """x * sigmoid(1.702 * x), elementwise: an approximation of `GELU`."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return activations.fast_gelu(x)
 
 
@@ -149,7 +149,7 @@ class Softmax(_AlongAxis):
     """
 
     def construct(self, input: Any) -> Any:
-        """Any shape with that axis (else `ValueError`), floating-point; the same out."""
+        """Any shape with that axis (else `ValueError`), floating-point; returns the same shape."""
         return activations.softmax(input, self.axis)
 
 
@@ -161,7 +161,7 @@ class Softmin(_AlongAxis):
     """
 
     def construct(self, x: Any) -> Any:
-        """Any shape with that axis (else `ValueError`), floating-point; the same out."""
+        """Any shape with that axis (else `ValueError`), floating-point; returns the same shape."""
         return activations.softmin(x, self.axis)
 
 
@@ -173,7 +173,7 @@ class LogSoftmax(_AlongAxis):
     """
 
     def construct(self, x: Any) -> Any:
-        """Any shape with that axis (else `ValueError`), floating-point; the same out."""
+        """Any shape with that axis (else `ValueError`), floating-point; returns the same shape."""
         return activations.log_softmax(x, self.axis)
 
 
@@ -210,8 +210,8 @@ class LRN(Cell):
         norm_region: "ACROSS_CHANNELS".
 
     Raises:
-        TypeError: `depth_radius` is no int.
-        ValueError: `depth_radius` is negative, or `norm_region` is another.
+        TypeError: `depth_radius` isn't an int.
+        ValueError: `depth_radius` is negative, or `norm_region` is unknown.
     """
 
     def __init__(
@@ -231,7 +231,7 @@ class LRN(Cell):
         self.beta = beta
 
     def construct(self, input_x: Any) -> Any:
-        """(N, C, H, W), floating-point; the same out."""
+        """(N, C, H, W), floating-point; returns the same shape."""
         return lrn(input_x, self.depth_radius, self.bias, self.alpha, self.beta)
 
     def extend_repr(self) -> str:

@@ -1,4 +1,4 @@
-"""Pooling layers with a given number of windows."""
+"""Adaptive pooling layers, with a given number of windows."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class AdaptiveAvgPool1d(_AdaptivePool):
         output_size: number of windows, an int.
 
     Raises:
-        TypeError: `output_size` is no int.
+        TypeError: `output_size` isn't an int.
         ValueError: `output_size` isn't positive.
     """
 
@@ -42,7 +42,7 @@ class AdaptiveAvgPool1d(_AdaptivePool):
         super().__init__(checks.positive_int(output_size, "output_size", of=self.cls_name))
 
     def construct(self, input: Any) -> Any:
-        """(N, C, L) or (C, L), floating-point; (N, C, output_size) or (C, output_size) out."""
+        """(N, C, L) or (C, L), floating-point; returns (N, C, output_size) or (C, output_size)."""
         return adaptive_pooling.adaptive_avg_pool1d(input, self.output_size)
 
 
@@ -53,12 +53,12 @@ class AdaptiveAvgPool2d(_AdaptivePool):
         output_size: an int for both axes or one for each; None keeps the size of an axis.
 
     Raises:
-        TypeError: a size is no int.
+        TypeError: a size isn't an int.
         ValueError: a size isn't positive; at a call, there isn't one for each axis.
     """
 
     def construct(self, input: Any) -> Any:
-        """(N, C, H, W) or (C, H, W), floating-point; (N, C, *output_size) or (C, *output_size) out."""
+        """(N, C, H, W) or (C, H, W), floating-point; returns (N, C, *output_size) or (C, *output_size)."""
         return adaptive_pooling.adaptive_avg_pool2d(input, self.output_size)
 
 
@@ -66,7 +66,7 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     """Means of `output_size` windows along each axis of a volume; see `AdaptiveAvgPool2d`."""
 
     def construct(self, input: Any) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W), floating-point; (N, C, *output_size) or (C, *output_size) out."""
+        """(N, C, D, H, W) or (C, D, H, W), floating-point; returns (N, C, *output_size) or (C, *output_size)."""
         return adaptive_pooling.adaptive_avg_pool3d(input, self.output_size)
 
 
@@ -77,7 +77,7 @@ class AdaptiveMaxPool1d(_AdaptivePool):
         super().__init__(checks.positive_int(output_size, "output_size", of=self.cls_name))
 
     def construct(self, x: Any) -> Any:
-        """(N, C, L) or (C, L); (N, C, output_size) or (C, output_size) out."""
+        """(N, C, L) or (C, L); returns (N, C, output_size) or (C, output_size)."""
         return adaptive_pooling.adaptive_max_pool1d(x, self.output_size)
 
 
@@ -86,7 +86,7 @@ class AdaptiveMaxPool2d(_AdaptivePool):
 
     Args:
         output_size: an int for both axes or one for each; None keeps the size of an axis.
-        return_indices: whether to return where they are, too: int64 positions in the flattened plane.
+        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
     """
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -94,7 +94,7 @@ class AdaptiveMaxPool2d(_AdaptivePool):
         self.return_indices = checks.of_type(return_indices, "return_indices", bool, of=self.cls_name)
 
     def construct(self, input: Any) -> Any:
-        """(N, C, H, W) or (C, H, W); (N, C, *output_size) or (C, *output_size) out, with `return_indices` twice."""
+        """(N, C, H, W) or (C, H, W); returns (N, C, *output_size) or (C, *output_size), with `return_indices` twice."""
         return adaptive_pooling.adaptive_max_pool2d(input, self.output_size, self.return_indices)
 
 
@@ -106,5 +106,5 @@ class AdaptiveMaxPool3d(_AdaptivePool):
         self.return_indices = checks.of_type(return_indices, "return_indices", bool, of=self.cls_name)
 
     def construct(self, input: Any) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W); (N, C, *output_size) or (C, *output_size) out."""
+        """(N, C, D, H, W) or (C, D, H, W); returns (N, C, *output_size) or (C, *output_size)."""
         return adaptive_pooling.adaptive_max_pool3d(input, self.output_size, self.return_indices)

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, initial
+from ...common.initializer import HeUniform, Uniform, initialize_argument
 from ...common.parameter import Parameter
 from ...functional import dropout
 from ...functional.linear_algebra import dense
@@ -22,7 +22,7 @@ class Dense(Cell):
     Args:
         in_channels: size of the last axis of x.
         out_channels: size of the last axis of the output.
-        weight_init: what `common.initializer.initializer` takes. None: drawn evenly from within 1 / sqrt(in_channels).
+        weight_init: an initializer; see `common.initializer.initializer`. None: uniform in +-1 / sqrt(in_channels).
         bias_init: likewise.
         has_bias: whether there is a bias.
         activation: a Cell, an operator object or the name of an activation Cell (see `get_activation`).
@@ -33,7 +33,7 @@ class Dense(Cell):
         bias: Parameter (out_channels,), or None.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of x isn't that of the weight.
+        TypeError: an argument has a wrong type; at a call, the dtype of x isn't that of the weight.
         ValueError: a size isn't above 0, or a tensor given as initial value has another shape.
         KeyError: no activation has that name.
     """
@@ -114,22 +114,22 @@ class Linear(Cell):
 
 def _dense_weight(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = HeUniform(math.sqrt(5)) if init is None else init
-    return Parameter(initial(init, (outputs, inputs), dtype, "weight_init", of=of), name="weight")
+    return Parameter(initialize_argument(init, (outputs, inputs), dtype, "weight_init", of=of), name="weight")
 
 
 def _dense_bias(inputs: int, outputs: int, init: Any, dtype: Any, of: str) -> Parameter:
     init = Uniform(1 / math.sqrt(inputs)) if init is None else init
-    return Parameter(initial(init, (outputs,), dtype, "bias_init", of=of), name="bias")
+    return Parameter(initialize_argument(init, (outputs,), dtype, "bias_init", of=of), name="bias")
 
 
 class Identity(Cell):
-    """Gives back what it is given. Takes any arguments when it is made, and ignores them."""
+    """Returns its argument. The constructor accepts and ignores any arguments."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()
 
     def construct(self, input: Any) -> Any:
-        """Anything; the same out."""
+        """Return the argument."""
         return input
 
 
@@ -137,16 +137,16 @@ class Identity(Cell):
 
 
 class Dropout(Cell):
-    """While training, each element is 0 at random, else divided by the probability to be kept (Srivastava et al. 2014).
+    """In training, drops random elements and divides the others by the keep probability (Srivastava et al. 2014).
 
     Args:
-        keep_prob: probability to be kept, in (0, 1]; torch's first argument is the opposite, `p`.
-        p: probability to be dropped, in [0, 1); if it is given, `keep_prob` doesn't count.
+        keep_prob: the probability of keeping an element, in (0, 1]; torch's first argument is the opposite, `p`.
+        p: the probability of dropping an element, in [0, 1); overrides `keep_prob`.
         dtype: without effect.
 
     Raises:
-        TypeError: a probability is no number.
-        ValueError: one is out of its range.
+        TypeError: a probability isn't a number.
+        ValueError: a probability is out of range.
     """
 
     def __init__(self, keep_prob: float = 0.5, p: float | None = None, dtype: Any = float32) -> None:
@@ -159,12 +159,12 @@ class Dropout(Cell):
         self.p = p
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         dropped = 1.0 - self.keep_prob if self.p is None else self.p
         return dropout.dropout(x, dropped) if self.training and dropped else x
 
     def extend_repr(self) -> str:
-        """The probability that was given."""
+        """The given probability."""
         return f"keep_prob={self.keep_prob}" if self.p is None else f"p={self.p}"
 
 
@@ -179,36 +179,36 @@ class _ChannelDropout(Cell):
 
 
 class Dropout1d(_ChannelDropout):
-    """While training, each channel is 0 with probability `p`, else divided by 1 - p.
+    """In training, each channel is 0 with probability `p`, otherwise divided by 1 - p.
 
     Args:
         p: in [0, 1], else `ValueError`.
     """
 
     def construct(self, x: Any) -> Any:
-        """(N, C, L) or (C, L), floating-point; the same out."""
+        """(N, C, L) or (C, L), floating-point; returns the same shape."""
         return dropout.dropout1d(x, self.p) if self.training and self.p else x
 
 
 class Dropout2d(_ChannelDropout):
-    """While training, each channel is 0 with probability `p`, else divided by 1 - p (Tompson et al. 2014).
+    """In training, each channel is 0 with probability `p`, otherwise divided by 1 - p (Tompson et al. 2014).
 
     Args:
         p: in [0, 1], else `ValueError`.
     """
 
     def construct(self, x: Any) -> Any:
-        """(N, C, H, W), floating-point; the same out."""
+        """(N, C, H, W), floating-point; returns the same shape."""
         return dropout.dropout2d(x, self.p) if self.training and self.p else x
 
 
 class Dropout3d(_ChannelDropout):
-    """While training, each channel is 0 with probability `p`, else divided by 1 - p.
+    """In training, each channel is 0 with probability `p`, otherwise divided by 1 - p.
 
     Args:
         p: in [0, 1], else `ValueError`.
     """
 
     def construct(self, x: Any) -> Any:
-        """(N, C, D, H, W), floating-point; the same out."""
+        """(N, C, D, H, W), floating-point; returns the same shape."""
         return dropout.dropout3d(x, self.p) if self.training and self.p else x

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial
+from ...common.initializer import initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional.normalization import batch_norm
@@ -15,7 +15,7 @@ from ..cell import Cell
 
 
 class _BatchNorm(Cell):
-    """What the batch normalization layers share."""
+    """The common part of the batch normalization layers."""
 
     ranks: tuple[int, ...]
 
@@ -36,7 +36,7 @@ class _BatchNorm(Cell):
         self.use_batch_statistics = use_batch_statistics
 
         def first(init: Any, argument: str) -> Tensor:
-            return initial(init, (num_features,), dtype, argument, of=of)
+            return initialize_argument(init, (num_features,), dtype, argument, of=of)
 
         self.moving_mean = Parameter(first(moving_mean_init, "moving_mean_init"), name="mean", requires_grad=False)
         self.moving_variance = Parameter(first(moving_var_init, "moving_var_init"), "variance", requires_grad=False)
@@ -45,7 +45,7 @@ class _BatchNorm(Cell):
         self.beta = Parameter(first(beta_init, "beta_init"), name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
-        """(N, num_features, ...), floating-point; the same out."""
+        """(N, num_features, ...), floating-point; returns the same shape."""
         check_rank(x, self.ranks, of=self.cls_name)
         of_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
         return batch_norm(
@@ -58,26 +58,26 @@ class _BatchNorm(Cell):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Each channel of a batch of images with mean 0 and variance 1, then scaled and shifted (Ioffe and Szegedy 2015).
+    """Normalizes each channel to mean 0 and variance 1, then scales and shifts it (Ioffe and Szegedy 2015).
 
         y = (x - mean) / sqrt(variance + eps) * gamma + beta
 
-    In training, mean and (biased) variance are those of the batch, and the moving statistics follow them:
+    In training, mean and (biased) variance are those of the batch, and the moving statistics are updated:
 
-        moving = momentum * moving + (1 - momentum) * that of the batch, the variance unbiased
+        moving = momentum * moving + (1 - momentum) * batch statistic, with the unbiased variance
 
-    Otherwise they are the moving statistics. In half precision, statistics and Parameters keep float32.
+    Otherwise they are the moving statistics. In half precision, statistics and Parameters stay in float32.
 
     Args:
         num_features: number of channels.
         eps: added to the variance.
-        momentum: weight of the OLD moving statistic, in [0, 1]; other frameworks give that of the new one.
+        momentum: the factor of the OLD moving statistic, in [0, 1]; in other frameworks it is that of the new one.
         affine: whether gamma and beta are trained.
-        gamma_init: what `common.initializer.initializer` takes, as do the following.
+        gamma_init: an initializer (see `common.initializer.initializer`), as are the following.
         beta_init: likewise.
         moving_mean_init: likewise.
         moving_var_init: likewise.
-        use_batch_statistics: True or False: whether the statistics are those of the batch. None: they are in training.
+        use_batch_statistics: whether to use the statistics of the batch. None: only in training.
         data_format: "NCHW".
         dtype: dtype of the Parameters.
 
@@ -88,9 +88,9 @@ class BatchNorm2d(_BatchNorm):
         The same shape and dtype.
 
     Raises:
-        TypeError: an argument has another type.
+        TypeError: an argument has a wrong type.
         ValueError: an argument is out of range; at a call, the input has other dimensions or another number of
-            channels, or a batch in training has one element a channel.
+            channels, or a batch in training has only one element per channel.
     """
 
     ranks = (4,)
@@ -103,7 +103,7 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm3d(Cell):
-    """Batch normalization of (N, num_features, D, H, W); see `BatchNorm2d`, which it holds as `bn2d`."""
+    """Batch normalization of (N, num_features, D, H, W); see `BatchNorm2d`, its child `bn2d`."""
 
     def __init__(
         self, num_features: int, eps: float = 1e-5, momentum: float = 0.9, affine: bool = True,
@@ -117,7 +117,7 @@ class BatchNorm3d(Cell):
         )  # fmt: skip
 
     def construct(self, x: Any) -> Any:
-        """(N, num_features, D, H, W), floating-point; the same out."""
+        """(N, num_features, D, H, W), floating-point; returns the same shape."""
         check_rank(x, (5,), of=self.cls_name)
         batch, channels, depth, height, width = x.shape
         planes = shaping.reshape(x, shape=(batch, channels, depth * height, width))
@@ -125,10 +125,10 @@ class BatchNorm3d(Cell):
 
 
 class SyncBatchNorm(_BatchNorm):
-    """Batch normalization over all processes. Here there is one, and it is `BatchNorm2d`, or `BatchNorm1d` for (N, C).
+    """Batch normalization over all processes. There is only one, so it is `BatchNorm2d`, or `BatchNorm1d` for (N, C).
 
     Args:
-        process_groups: None, or a list of lists of ranks, of which there is 0 only.
+        process_groups: None, or a list of lists of ranks; the only rank is 0.
 
     The other arguments are those of `BatchNorm2d`. `ValueError` for other ranks.
     """

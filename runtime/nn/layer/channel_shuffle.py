@@ -1,4 +1,4 @@
-"""Channels of groups taken in turns."""
+"""Shuffling of channels across groups."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..cell import Cell
 
 
 class ChannelShuffle(Cell):
-    """The channels of `groups` equal groups taken in turns: the first of each, the second of each, ... (Zhang 2017).
+    """Interleaves `groups` equal groups of channels: the first of each, the second of each, ... (Zhang 2017).
 
     Args:
-        groups: how many, above 0.
+        groups: the number of groups, above 0.
 
     Raises:
-        TypeError: it is no int.
-        ValueError: it isn't above 0; at a call, it doesn't divide the channels.
+        TypeError: `groups` isn't an int.
+        ValueError: `groups` isn't above 0; at a call, it doesn't divide the channels.
     """
 
     def __init__(self, groups: int) -> None:

@@ -14,7 +14,7 @@ from .conv import Conv2d
 
 
 class _Combined(Cell):
-    """What follows the product: normalization and activation, if they are wanted."""
+    """The common part: optional normalization and activation after the product."""
 
     batchnorm: Cell
 
@@ -32,34 +32,34 @@ class _Combined(Cell):
         else:
             self.activation = get_activation(activation, of) if isinstance(activation, str) else activation
 
-    def _finished(self, y: Any) -> Any:
+    def _finish(self, y: Any) -> Any:
         y = self.batchnorm(y) if self.has_bn else y
         return self.activation(y) if self.has_act else y
 
 
 class Conv2dBnAct(_Combined):
-    """`Conv2d`, then `BatchNorm2d` if it is wanted, then an activation if one is given.
+    """`Conv2d`, then optionally `BatchNorm2d` and an activation.
 
     Args:
-        in_channels: as for `Conv2d`, as are the others up to `bias_init`.
+        in_channels: see `Conv2d`, also for the arguments up to `bias_init`.
         out_channels: channels of the output.
         kernel_size: size of the window.
-        stride: distance of the windows.
+        stride: the step between windows.
         pad_mode: "same", "valid" or "pad".
         padding: for "pad".
         dilation: distance between the taps.
         group: groups of channels.
         has_bias: whether the convolution has a bias.
-        weight_init: note that it is "normal": N(0, 0.01).
-        bias_init: what `common.initializer.initializer` takes.
-        has_bn: whether it is normalized.
+        weight_init: an initializer; by default "normal", which is N(0, 0.01).
+        bias_init: an initializer; see `common.initializer.initializer`.
+        has_bn: whether to normalize.
         momentum: of the normalization.
         eps: of the normalization.
         activation: None, a Cell, an operator object or the name of an activation Cell (see `get_activation`).
         alpha: slope of "leakyrelu".
-        after_fake: without effect: there is no quantization here.
+        after_fake: no effect, since there is no quantization.
 
-    Errors are those of the layers; `TypeError` for a flag that is no bool.
+    Errors are those of the layers; `TypeError` for a flag that isn't a bool.
     """
 
     def __init__(
@@ -77,27 +77,27 @@ class Conv2dBnAct(_Combined):
         self._add(BatchNorm2d(out_channels, eps, momentum) if wanted else None, activation, alpha, after_fake)
 
     def construct(self, x: Any) -> Any:
-        """(N, in_channels, H, W); (N, out_channels, H_out, W_out) out."""
-        return self._finished(self.conv(x))
+        """(N, in_channels, H, W); returns (N, out_channels, H_out, W_out)."""
+        return self._finish(self.conv(x))
 
 
 class DenseBnAct(_Combined):
-    """`Dense`, then `BatchNorm1d` if it is wanted, then an activation if one is given.
+    """`Dense`, then optionally `BatchNorm1d` and an activation.
 
     Args:
         in_channels: size of the last axis of x.
         out_channels: size of the last axis of the output.
-        weight_init: note that it is "normal": N(0, 0.01).
-        bias_init: what `common.initializer.initializer` takes.
+        weight_init: an initializer; by default "normal", which is N(0, 0.01).
+        bias_init: an initializer; see `common.initializer.initializer`.
         has_bias: whether there is a bias.
-        has_bn: whether it is normalized.
+        has_bn: whether to normalize.
         momentum: of the normalization.
         eps: of the normalization.
         activation: None, a Cell, an operator object or the name of an activation Cell (see `get_activation`).
         alpha: slope of "leakyrelu".
-        after_fake: without effect: there is no quantization here.
+        after_fake: no effect, since there is no quantization.
 
-    Errors are those of the layers; `TypeError` for a flag that is no bool.
+    Errors are those of the layers; `TypeError` for a flag that isn't a bool.
     """
 
     def __init__(
@@ -111,5 +111,5 @@ class DenseBnAct(_Combined):
         self._add(BatchNorm1d(out_channels, eps, momentum) if wanted else None, activation, alpha, after_fake)
 
     def construct(self, x: Any) -> Any:
-        """(N, in_channels); (N, out_channels) out."""
-        return self._finished(self.dense(x))
+        """(N, in_channels); returns (N, out_channels)."""
+        return self._finish(self.dense(x))

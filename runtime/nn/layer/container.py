@@ -1,4 +1,4 @@
-"""Cells that hold other Cells in order or by name: `SequentialCell`, `CellList`, `CellDict`."""
+"""Containers of Cells, in order or by name: `SequentialCell`, `CellList`, `CellDict`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from ..cell import Cell
 
 
 class _Container(Cell):
-    """What the containers share: children under names, and Parameters that are named after them."""
+    """The common part of the containers: children by name, and Parameters named after them."""
 
     def __len__(self) -> int:
         return len(self._cells)
 
     def _put(self, key: str, cell: Any) -> None:
-        """Make `cell` the child `key`, last if it is new, and name its Parameters after it."""
+        """Set `cell` as the child `key`, at the end if the key is new, and name its Parameters after the key."""
         self._check_cell(cell)
         self._cells[key] = cell
         self._name_parameters(key)
@@ -33,13 +33,13 @@ class _Container(Cell):
 
 
 class _Ordered(_Container):
-    """Children in order; those without a name of their own are numbered by their position."""
+    """A container with ordered children; unnamed children are named by their position."""
 
     def __iter__(self) -> Iterator[Cell]:
         return iter(list(self._cells.values()))
 
     def __getitem__(self, index: Any) -> Any:
-        """The child at an index (negative: from the end; `IndexError` beyond), or a container of a slice of them."""
+        """Return the child at an index (negative: from the end; `IndexError` beyond), or a container of a slice."""
         if isinstance(index, slice):
             part = SequentialCell() if isinstance(self, SequentialCell) else CellList()
             part._rearrange(list(self._cells.items())[index])
@@ -51,7 +51,7 @@ class _Ordered(_Container):
         self._put(self._key(index), cell)
 
     def __delitem__(self, index: Any) -> None:
-        """Remove the child at an index, or a slice of them; those behind move up, and so do their names."""
+        """Remove the child at an index, or a slice; later children move up, and their names change accordingly."""
         keys = list(self._cells)[index] if isinstance(index, slice) else [self._key(index)]
         self._rearrange([(key, cell) for key, cell in self._cells.items() if key not in keys], rename=True)
 
@@ -72,7 +72,7 @@ class _Ordered(_Container):
         return list(self._cells)[index]
 
     def _rearrange(self, items: Iterable[tuple[str, Cell]], rename: bool = False) -> None:
-        """Let `items` be the children; numbers among their names become positions."""
+        """Replace the children by `items`; numeric names become positions."""
         before = dict(self._cells)
         self._cells.clear()
         for position, (key, cell) in enumerate(items):
@@ -83,19 +83,19 @@ class _Ordered(_Container):
 
 
 class SequentialCell(_Ordered):
-    """Runs Cells one after the other, each on what the one before returned; without any, returns its input.
+    """Runs Cells in sequence, each on the output of the previous one; without Cells, returns its input.
 
     Args:
-        args: a list of Cells, the Cells themselves, or an `OrderedDict` of them, whose keys become their names.
+        args: a list of Cells, the Cells themselves, or an `OrderedDict` of Cells by name.
 
     Inputs:
-        - **x** - what the first Cell takes.
+        - **x** - the input of the first Cell.
 
     Outputs:
-        What the last Cell returns.
+        The output of the last Cell.
 
     Raises:
-        TypeError: the argument is neither of these, or an element isn't a Cell.
+        TypeError: the argument has another type, or an element isn't a Cell.
     """
 
     def __init__(self, *args: Any) -> None:
@@ -128,7 +128,7 @@ class CellList(_Ordered):
     """A list of Cells. It can't be called: index it, or iterate over it.
 
     Args:
-        args: the list; nothing for an empty one.
+        args: the list; by default empty.
         auto_prefix: whether Parameters are named after their position.
 
     Raises:
@@ -155,7 +155,7 @@ class CellList(_Ordered):
     __iadd__ = extend
 
     def insert(self, index: int, cell: Cell) -> None:
-        """Put a Cell before an index; those behind move down, and so do their names."""
+        """Insert a Cell before an index; later children move down, and their names change accordingly."""
         self._check_cell(cell)
         if not isinstance(index, int) or isinstance(index, bool):
             raise TypeError(f"For '{self.cls_name}', the index must be int, but got {type(index).__name__}")
@@ -168,7 +168,7 @@ class CellList(_Ordered):
         self._rearrange(items, rename=True)
 
     def construct(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """`NotImplementedError`: a list computes nothing."""
+        """Raise `NotImplementedError`: a list can't be called."""
         raise NotImplementedError(f"{self.cls_name} can't be called: call its elements, e.g. in a loop over it")
 
     def _check_cell(self, cell: Any) -> None:
@@ -181,13 +181,13 @@ class CellDict(_Container):
     """A dictionary of Cells by name. It can't be called.
 
     Args:
-        args: a mapping, or an iterable of pairs `(name, Cell)`; nothing for an empty one.
+        args: a mapping, or an iterable of pairs `(name, Cell)`; by default empty.
         auto_prefix: whether Parameters are named after their key.
 
     Raises:
         TypeError: the argument is neither, a key isn't a string, or an element isn't a Cell, or is a container.
         ValueError: an element of the iterable isn't a pair.
-        KeyError: a key is empty, holds a dot, or is that of an attribute of Cells.
+        KeyError: a key is empty, contains a dot, or is the name of an attribute of Cells.
     """
 
     def __init__(self, *args: Any, auto_prefix: bool = True) -> None:
@@ -262,7 +262,7 @@ class CellDict(_Container):
             self[pair[0]] = pair[1]
 
     def construct(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """`NotImplementedError`: a dictionary computes nothing."""
+        """Raise `NotImplementedError`: a dictionary can't be called."""
         raise NotImplementedError(f"{self.cls_name} can't be called: call its elements")
 
     def _check_cell(self, cell: Any) -> None:

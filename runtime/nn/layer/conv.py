@@ -7,10 +7,10 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initial
+from ...common.initializer import HeUniform, Uniform, fan_in_and_fan_out, initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
-from ...functional.convolution import convolved
+from ...functional.convolution import convolve
 from ...functional.geometry import check_padding, each_side, per_axis
 from ...ops import shaping
 from ...ops.windows import Padding, Sizes
@@ -18,11 +18,11 @@ from ..cell import Cell
 
 
 class ConvBase(Cell):
-    """What the convolution layers share: checked arguments and the Parameters.
+    """The common part of the convolution layers: checked arguments and the Parameters.
 
     Attributes:
         weight: Parameter, (out_channels, in_channels / group, *kernel_size), for transposed convolutions (in_channels,
-            out_channels / group, *kernel_size). Layers for one axis have an axis of size 1 before that of the kernel.
+            out_channels / group, *kernel_size). 1-D layers have an additional axis of size 1 before the kernel axis.
         bias: Parameter (out_channels,), or None.
     """
 
@@ -55,15 +55,15 @@ class ConvBase(Cell):
         if self.axes == 1 and isinstance(weight_init, Tensor) and weight_init.ndim == 3:
             weight_init = shaping.reshape(weight_init, shape=shape)
         init = HeUniform(math.sqrt(5)) if weight_init is None else weight_init
-        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of=of), name="weight")
+        self.weight = Parameter(initialize_argument(init, shape, dtype, "weight_init", of=of), name="weight")
         self.bias = None
         if has_bias:
             bound = 1 / math.sqrt(fan_in_and_fan_out(shape)[0])
             init = Uniform(bound) if bias_init is None else bias_init
-            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of=of), name="bias")
+            self.bias = Parameter(initialize_argument(init, (out_channels,), dtype, "bias_init", of=of), name="bias")
 
     def _sizes(self, value: Any, name: str) -> Sizes:
-        """An int for each axis; layers for one axis take no tuple. `TypeError` for anything else."""
+        """Return an int for each axis; 1-D layers accept no tuple. `TypeError` for other values."""
         of = self.cls_name
         checks.of_type(value, name, int if self.axes == 1 else (int, tuple), of=of)
         if isinstance(value, tuple) and len(value) != self.axes:
@@ -71,14 +71,14 @@ class ConvBase(Cell):
         return per_axis(value, name, self.axes, of=of)
 
     def _kernel(self) -> Any:
-        """The weight as the operator takes it."""
+        """Return the weight in the form that the operator takes."""
         if self.axes > 1:
             return self.weight
         return shaping.reshape(self.weight, shape=(*self.weight.shape[:2], *self.kernel_size))
 
     def construct(self, x: Any) -> Any:
-        """(N, in_channels, *spatial), of the dtype of the weight; (N, out_channels, *spatial) out."""
-        return convolved(
+        """(N, in_channels, *spatial), of the dtype of the weight; returns (N, out_channels, *spatial)."""
+        return convolve(
             x, self._kernel(), self.bias, stride=self.stride, pad_mode=self.pad_mode, padding=self._padding,
             dilation=self.dilation, groups=self.group, of=self.cls_name,
         )  # fmt: skip
@@ -93,22 +93,22 @@ class ConvBase(Cell):
 
 
 class Conv2d(ConvBase):
-    """Cross-correlation of an image with a learnt kernel (LeCun et al. 1998).
+    """Cross-correlation of an image with a learned kernel (LeCun et al. 1998).
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the output.
         kernel_size: height and width of the kernel, an int for both or a tuple.
-        stride: distance of the windows, an int or one for each axis.
-        pad_mode: "same": zeros so that there are `ceil(size / stride)` windows; where they are odd, the extra one comes
-            after. "valid": none. "pad": `padding`. Note that other frameworks have no padding unless told.
-        padding: zeros, an int or (top, bottom, left, right); 0 unless `pad_mode` is "pad".
-        dilation: distance between the taps of a window, an int or one for each axis.
-        group: blocks of channels that don't see each other.
+        stride: the step between windows, an int or one for each axis.
+        pad_mode: "same": zeros for `ceil(size / stride)` windows; if their number is odd, the extra one is at the end.
+            "valid": no padding. "pad": `padding`. Note that other frameworks have no padding by default.
+        padding: the number of zeros, an int or (top, bottom, left, right); 0 unless `pad_mode` is "pad".
+        dilation: the step between the elements of a window, an int or one for each axis.
+        group: the number of independent groups of channels.
         has_bias: whether there is a bias; not by default.
-        weight_init: what `common.initializer.initializer` takes. None: `HeUniform(sqrt(5))`, which is drawn evenly from
-            within `1 / sqrt(fan_in)`.
-        bias_init: likewise. None: drawn evenly from within `1 / sqrt(fan_in)`.
+        weight_init: an initializer; see `common.initializer.initializer`. None: `HeUniform(sqrt(5))`, uniform in
+            +-`1 / sqrt(fan_in)`.
+        bias_init: likewise. None: uniform in +- `1 / sqrt(fan_in)`.
         data_format: "NCHW".
         dtype: dtype of the Parameters.
 
@@ -120,9 +120,9 @@ class Conv2d(ConvBase):
         `(size + before + after - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of `x` isn't that of the weight.
-        ValueError: a size is below 1, `group` doesn't divide the channels, `pad_mode` is another, there is padding with
-            another mode than "pad" or not for four sides; at a call, the kernel is larger than the padded input.
+        TypeError: an argument has a wrong type; at a call, the dtype of `x` isn't that of the weight.
+        ValueError: a size is below 1, `group` doesn't divide the channels, `pad_mode` is unknown, `padding` is used
+            with a mode other than "pad" or isn't for four sides; at a call, the kernel is larger than the padded input.
     """
 
     axes = 2
@@ -140,7 +140,7 @@ class Conv2d(ConvBase):
 
 
 class Conv1d(ConvBase):
-    """Cross-correlation of a sequence with a learnt kernel.
+    """Cross-correlation of a sequence with a learned kernel.
 
     Arguments, defaults and errors are those of `Conv2d`, except that sizes and padding are ints. The weight is
     (out_channels, in_channels / group, 1, kernel_size).
@@ -167,9 +167,9 @@ class Conv1d(ConvBase):
 
 
 class Conv3d(ConvBase):
-    """Cross-correlation of a volume with a learnt kernel.
+    """Cross-correlation of a volume with a learned kernel.
 
-    Arguments, defaults and errors are those of `Conv2d`, with three axes for two; `padding` is an int or
+    Arguments, defaults and errors are those of `Conv2d`, with three axes instead of two; `padding` is an int or
     (front, back, top, bottom, left, right).
 
     Inputs:

@@ -6,13 +6,13 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...functional.convolution import checked_output_padding, transposed
+from ...functional.convolution import check_output_padding, transposed
 from ...ops.windows import window_span
 from .conv import ConvBase
 
 
 class _ConvTranspose(ConvBase):
-    """What the transposed convolution layers share."""
+    """The common part of the transposed convolution layers."""
 
     transposes = True
 
@@ -25,7 +25,7 @@ class _ConvTranspose(ConvBase):
             bias_init, dtype,
         )  # fmt: skip
         self.output_padding = output_padding
-        extra = checked_output_padding(output_padding, self.stride, self.dilation, of=self.cls_name)
+        extra = check_output_padding(output_padding, self.stride, self.dilation, of=self.cls_name)
         if any(extra) and pad_mode != "pad":
             raise ValueError(
                 f"For '{self.cls_name}', 'output_padding' must be 0 unless 'pad_mode' is 'pad', but got "
@@ -40,7 +40,7 @@ class _ConvTranspose(ConvBase):
         self._output_padding = extra
 
     def construct(self, x: Any) -> Any:
-        """(N, in_channels, *spatial), of the dtype of the weight; (N, out_channels, *spatial) out."""
+        """(N, in_channels, *spatial), of the dtype of the weight; returns (N, out_channels, *spatial)."""
         return transposed(
             x, self._kernel(), self.bias, stride=self.stride, padding=self._padding,
             output_padding=self._output_padding, dilation=self.dilation, groups=self.group, of=self.cls_name,
@@ -48,20 +48,20 @@ class _ConvTranspose(ConvBase):
 
 
 class Conv2dTranspose(_ConvTranspose):
-    """Transposed convolution of an image (Zeiler et al. 2010): the gradient of `Conv2d` in its input, with a weight.
+    """Transposed convolution of an image (Zeiler et al. 2010): the gradient of `Conv2d` with respect to its input.
 
     Args:
         in_channels: channels of the input.
         out_channels: channels of the output.
         kernel_size: height and width of the kernel, an int for both or a tuple.
-        stride: distance at which the windows are laid down, an int or one for each axis.
-        pad_mode: "same": `stride` elements of output for each of the input. "valid": nothing is cut off.
-            "pad": `padding` is cut off.
+        stride: the step between windows in the output, an int or one for each axis.
+        pad_mode: "same": `stride` output elements for each input element. "valid": nothing is cropped. "pad": `padding`
+            is cropped.
         padding: an int or (top, bottom, left, right); 0 unless `pad_mode` is "pad".
         output_padding: elements of output added at the bottom and on the right, an int or one for each axis; 0 unless
             `pad_mode` is "pad", and below the stride or the dilation.
-        dilation: distance between the taps of a window, an int or one for each axis.
-        group: blocks of channels that don't see each other.
+        dilation: the step between the elements of a window, an int or one for each axis.
+        group: the number of independent groups of channels.
         has_bias: whether there is a bias; not by default.
         weight_init: see `Conv2d`. The weight is (in_channels, out_channels / group, *kernel_size).
         bias_init: see `Conv2d`.
@@ -76,7 +76,7 @@ class Conv2dTranspose(_ConvTranspose):
         `(size - 1) * stride + span - before - after + output_padding`.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of `x` isn't that of the weight.
+        TypeError: an argument has a wrong type; at a call, the dtype of `x` isn't that of the weight.
         ValueError: an argument is out of range, see `Conv2d`.
     """
 
@@ -123,8 +123,8 @@ class Conv1dTranspose(_ConvTranspose):
 class Conv3dTranspose(_ConvTranspose):
     """Transposed convolution of a volume.
 
-    Arguments, defaults and errors are those of `Conv2dTranspose`, with three axes for two and `output_padding` behind
-    `group`; `padding` is an int or (front, back, top, bottom, left, right).
+    Arguments, defaults and errors are those of `Conv2dTranspose`, with three axes instead of two and `output_padding`
+    after `group`; `padding` is an int or (front, back, top, bottom, left, right).
 
     Inputs:
         x: (N, in_channels, D, H, W).

@@ -1,4 +1,4 @@
-"""A fully connected layer of two inputs. See `basic` for those of one."""
+"""A fully connected layer with two inputs. See `basic` for layers with one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import Uniform, initial
+from ...common.initializer import Uniform, initialize_argument
 from ...common.parameter import Parameter
 from ...functional.bilinear import bidense
 from ..cell import Cell
@@ -20,7 +20,7 @@ class BiDense(Cell):
         in1_channels: size of the last axis of the first input.
         in2_channels: size of the last axis of the second input.
         out_channels: size of the last axis of the output.
-        weight_init: what `common.initializer.initializer` takes. None: drawn evenly from within 1 / sqrt(in1_channels).
+        weight_init: an initializer; see `common.initializer.initializer`. None: uniform in +-1 / sqrt(in1_channels).
         bias_init: likewise.
         has_bias: whether there is a bias.
         dtype: dtype of the Parameters.
@@ -30,7 +30,7 @@ class BiDense(Cell):
         bias: Parameter (out_channels,), or None.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of an input isn't that of the weight.
+        TypeError: an argument has a wrong type; at a call, the dtype of an input isn't that of the weight.
         ValueError: a size isn't above 0, or a tensor given as initial value has another shape; at a call, the shapes
             don't fit.
     """
@@ -47,11 +47,13 @@ class BiDense(Cell):
         even = Uniform(1 / math.sqrt(in1_channels))
         shape = (out_channels, in1_channels, in2_channels)
         init = even if weight_init is None else weight_init
-        self.weight = Parameter(initial(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
+        self.weight = Parameter(initialize_argument(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
         self.bias = None
         if has_bias:
             init = even if bias_init is None else bias_init
-            self.bias = Parameter(initial(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias")
+            self.bias = Parameter(
+                initialize_argument(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias"
+            )
 
     def construct(self, input1: Any, input2: Any) -> Any:
         """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; (..., out_channels) out."""

@@ -1,4 +1,4 @@
-"""Tables of vectors that are looked up by number."""
+"""Embedding tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial
+from ...common.initializer import initialize_argument
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
 from ...functional import indexing
@@ -16,22 +16,22 @@ from .math import ClipByNorm
 
 
 class Embedding(Cell):
-    """The rows of a table at given numbers.
+    """Looks up rows of a table by index.
 
     Args:
         vocab_size: number of rows.
         embedding_size: size of a row.
-        use_one_hot: whether it is computed as the product of a one-hot matrix and the table.
-        embedding_table: what `common.initializer.initializer` takes; "normal" is N(0, 0.01).
+        use_one_hot: whether to compute the product of a one-hot matrix and the table instead.
+        embedding_table: an initializer; see `common.initializer.initializer`; "normal" is N(0, 0.01).
         dtype: dtype of the table.
-        padding_idx: a row that is 0 at first. Unlike in torch it is learned like the others.
+        padding_idx: a row that is initially 0. Unlike in torch, it is trained like the others.
 
     Attributes:
         embedding_table: Parameter (vocab_size, embedding_size).
 
     Raises:
-        TypeError: a size is no int.
-        ValueError: a size isn't above 0, `padding_idx` is no row, or a tensor given as table has another shape.
+        TypeError: a size isn't an int.
+        ValueError: a size isn't above 0, `padding_idx` isn't a row, or a tensor given as table has another shape.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Embedding(Cell):
         self.use_one_hot = checks.of_type(use_one_hot, "use_one_hot", bool, of="Embedding")
         self.padding_idx = padding_idx
         shape = (vocab_size, embedding_size)
-        table = initial(embedding_table, shape, dtype, "embedding_table", of="Embedding")
+        table = initialize_argument(embedding_table, shape, dtype, "embedding_table", of="Embedding")
         if padding_idx is not None:
             checks.of_type(padding_idx, "padding_idx", int, of="Embedding")
             checks.in_range(padding_idx, "padding_idx", f"[0, {vocab_size})", of="Embedding")
@@ -59,7 +59,7 @@ class Embedding(Cell):
         self.embedding_table = Parameter(table, name="embedding_table")
 
     def construct(self, ids: Any) -> Any:
-        """Integers of any shape; (*shape, embedding_size) out. `IndexError` for one that is no row."""
+        """Integers of any shape; returns (*shape, embedding_size). `IndexError` for one that isn't a row."""
         if not self.use_one_hot:
             return indexing.embedding(ids, self.embedding_table)
         dtype = self.embedding_table.dtype
@@ -67,7 +67,7 @@ class Embedding(Cell):
         return matmul(marks, self.embedding_table)
 
     def extend_repr(self) -> str:
-        """Sizes and the row that is 0 at first."""
+        """Sizes and the row that is initially 0."""
         return (
             f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, use_one_hot={self.use_one_hot}, "
             f"padding_idx={self.padding_idx}"
@@ -75,16 +75,16 @@ class Embedding(Cell):
 
 
 class EmbeddingLookup(Cell):
-    """The rows of a table at given numbers; zeros where a number is no row.
+    """Looks up rows of a table by index; an invalid index gives zeros.
 
     Args:
         vocab_size: number of rows.
         embedding_size: size of a row.
-        param_init: what `common.initializer.initializer` takes.
+        param_init: an initializer; see `common.initializer.initializer`.
         target: "CPU" or "DEVICE"; without effect.
-        slice_mode: how the table is spread over devices; without effect.
-        manual_shapes: likewise.
-        max_norm: rows longer than this are scaled down to it as they are looked up.
+        slice_mode: the distribution of the table over devices; no effect.
+        manual_shapes: no effect.
+        max_norm: rows with a larger norm are scaled down to it after the lookup.
         sparse: must be True for the target "CPU".
         dtype: dtype of the table.
 
@@ -92,7 +92,7 @@ class EmbeddingLookup(Cell):
         embedding_table: Parameter (vocab_size, embedding_size).
 
     Raises:
-        TypeError: a size is no int.
+        TypeError: a size isn't an int.
         ValueError: a size or `max_norm` isn't above 0, or an argument isn't allowed.
     """
 
@@ -116,14 +116,14 @@ class EmbeddingLookup(Cell):
         self.vocab_size = checks.positive_int(vocab_size, "vocab_size", of=of)
         self.embedding_size = checks.positive_int(embedding_size, "embedding_size", of=of)
         self.max_norm = None if max_norm is None else checks.in_range(max_norm, "max_norm", "(0, inf)", of=of)
-        table = initial(param_init, (vocab_size, embedding_size), dtype, "param_init", of=of)
+        table = initialize_argument(param_init, (vocab_size, embedding_size), dtype, "param_init", of=of)
         self.embedding_table = Parameter(table, name="embedding_table")
 
     def construct(self, indices: Any) -> Any:
-        """Integers of any shape; (*shape, embedding_size) out."""
+        """Integers of any shape; returns (*shape, embedding_size)."""
         rows = indexing.embedding_lookup(self.embedding_table, indices)
         return rows if self.max_norm is None else ClipByNorm(-1)(rows, self.max_norm)
 
     def extend_repr(self) -> str:
-        """Sizes and the largest length."""
+        """Sizes and the largest norm."""
         return f"vocab_size={self.vocab_size}, embedding_size={self.embedding_size}, max_norm={self.max_norm}"

@@ -75,11 +75,11 @@ class CentralCrop(Cell):
     """The middle of an image.
 
     Args:
-        central_fraction: which part of height and width is left, in (0, 1].
+        central_fraction: the fraction of height and width to keep, in (0, 1].
 
     Raises:
-        TypeError: it is no number.
-        ValueError: it is out of range.
+        TypeError: `central_fraction` isn't a number.
+        ValueError: `central_fraction` is out of range.
     """
 
     def __init__(self, central_fraction: float) -> None:
@@ -95,7 +95,7 @@ class CentralCrop(Cell):
         return slicing.slice(image, starts=cuts, stops=stops, steps=(1, 1), axes=(image.ndim - 2, image.ndim - 1))
 
     def extend_repr(self) -> str:
-        """The part."""
+        """The fraction."""
         return f"central_fraction={self.central_fraction}"
 
 

@@ -15,11 +15,11 @@ from ..cell import Cell
 
 
 class Norm(Cell):
-    """The root of the sum of squares.
+    """The Euclidean norm: the square root of the sum of squares.
 
     Args:
         axis: an int or several; () is all.
-        keep_dims: whether reduced axes stay, with size 1.
+        keep_dims: whether to keep reduced axes, with size 1.
     """
 
     def __init__(self, axis: Any = (), keep_dims: bool = False) -> None:
@@ -28,7 +28,7 @@ class Norm(Cell):
         self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="Norm")
 
     def construct(self, x: Any) -> Any:
-        """Any shape; the reduced one out."""
+        """Any shape; returns the reduced one."""
         return norms.vector_norm(x, 2, None if self.axis == () else self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
@@ -37,10 +37,10 @@ class Norm(Cell):
 
 
 class ClipByNorm(Cell):
-    """x scaled down so that its norm is at most a given one: x * clip / max(norm, clip).
+    """Scales x down so that its norm is at most a given one: x * clip / max(norm, clip).
 
     Args:
-        axis: along which the norm is taken, an int or several; None is all.
+        axis: the axes of the norm, an int or several; None is all.
     """
 
     def __init__(self, axis: Any = None) -> None:
@@ -48,7 +48,7 @@ class ClipByNorm(Cell):
         self.axis = axis
 
     def construct(self, x: Any, clip_norm: Any) -> Any:
-        """Any shape, floating-point, and the largest norm, a number or a tensor that broadcasts; the same shape out."""
+        """x, any shape, floating-point; the largest norm, a number or a tensor that broadcasts; returns x's shape."""
         x = floating(x, "x", of="ClipByNorm")
         norm, limit = pair(norms.vector_norm(x, 2, self.axis, keepdims=True), clip_norm, of="ClipByNorm")
         return x * elementwise.cast(limit / elementwise.maximum(norm, limit), dtype=x.dtype)
@@ -63,7 +63,7 @@ class ReduceLogSumExp(Cell):
 
     Args:
         axis: an int, tuple or list.
-        keep_dims: whether reduced axes stay, with size 1.
+        keep_dims: whether to keep reduced axes, with size 1.
     """
 
     def __init__(self, axis: Any, keep_dims: bool = False) -> None:
@@ -72,7 +72,7 @@ class ReduceLogSumExp(Cell):
         self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="ReduceLogSumExp")
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the reduced one out."""
+        """Any shape, floating-point; returns the reduced one."""
         return reductions.logsumexp(x, self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
@@ -81,13 +81,13 @@ class ReduceLogSumExp(Cell):
 
 
 class L1Regularizer(Cell):
-    """scale times the sum of absolute values.
+    """The sum of absolute values, times `scale`.
 
     Args:
         scale: a finite number above 0.
 
     Raises:
-        TypeError: `scale` is no number.
+        TypeError: `scale` isn't a number.
         ValueError: it is out of range.
     """
 
@@ -96,7 +96,7 @@ class L1Regularizer(Cell):
         self.scale = checks.in_range(scale, "scale", "(0, inf)", of="L1Regularizer")
 
     def construct(self, weights: Any) -> Any:
-        """Any shape; a 0-d tensor out."""
+        """Any shape; returns a 0-d tensor."""
         return reduction.reduce_sum(elementwise.abs(floats(weights, "weights", of="L1Regularizer"))) * self.scale
 
     def extend_repr(self) -> str:
@@ -108,7 +108,7 @@ class LGamma(Cell):
     """log |gamma(x)|, elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape; the same out."""
+        """Any shape; returns the same shape."""
         return mathematics.lgamma(x)
 
 
@@ -116,7 +116,7 @@ class DiGamma(Cell):
     """The derivative of `LGamma`, elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape; the same out."""
+        """Any shape; returns the same shape."""
         return mathematics.digamma(x)
 
 
@@ -125,7 +125,7 @@ class Moments(Cell):
 
     Args:
         axis: an int or a tuple; None or () is all.
-        keep_dims: whether reduced axes stay, with size 1.
+        keep_dims: whether to keep reduced axes, with size 1.
     """
 
     def __init__(self, axis: Any = None, keep_dims: bool | None = None) -> None:
@@ -134,7 +134,7 @@ class Moments(Cell):
         self.keep_dims = checks.of_type(bool(keep_dims), "keep_dims", bool, of="Moments")
 
     def construct(self, x: Any) -> tuple[Any, Any]:
-        """Any shape, floating-point; two of the reduced one out."""
+        """Any shape, floating-point; returns two of the reduced one."""
         x = floating(x, "x", of="Moments")
         variance, mean = statistics.var_mean(x, None if self.axis == () else self.axis, 0, self.keep_dims)
         return mean, variance
@@ -145,11 +145,11 @@ class Moments(Cell):
 
 
 class MatMul(Cell):
-    """Matrix product over the last two axes, the others broadcasting; see `ops.matmul`.
+    """Matrix product over the last two axes; the other axes broadcast. See `ops.matmul`.
 
     Args:
-        transpose_x1: whether the last two axes of the first are exchanged before.
-        transpose_x2: whether the last two axes of the second are exchanged before.
+        transpose_x1: whether to transpose the last two axes of the first operand before.
+        transpose_x2: whether to transpose the last two axes of the second operand before.
     """
 
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
@@ -176,8 +176,8 @@ class CosineSimilarity(Cell):
     """The cosine of the angle between vectors; see `ops.cosine_similarity`.
 
     Args:
-        dim: the axis along which the vectors lie.
-        eps: the least length that a vector counts for.
+        dim: the axis of the vectors.
+        eps: the lower bound for the norm of a vector.
     """
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
@@ -186,7 +186,7 @@ class CosineSimilarity(Cell):
         self.eps = checks.in_range(eps, "eps", "(0, inf)", of="CosineSimilarity")
 
     def construct(self, x1: Any, x2: Any) -> Any:
-        """Two shapes that broadcast; that without the axis out."""
+        """Two shapes that broadcast; returns the broadcast shape without the axis."""
         return distances.cosine_similarity(x1, x2, self.dim, self.eps)
 
     def extend_repr(self) -> str:
@@ -195,12 +195,12 @@ class CosineSimilarity(Cell):
 
 
 class Range(Cell):
-    """Numbers in a row, the same at every call; see `ops.range`.
+    """An arithmetic sequence, the same at every call; see `ops.range`.
 
     Args:
-        start: the first one; where there is no `limit`, that, and the first is 0.
-        limit: none is as far as this.
-        delta: distance of the numbers, not 0.
+        start: the first number; without `limit`, the limit, and the first number is 0.
+        limit: the end of the sequence, exclusive.
+        delta: the difference between successive numbers, not 0.
     """
 
     def __init__(self, start: Any, limit: Any = None, delta: Any = 1) -> None:

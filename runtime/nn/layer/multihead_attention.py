@@ -8,7 +8,7 @@ from ... import checks
 from ...common.dtype import float32
 from ...common.initializer import XavierNormal, XavierUniform, initializer
 from ...common.parameter import Parameter
-from ...functional.attention import attend, joined_masks, mask_in_shape
+from ...functional.attention import attend, join_masks, mask_in_shape
 from ...functional.joining import part
 from ...functional.linear_algebra import dense
 from ...functional.operands import as_tensor
@@ -18,21 +18,21 @@ from .basic import Dense
 
 
 class MultiheadAttention(Cell):
-    """Attention of several heads side by side (Vaswani et al. 2017, section 3.2.2).
+    """Multi-head attention (Vaswani et al. 2017, section 3.2.2).
 
-    Queries, keys and values are projected, each head attends with its share of the features,
-    `softmax(q k^T / sqrt(features)) v`, and the heads' results are projected together.
+    Queries, keys and values are projected; each head computes `softmax(q k^T / sqrt(features)) v` on its part of the
+    features; and the concatenated results are projected.
 
     Args:
         embed_dim: features of queries and outputs, a multiple of `num_heads`.
         num_heads: number of heads.
-        dropout: probability in [0, 1) with which attention weights are dropped, in training.
+        dropout: probability in [0, 1) of dropping attention weights, in training.
         has_bias: whether the projections have biases.
-        add_bias_kv: whether a learned key and value are added behind those given.
-        add_zero_attn: whether a key and value of zeros are added behind those given.
+        add_bias_kv: whether to append a learned key and value.
+        add_zero_attn: whether to append a key and value of zeros.
         kdim: features of the keys; None: `embed_dim`.
         vdim: features of the values; None: `embed_dim`.
-        batch_first: whether inputs and outputs are (batch, length, features), not (length, batch, features).
+        batch_first: whether inputs and outputs are (batch, length, features) rather than (length, batch, features).
         dtype: dtype of the Parameters; None is float32.
 
     Attributes:
@@ -47,22 +47,22 @@ class MultiheadAttention(Cell):
         query: (queries, batch, embed_dim); without batch (queries, embed_dim).
         key: (keys, batch, kdim), likewise.
         value: (keys, batch, vdim), likewise.
-        key_padding_mask: (batch, keys), without batch (keys,): True where a key is to be left out, or numbers that are
-            added to its scores.
-        need_weights: whether the weights are returned.
+        key_padding_mask: (batch, keys), without batch (keys,): True for keys to ignore, or numbers to add to their
+            scores.
+        need_weights: whether to return the weights.
         attn_mask: (queries, keys) or (batch * num_heads, queries, keys): True where a query must not attend to a key,
-            or numbers that are added to the scores.
+            or numbers to add to the scores.
         average_attn_weights: whether the weights are the mean over heads.
 
     Outputs:
-        A tuple: the output, in the shape of `query`; and, if they are needed, the weights (batch, queries, keys), by
-        head (batch, num_heads, queries, keys), without batch if there is none. A query that may attend to no key reads
-        zeros.
+        A tuple: the output, with the shape of `query`; and, with `need_weights`, the weights (batch, queries, keys), or
+        (batch, num_heads, queries, keys) by head, without batch if there is none. A query that may attend to no key
+        gets zeros.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtype of an input isn't that of the weights, or a mask
+        TypeError: an argument has a wrong type; at a call, the dtype of an input isn't that of the weights, or a mask
             is neither bool nor floating-point.
-        ValueError: an argument is out of range, or `embed_dim` is no multiple of `num_heads`; at a call, a shape
+        ValueError: an argument is out of range, or `embed_dim` isn't a multiple of `num_heads`; at a call, a shape
             doesn't fit.
     """
 
@@ -108,10 +108,10 @@ class MultiheadAttention(Cell):
         self, query: Any, key: Any, value: Any, key_padding_mask: Any = None, need_weights: bool = True,
         attn_mask: Any = None, average_attn_weights: bool = True,
     ) -> tuple[Any, ...]:  # fmt: skip
-        """Queries, keys and values; a tuple of the output and, if they are needed, the weights. See the class."""
-        query, key, value = self._checked(query, key, value)
+        """Queries, keys and values; returns a tuple of the output and, with `need_weights`, the weights."""
+        query, key, value = self._check(query, key, value)
         shape = query.shape
-        # Without a batch, and with the batch first, the axes are (batch, length, features) up to where heads are split.
+        # Without a batch, and with the batch first, the axes are (batch, length, features) until the heads are split.
         batch, length = (0, 1) if self.batch_first or query.ndim == 2 else (1, 0)
         if query.ndim == 2:
             query, key, value = (shaping.reshape(x, shape=(1, *x.shape)) for x in (query, key, value))
@@ -120,7 +120,7 @@ class MultiheadAttention(Cell):
             for x, projection in zip((query, key, value), self._projections(), strict=True)
         )
         keys = k.shape[2]
-        k, v = self._with_added_keys(k, self.bias_k), self._with_added_keys(v, self.bias_v)
+        k, v = self._append_keys(k, self.bias_k), self._append_keys(v, self.bias_v)
         mask = self._mask(attn_mask, key_padding_mask, q, keys, k.shape[2] - keys, unbatched=len(shape) == 2)
         y, weights = attend(q, k, v, mask, dropout=self.dropout if self.training else 0.0, need_weights=need_weights)
         order = (0, 2, 1, 3) if batch == 0 else (2, 0, 1, 3)
@@ -132,8 +132,8 @@ class MultiheadAttention(Cell):
             weights = reduction.reduce_mean(weights, axes=(1,))
         return y, shaping.reshape(weights, shape=weights.shape[1:]) if len(shape) == 2 else weights
 
-    def _checked(self, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
-        """The inputs, if they are tensors whose shapes fit together."""
+    def _check(self, query: Any, key: Any, value: Any) -> tuple[Any, Any, Any]:
+        """Check that the inputs are tensors whose shapes fit together, and return them."""
         of = self.cls_name
         named = {"query": self.embed_dim, "key": self.kdim, "value": self.vdim}
         q, k, v = (as_tensor(x, name, of=of) for x, name in zip((query, key, value), named, strict=True))
@@ -152,7 +152,7 @@ class MultiheadAttention(Cell):
         return q, k, v
 
     def _projections(self) -> list[tuple[Any, Any]]:
-        """Weight and bias (or None) for queries, keys and values."""
+        """Return weight and bias (or None) for queries, keys and values."""
         size = self.embed_dim
         packed, bias = self.in_proj_weight, self.in_proj_bias
         weights = [self.q_proj_weight, self.k_proj_weight, self.v_proj_weight]
@@ -162,12 +162,12 @@ class MultiheadAttention(Cell):
         return list(zip(weights, biases, strict=True))
 
     def _in_heads(self, x: Any, batch: int, length: int) -> Any:
-        """Three axes, the last of them features, as (batch, heads, length, features of a head)."""
+        """Reshape a 3-D tensor, whose last axis is features, to (batch, heads, length, features of a head)."""
         split = shaping.reshape(x, shape=(*x.shape[:2], self.num_heads, self.head_dim))
         return shaping.transpose(split, permutation=(batch, 2, length, 3))
 
-    def _with_added_keys(self, k: Any, bias: Any) -> Any:
-        """Keys or values, (batch, heads, keys, features), with the learned one and that of zeros behind them."""
+    def _append_keys(self, k: Any, bias: Any) -> Any:
+        """Append the learned item and the zeros to keys or values, (batch, heads, keys, features)."""
         shape = (*k.shape[:2], 1, self.head_dim)
         added = []
         if bias is not None:
@@ -188,12 +188,12 @@ class MultiheadAttention(Cell):
             mask_in_shape(attn_mask, "attn_mask", each, of=of),
             mask_in_shape(key_padding_mask, "key_padding_mask", padded, of=of),
         ]
-        if added:  # which every query may attend to
+        if added:  # every query may attend to them
             none = (0, 0, 0)
             masks = [
                 None if mask is None else slicing.pad(mask, before=(*none, 0), after=(*none, added)) for mask in masks
             ]
-        return joined_masks(*masks, like=q)
+        return join_masks(*masks, like=q)
 
     def extend_repr(self) -> str:
         """The main arguments."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...common.initializer import initial, initializer
+from ...common.initializer import initialize_argument, initializer
 from ...common.parameter import Parameter
 from ...functional.normalization import group_norm, instance_norm, layer_norm_from
 from ..cell import Cell
@@ -14,17 +14,17 @@ from .batch_norm import check_rank
 
 
 class LayerNorm(Cell):
-    """The last axes with mean 0 and variance 1, then scaled and shifted (Ba et al. 2016).
+    """Normalizes the last axes to mean 0 and variance 1, then scales and shifts them (Ba et al. 2016).
 
         y = (x - mean) / sqrt(variance + epsilon) * gamma + beta
 
     Args:
         normalized_shape: sizes of the axes from `begin_params_axis`, a tuple or list.
-        begin_norm_axis: the first of the axes that are normalized.
-        begin_params_axis: the first of the axes that are scaled and shifted.
-        gamma_init: what `common.initializer.initializer` takes.
+        begin_norm_axis: the first axis to normalize.
+        begin_params_axis: the first axis to scale and shift.
+        gamma_init: an initializer; see `common.initializer.initializer`.
         beta_init: likewise.
-        epsilon: added to the variance. Note that it is 1e-7; other frameworks have 1e-5.
+        epsilon: added to the variance. Note that the default is 1e-7; other frameworks have 1e-5.
         dtype: dtype of the Parameters.
 
     Inputs:
@@ -35,7 +35,8 @@ class LayerNorm(Cell):
 
     Raises:
         TypeError: `normalized_shape` is neither a tuple nor a list.
-        ValueError: it is empty; at a call, it isn't the shape of the axes from `begin_params_axis`.
+        ValueError: `normalized_shape` is empty, or at a call differs from the shape of the axes from
+            `begin_params_axis`.
     """
 
     def __init__(
@@ -53,11 +54,13 @@ class LayerNorm(Cell):
         self.begin_norm_axis = checks.of_type(begin_norm_axis, "begin_norm_axis", int, of=of)
         self.begin_params_axis = checks.of_type(begin_params_axis, "begin_params_axis", int, of=of)
         self.epsilon = checks.of_type(epsilon, "epsilon", (float, int), of=of)
-        self.gamma = Parameter(initial(gamma_init, normalized_shape, dtype, "gamma_init", of=of), name="gamma")
-        self.beta = Parameter(initial(beta_init, normalized_shape, dtype, "beta_init", of=of), name="beta")
+        self.gamma = Parameter(
+            initialize_argument(gamma_init, normalized_shape, dtype, "gamma_init", of=of), name="gamma"
+        )
+        self.beta = Parameter(initialize_argument(beta_init, normalized_shape, dtype, "beta_init", of=of), name="beta")
 
     def construct(self, input_x: Any) -> Any:
-        """(..., *normalized_shape), floating-point; the same out."""
+        """(..., *normalized_shape), floating-point; returns the same shape."""
         return layer_norm_from(
             input_x, self.gamma, self.beta, self.begin_norm_axis, self.begin_params_axis, self.epsilon
         )
@@ -71,7 +74,7 @@ class LayerNorm(Cell):
 
 
 class _InstanceNorm(Cell):
-    """What the instance normalization layers share."""
+    """The common part of the instance normalization layers."""
 
     rank: int
 
@@ -89,13 +92,13 @@ class _InstanceNorm(Cell):
         self.moving_mean = Parameter(initializer("zeros", shape, dtype), name="mean", requires_grad=False)
         self.moving_variance = Parameter(initializer("ones", shape, dtype), name="variance", requires_grad=False)
         self.moving_mean._is_buffer = self.moving_variance._is_buffer = True
-        gamma = initial(gamma_init, shape, dtype, "gamma_init", of=of)
+        gamma = initialize_argument(gamma_init, shape, dtype, "gamma_init", of=of)
         self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
-        beta = initial(beta_init, shape, dtype, "beta_init", of=of)
+        beta = initialize_argument(beta_init, shape, dtype, "beta_init", of=of)
         self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
-        """(N, num_features, *spatial), floating-point; the same out."""
+        """(N, num_features, *spatial), floating-point; returns the same shape."""
         check_rank(x, (self.rank,), of=self.cls_name)
         return instance_norm(
             x, self.moving_mean, self.moving_variance, self.gamma, self.beta, self.training, 1.0 - self.momentum,
@@ -108,18 +111,18 @@ class _InstanceNorm(Cell):
 
 
 class InstanceNorm2d(_InstanceNorm):
-    """Each channel of each image with mean 0 and variance 1, then scaled and shifted (Ulyanov et al. 2016).
+    """Normalizes each channel of each image to mean 0 and variance 1, then scales and shifts it (Ulyanov et al. 2016).
 
-    The statistics are always those of the image itself. In training, moving statistics are kept of them:
+    The statistics are always those of the image itself. Training updates moving statistics of them:
 
-        moving = momentum * moving + (1 - momentum) * mean over the batch of that of the images
+        moving = momentum * moving + (1 - momentum) * mean of the image statistics over the batch
 
     Args:
         num_features: number of channels.
         eps: added to the variance, a float.
-        momentum: weight of the old moving statistic, in [0, 1].
+        momentum: the factor of the old moving statistic, in [0, 1].
         affine: whether gamma and beta are trained.
-        gamma_init: what `common.initializer.initializer` takes.
+        gamma_init: an initializer; see `common.initializer.initializer`.
         beta_init: likewise.
         dtype: dtype of the Parameters.
 
@@ -130,7 +133,7 @@ class InstanceNorm2d(_InstanceNorm):
         The same shape and dtype.
 
     Raises:
-        TypeError: an argument has another type.
+        TypeError: an argument has a wrong type.
         ValueError: an argument is out of range; at a call, the input has other dimensions or channels.
     """
 
@@ -150,14 +153,14 @@ class InstanceNorm3d(_InstanceNorm):
 
 
 class GroupNorm(Cell):
-    """Each group of channels of each sample with mean 0 and variance 1, then scaled and shifted (Wu and He 2018).
+    """Normalizes each group of channels of each sample, then scales and shifts (Wu and He 2018).
 
     Args:
         num_groups: number of groups; divides `num_channels`.
         num_channels: number of channels.
         eps: added to the variance, a float.
         affine: whether gamma and beta are trained.
-        gamma_init: what `common.initializer.initializer` takes.
+        gamma_init: an initializer; see `common.initializer.initializer`.
         beta_init: likewise.
         dtype: dtype of the Parameters.
 
@@ -168,7 +171,7 @@ class GroupNorm(Cell):
         The same shape and dtype.
 
     Raises:
-        TypeError: an argument has another type.
+        TypeError: an argument has a wrong type.
         ValueError: an argument is out of range, or the groups don't divide the channels; at a call, there are other
             channels.
     """
@@ -187,13 +190,13 @@ class GroupNorm(Cell):
             )
         self.eps = checks.of_type(eps, "eps", float, of=of)
         self.affine = checks.of_type(affine, "affine", bool, of=of)
-        gamma = initial(gamma_init, (num_channels,), dtype, "gamma_init", of=of)
+        gamma = initialize_argument(gamma_init, (num_channels,), dtype, "gamma_init", of=of)
         self.gamma = Parameter(gamma, name="gamma", requires_grad=affine)
-        beta = initial(beta_init, (num_channels,), dtype, "beta_init", of=of)
+        beta = initialize_argument(beta_init, (num_channels,), dtype, "beta_init", of=of)
         self.beta = Parameter(beta, name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
-        """(N, num_channels, ...), floating-point; the same out."""
+        """(N, num_channels, ...), floating-point; returns the same shape."""
         return group_norm(x, self.num_groups, self.gamma, self.beta, self.eps)
 
     def extend_repr(self) -> str:

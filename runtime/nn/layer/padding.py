@@ -1,4 +1,4 @@
-"""Padding of the last one to three axes: a constant, a mirror image, or the edge. See also `rearranging.Pad`."""
+"""Padding of the last one to three axes: constant, reflection, or replication. See also `rearranging.Pad`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ..cell import Cell
 
 
 class _PadNd(Cell):
-    """Base of the layers that pad their last axes.
+    """The base class of layers that pad their last axes.
 
-    `padding` is (before, after) of the last axis, then of the last but one, and so on: (left, right, top, bottom).
+    `padding` is (before, after) for the last axis, then for the second last, and so on: (left, right, top, bottom).
     """
 
     mode: str
@@ -34,7 +34,7 @@ class _PadNd(Cell):
             raise ValueError(f"For '{of}', 'padding' must not be negative, but got {padding}")
 
     def construct(self, x: Any) -> Any:
-        """Batch, channels and the padded axes, or without batch; those longer out."""
+        """(N, C, *padded axes) or (C, *padded axes); returns the axes padded."""
         return pad(x, self.padding, self.mode)
 
     def extend_repr(self) -> str:
@@ -50,7 +50,7 @@ class _ConstantPadNd(_PadNd):
         self.value = checks.of_type(value, "value", (int, float), of=self.cls_name)
 
     def construct(self, x: Any) -> Any:
-        """At least as many axes as are padded; those longer out, or shorter for negative numbers."""
+        """Any tensor with at least the padded axes; returns them padded, or cropped for negative numbers."""
         return pad(x, self.padding, self.mode, self.value)
 
     def extend_repr(self) -> str:
@@ -59,7 +59,7 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """A constant added at both ends of the last axis.
+    """Pads both ends of the last axis with a constant.
 
     Args:
         padding: (before, after), or an int for both. Negative numbers crop.
@@ -70,7 +70,7 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """A constant added at both ends of the last two axes.
+    """Pads both ends of the last two axes with a constant.
 
     Args:
         padding: (left, right, top, bottom), or an int for all. Negative numbers crop.
@@ -81,7 +81,7 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """A constant added at both ends of the last three axes.
+    """Pads both ends of the last three axes with a constant.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all. Negative numbers crop.
@@ -92,7 +92,7 @@ class ConstantPad3d(_ConstantPadNd):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Zeros added at both ends of the last two axes.
+    """Pads both ends of the last two axes with zeros.
 
     Args:
         padding: (left, right, top, bottom), or an int for all. Negative numbers crop.
@@ -103,7 +103,7 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ReflectionPad1d(_PadNd):
-    """The last axis mirrored at both ends, without repeating the edge.
+    """Pads the last axis by reflection, without repeating the edge.
 
     Args:
         padding: (before, after), or an int for both; less than the size of the axis.
@@ -113,7 +113,7 @@ class ReflectionPad1d(_PadNd):
 
 
 class ReflectionPad2d(_PadNd):
-    """The last two axes mirrored at both ends, without repeating the edge.
+    """Pads the last two axes by reflection, without repeating the edge.
 
     Args:
         padding: (left, right, top, bottom), or an int for all; less than the size of the axis.
@@ -123,7 +123,7 @@ class ReflectionPad2d(_PadNd):
 
 
 class ReflectionPad3d(_PadNd):
-    """The last three axes mirrored at both ends, without repeating the edge.
+    """Pads the last three axes by reflection, without repeating the edge.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all; less than the size of the axis.
@@ -133,7 +133,7 @@ class ReflectionPad3d(_PadNd):
 
 
 class ReplicationPad1d(_PadNd):
-    """The edges of the last axis repeated.
+    """Pads the last axis by repeating its edges.
 
     Args:
         padding: (before, after), or an int for both.
@@ -143,7 +143,7 @@ class ReplicationPad1d(_PadNd):
 
 
 class ReplicationPad2d(_PadNd):
-    """The edges of the last two axes repeated.
+    """Pads the last two axes by repeating their edges.
 
     Args:
         padding: (left, right, top, bottom), or an int for all.
@@ -153,7 +153,7 @@ class ReplicationPad2d(_PadNd):
 
 
 class ReplicationPad3d(_PadNd):
-    """The edges of the last three axes repeated.
+    """Pads the last three axes by repeating their edges.
 
     Args:
         padding: (left, right, top, bottom, front, back), or an int for all.

@@ -12,7 +12,7 @@ from ..cell import Cell
 
 
 class _Pool(Cell):
-    """What the pooling layers share: checked windows."""
+    """The common part of the pooling layers: checked windows."""
 
     axes: int
 
@@ -50,7 +50,7 @@ class _MaxPool(_Pool):
             )
 
     def construct(self, x: Any) -> Any:
-        """(N, C, *spatial) or (C, *spatial); likewise out, with `return_indices` twice."""
+        """(N, C, *spatial) or (C, *spatial); returns likewise, with `return_indices` twice."""
         values, indices = largest(
             as_tensor(x, "x", of=self.cls_name), kernel=self._kernel, stride=self._stride, pad_mode=self.pad_mode,
             padding=self._padding, dilation=self._dilation, ceil_mode=self.ceil_mode, of=self.cls_name,
@@ -62,14 +62,14 @@ class MaxPool2d(_MaxPool):
     """The largest element of each window of an image.
 
     Args:
-        kernel_size: taps of a window, an int or one for each axis. Note that the default is 1.
-        stride: distance of the windows, an int or one for each axis. Note that the default is 1, not `kernel_size`.
-        pad_mode: "valid": no padding. "same": so that there are `ceil(size / stride)` windows; where the padding is
-            odd, the extra element comes after. "pad": `padding`. In any case of letters. Padding is never chosen.
+        kernel_size: the size of a window, an int or one for each axis. Note that the default is 1.
+        stride: the step between windows, an int or one for each axis. Note that the default is 1, not `kernel_size`.
+        pad_mode: "valid": no padding. "same": padding for `ceil(size / stride)` windows; if it is odd, the extra
+            element is at the end. "pad": `padding`. Case doesn't matter. Padding is never the maximum.
         padding: on both sides, an int or one for each axis, at most half a window; 0 unless `pad_mode` is "pad".
         dilation: distance between the taps, an int or one for each axis.
-        return_indices: whether to return where the elements are, too: int64 positions in the flattened plane.
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
+        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
         data_format: "NCHW".
 
     Inputs:
@@ -79,8 +79,8 @@ class MaxPool2d(_MaxPool):
         (N, C, H_out, W_out) or (C, H_out, W_out); with `return_indices` a pair of them.
 
     Raises:
-        TypeError: an argument has another type.
-        ValueError: a size is out of range, `pad_mode` is another, or `padding`, `dilation`, `return_indices` or
+        TypeError: an argument has a wrong type.
+        ValueError: a size is out of range, `pad_mode` is unknown, or `padding`, `dilation`, `return_indices` or
             `ceil_mode` isn't the default although `pad_mode` isn't "pad"; at a call, a window is larger than the padded
             input.
     """
@@ -132,7 +132,7 @@ class _AvgPool(_Pool):
         self.divisor_override = divisor_override
 
     def construct(self, x: Any) -> Any:
-        """(N, C, *spatial) or (C, *spatial), floating-point; likewise out."""
+        """(N, C, *spatial) or (C, *spatial), floating-point; returns likewise."""
         return mean(
             floating(x, "x", of=self.cls_name), kernel=self._kernel, stride=self._stride, pad_mode=self.pad_mode,
             padding=self._padding, ceil_mode=self.ceil_mode, count_include_pad=self.count_include_pad,
@@ -144,13 +144,13 @@ class AvgPool2d(_AvgPool):
     """The mean of each window of an image.
 
     Args:
-        kernel_size: taps of a window, an int or one for each axis. Note that the default is 1.
-        stride: distance of the windows, an int or one for each axis. Note that the default is 1, not `kernel_size`.
-        pad_mode: see `MaxPool2d`. The padding of "same" never counts: the divisor is how many elements of the input
-            are in the window.
+        kernel_size: the size of a window, an int or one for each axis. Note that the default is 1.
+        stride: the step between windows, an int or one for each axis. Note that the default is 1, not `kernel_size`.
+        pad_mode: see `MaxPool2d`. The padding of "same" never counts: the divisor is the number of input elements in
+            the window.
         padding: zeros on both sides, an int or one for each axis, at most half a window; 0 unless `pad_mode` is "pad".
-        ceil_mode: whether there are also windows that stick out at the end, if they start inside.
-        count_include_pad: whether `padding` counts in the mean; what sticks out beyond it never does.
+        ceil_mode: whether to include windows that start inside and extend beyond the end.
+        count_include_pad: whether the mean includes `padding`; it never includes the part of a window beyond it.
         divisor_override: divide by this instead.
         data_format: "NCHW".
 
@@ -161,8 +161,8 @@ class AvgPool2d(_AvgPool):
         (N, C, H_out, W_out) or (C, H_out, W_out).
 
     Raises:
-        TypeError: an argument has another type.
-        ValueError: a size is out of range, `pad_mode` is another, or there is padding with another mode than "pad"; at
+        TypeError: an argument has a wrong type.
+        ValueError: a size is out of range, `pad_mode` is unknown, or there is padding with a mode other than "pad"; at
             a call, a window is larger than the padded input.
     """
 

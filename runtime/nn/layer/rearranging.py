@@ -1,4 +1,4 @@
-"""Layers without Parameters that give their input another shape or place: flattening, padding, one-hot, triangles."""
+"""Layers without Parameters that rearrange their input: flattening, padding, one-hot encoding, triangles."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ..cell import Cell
 
 
 class Flatten(Cell):
-    """The axes from `start_dim` to `end_dim` as one.
+    """Flattens the axes from `start_dim` to `end_dim` into one.
 
     Args:
-        start_dim: the first of them.
-        end_dim: the last of them.
+        start_dim: the first axis.
+        end_dim: the last axis, inclusive.
     """
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
@@ -43,11 +43,11 @@ class Flatten(Cell):
 
 
 class Unflatten(Cell):
-    """One axis as several.
+    """Splits one axis into several.
 
     Args:
         axis: the axis.
-        unflattened_size: their sizes, a tuple or list; -1 for one that follows from the others.
+        unflattened_size: the sizes of the new axes, a tuple or list; -1 for one that follows from the others.
     """
 
     def __init__(self, axis: int, unflattened_size: Any) -> None:
@@ -69,11 +69,11 @@ class Unflatten(Cell):
 
 
 class OneHot(Cell):
-    """`on_value` at the place along a new axis that each index names, `off_value` elsewhere.
+    """One-hot encoding along a new axis: `on_value` at the position of each index, `off_value` elsewhere.
 
     Args:
-        axis: where the new axis stands.
-        depth: its size. An index outside of it names no place.
+        axis: the position of the new axis.
+        depth: its size. An index out of range gives only `off_value`.
         on_value: a number.
         off_value: a number.
         dtype: dtype of the output.
@@ -90,7 +90,7 @@ class OneHot(Cell):
         self.dtype = to_dtype(dtype)
 
     def construct(self, indices: Any) -> Any:
-        """Integers of any shape; one more axis out."""
+        """Integers of any shape; returns one more axis."""
         marks = indexing.one_hot(indices, self.depth, self.on_value, self.off_value, self.axis)
         return elementwise.cast(marks, dtype=self.dtype)
 
@@ -100,7 +100,7 @@ class OneHot(Cell):
 
 
 class Pad(Cell):
-    """Elements added at both ends of every axis.
+    """Pads both ends of every axis.
 
     Args:
         paddings: the pair (before, after) of every axis from the first.
@@ -108,7 +108,7 @@ class Pad(Cell):
 
     Raises:
         TypeError: `paddings` isn't a tuple.
-        ValueError: it doesn't hold pairs, or `mode` is another.
+        ValueError: `paddings` doesn't consist of pairs, or `mode` is unknown.
     """
 
     def __init__(self, paddings: tuple[Any, ...], mode: str = "CONSTANT") -> None:
@@ -132,14 +132,14 @@ class Pad(Cell):
 
 
 class Roll(Cell):
-    """Elements moved along axes; what leaves at one end comes in at the other.
+    """Rolls elements along axes; elements that leave at one end enter at the other.
 
     Args:
-        shift: by how many places, an int, tuple or list.
-        axis: along which axes, as many.
+        shift: the number of positions, an int, tuple or list.
+        axis: the axes, one for each shift.
 
     Raises:
-        ValueError: there are not as many shifts as axes.
+        ValueError: the numbers of shifts and axes differ.
     """
 
     def __init__(self, shift: Any, axis: Any) -> None:
@@ -166,7 +166,7 @@ class Tril(Cell):
     """The elements on and below a diagonal; 0 elsewhere."""
 
     def construct(self, x: Any, k: int = 0) -> Any:
-        """(..., n, m) and the number of the diagonal, counted upwards from the main one; the same shape out."""
+        """(..., n, m) and the number of the diagonal, counted upwards from the main one; returns the same shape."""
         return matrices.tril(x, k)
 
 
@@ -174,19 +174,19 @@ class Triu(Cell):
     """The elements on and above a diagonal; 0 elsewhere."""
 
     def construct(self, x: Any, k: int = 0) -> Any:
-        """(..., n, m) and the number of the diagonal, counted upwards from the main one; the same shape out."""
+        """(..., n, m) and the number of the diagonal, counted upwards from the main one; returns the same shape."""
         return matrices.triu(x, k)
 
 
 class Upsample(Cell):
-    """Another size by interpolation: `ops.interpolate`, whose arguments it takes.
+    """Resizes by interpolation: `ops.interpolate`, with the same arguments.
 
     Args:
         size: the new spatial sizes, or one for all.
-        scale_factor: instead of `size`: by how much they grow.
+        scale_factor: the factor of the new sizes, instead of `size`.
         mode: "nearest", "linear", "bilinear", "trilinear", "bicubic" or "area".
         align_corners: whether the centres of the corner elements keep their places.
-        recompute_scale_factor: whether positions are computed from the new sizes, not from `scale_factor`.
+        recompute_scale_factor: whether to compute positions from the new sizes rather than from `scale_factor`.
     """
 
     def __init__(
@@ -205,7 +205,7 @@ class Upsample(Cell):
         self.recompute_scale_factor = recompute_scale_factor
 
     def construct(self, x: Any) -> Any:
-        """(N, C, ...) with one to three spatial dimensions; the same with other sizes out."""
+        """(N, C, ...) with one to three spatial dimensions; returns the same with other sizes."""
         return resizing.interpolate(
             x, self.size, self.scale_factor, self.mode, self.align_corners, self.recompute_scale_factor
         )

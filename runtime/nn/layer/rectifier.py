@@ -20,7 +20,7 @@ class ReLU(Cell):
     """max(x, 0), elementwise."""
 
     def construct(self, input: Any) -> Any:
-        """Any shape and numbers; the same out."""
+        """Any shape and numbers; returns the same shape."""
         return rectifiers.relu(input)
 
 
@@ -28,12 +28,12 @@ class ReLU6(Cell):
     """min(max(x, 0), 6), elementwise."""
 
     def construct(self, x: Any) -> Any:
-        """Any shape and numbers; the same out."""
+        """Any shape and numbers; returns the same shape."""
         return rectifiers.relu6(x)
 
 
 class Hardtanh(Cell):
-    """x held between two bounds, elementwise.
+    """x clamped to [min_val, max_val], elementwise.
 
     Args:
         min_val: lower bound.
@@ -53,7 +53,7 @@ class Hardtanh(Cell):
         self.max_val = max_val
 
     def construct(self, x: Any) -> Any:
-        """Any shape and numbers; the same out."""
+        """Any shape and numbers; returns the same shape."""
         return rectifiers.hardtanh(x, self.min_val, self.max_val)
 
     def extend_repr(self) -> str:
@@ -73,7 +73,7 @@ class LeakyReLU(Cell):
         self.alpha = checks.of_type(alpha, "alpha", (int, float), of="LeakyReLU")
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.leaky_relu(x, self.alpha)
 
     def extend_repr(self) -> str:
@@ -82,10 +82,10 @@ class LeakyReLU(Cell):
 
 
 class RReLU(Cell):
-    """x where it is positive, elsewhere x times a slope drawn for each element (Xu et al. 2015); training or not.
+    """x where it is positive, x times a random slope elsewhere (Xu et al. 2015), not only in training.
 
     Args:
-        lower: the least slope.
+        lower: the smallest slope.
         upper: the largest slope.
 
     Raises:
@@ -102,7 +102,7 @@ class RReLU(Cell):
         self.upper = upper
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.rrelu(x, self.lower, self.upper)
 
     def extend_repr(self) -> str:
@@ -114,8 +114,8 @@ class PReLU(Cell):
     """x where it is positive, a learned slope times x elsewhere (He et al. 2015).
 
     Args:
-        channel: number of slopes: 1, or that of the channels (dimension 1 of x).
-        w: the slopes at first: a number, a list or a tensor (channel,).
+        channel: the number of slopes: 1, or the number of channels (dimension 1 of x).
+        w: the initial slopes: a number, a list or a tensor (channel,).
 
     Attributes:
         w: the slopes, a Parameter named `a`.
@@ -140,7 +140,7 @@ class PReLU(Cell):
         self.w = Parameter(slopes, name="a")
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.prelu(x, elementwise.cast(self.w, dtype=x.dtype))
 
     def extend_repr(self) -> str:
@@ -152,7 +152,7 @@ class ELU(Cell):
     """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al. 2015).
 
     Args:
-        alpha: minus the value that very negative x get.
+        alpha: the negated limit for x -> -infinity.
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -160,7 +160,7 @@ class ELU(Cell):
         self.alpha = checks.of_type(alpha, "alpha", (int, float), of="ELU")
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.elu(x, self.alpha)
 
     def extend_repr(self) -> str:
@@ -172,7 +172,7 @@ class SeLU(Cell):
     """`ELU` with the constants of self-normalizing networks, scaled (Klambauer et al. 2017)."""
 
     def construct(self, input_x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.selu(input_x)
 
 
@@ -180,7 +180,7 @@ class CELU(Cell):
     """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron 2017).
 
     Args:
-        alpha: minus the value that very negative x get; `ValueError` for 0.
+        alpha: the negated limit for x -> -infinity; `ValueError` for 0.
     """
 
     def __init__(self, alpha: float = 1.0) -> None:
@@ -191,7 +191,7 @@ class CELU(Cell):
         self.alpha = alpha
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.celu(x, self.alpha)
 
     def extend_repr(self) -> str:
@@ -200,7 +200,7 @@ class CELU(Cell):
 
 
 class SoftShrink(Cell):
-    """x moved towards 0 by `lambd`, and 0 where it would pass it.
+    """x shrunk towards 0 by `lambd`, and 0 for |x| <= `lambd`.
 
     Args:
         lambd: at least 0, else `ValueError`.
@@ -211,7 +211,7 @@ class SoftShrink(Cell):
         self.lambd = checks.in_range(lambd, "lambd", "[0, inf)", of="SoftShrink")
 
     def construct(self, input: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.softshrink(input, self.lambd)
 
     def extend_repr(self) -> str:
@@ -231,7 +231,7 @@ class HShrink(Cell):
         self.lambd = checks.of_type(lambd, "lambd", (int, float), of="HShrink")
 
     def construct(self, input: Any) -> Any:
-        """Any shape, floating-point; the same out."""
+        """Any shape, floating-point; returns the same shape."""
         return rectifiers.hardshrink(input, self.lambd)
 
     def extend_repr(self) -> str:
@@ -253,7 +253,7 @@ class Threshold(Cell):
         self.value = checks.of_type(value, "value", (int, float), of="Threshold")
 
     def construct(self, input_x: Any) -> Any:
-        """Any shape and numbers; the same out."""
+        """Any shape and numbers; returns the same shape."""
         return rectifiers.threshold(input_x, self.threshold, self.value)
 
     def extend_repr(self) -> str:

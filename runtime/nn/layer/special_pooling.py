@@ -1,4 +1,4 @@
-"""Less common pooling layers: by powers, over windows of random places, and back to where maxima were."""
+"""Less common pooling layers: power-average, fractional and inverse max-pooling."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from ...functional import special_pooling
 from ..cell import Cell
 
-# ---- by powers ----
+# ---- power-average pooling ----
 
 
 class _LPPool(Cell):
@@ -31,13 +31,13 @@ class LPPool1d(_LPPool):
 
     Args:
         norm_type: p.
-        kernel_size: taps of a window.
-        stride: distance of the windows; None: `kernel_size`.
-        ceil_mode: whether there are also windows that stick out at the end.
+        kernel_size: the size of a window.
+        stride: the step between windows; None: `kernel_size`.
+        ceil_mode: whether to include windows that extend beyond the end.
     """
 
     def construct(self, x: Any) -> Any:
-        """(N, C, L) or (C, L), floating-point; likewise out."""
+        """(N, C, L) or (C, L), floating-point; returns likewise."""
         return special_pooling.lp_pool1d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
@@ -45,11 +45,11 @@ class LPPool2d(_LPPool):
     """`LPPool1d` for images; `kernel_size` and `stride` are an int or one for each axis."""
 
     def construct(self, x: Any) -> Any:
-        """(N, C, H, W) or (C, H, W), floating-point; likewise out."""
+        """(N, C, H, W) or (C, H, W), floating-point; returns likewise."""
         return special_pooling.lp_pool2d(x, self.norm_type, self.kernel_size, self.stride, self.ceil_mode)
 
 
-# ---- over windows of random places ----
+# ---- fractional pooling ----
 
 
 class _FractionalMaxPool(Cell):
@@ -73,36 +73,36 @@ class _FractionalMaxPool(Cell):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """The largest element of each window, where the windows' distances are random (Graham 2014).
+    """The largest element of each window, with random steps between windows (Graham 2014).
 
     Args:
-        kernel_size: taps of a window, an int or one for each axis.
+        kernel_size: the size of a window, an int or one for each axis.
         output_size: number of windows, likewise.
-        output_ratio: where there is no `output_size`: parts of the sizes of the input, in (0, 1).
-        return_indices: whether to return where the elements are, too.
-        _random_samples: (N, C, 2), draws from [0, 1) for width and height; None draws them at every call.
+        output_ratio: without `output_size`: the output sizes as fractions of the input sizes, in (0, 1).
+        return_indices: whether to return the positions of the elements, too.
+        _random_samples: (N, C, 2), samples in [0, 1) for width and height; None: new samples at every call.
 
     Errors are those of `ops.fractional_max_pool2d`.
     """
 
     def construct(self, input: Any) -> Any:
-        """(N, C, H, W) or (C, H, W), floating-point; likewise out, with `return_indices` twice."""
+        """(N, C, H, W) or (C, H, W), floating-point; returns likewise, with `return_indices` twice."""
         return special_pooling.fractional_max_pool2d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
         )
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """`FractionalMaxPool2d` for volumes; draws (N, C, 3) are for depth, height and width."""
+    """`FractionalMaxPool2d` for volumes; the samples (N, C, 3) are for depth, height and width."""
 
     def construct(self, input: Any) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W), floating-point; likewise out, with `return_indices` twice."""
+        """(N, C, D, H, W) or (C, D, H, W), floating-point; returns likewise, with `return_indices` twice."""
         return special_pooling.fractional_max_pool3d(
             input, self.kernel_size, self.output_size, self.output_ratio, self.return_indices, self._random_samples
         )
 
 
-# ---- back to where maxima were ----
+# ---- inverse of max-pooling ----
 
 
 class _MaxUnpool(Cell):
@@ -118,18 +118,18 @@ class _MaxUnpool(Cell):
 
 
 class MaxUnpool1d(_MaxUnpool):
-    """Outputs of a max-pooling where they came from, zeros elsewhere.
+    """Puts the outputs of a max-pooling back to their original positions, with zeros elsewhere.
 
     Args:
-        kernel_size: that of the pooling, an int or a tuple.
-        stride: that of the pooling; None: `kernel_size`.
-        padding: that of the pooling.
+        kernel_size: the kernel size of the pooling, an int or a tuple.
+        stride: the stride of the pooling; None: `kernel_size`.
+        padding: the padding of the pooling.
 
     Errors are those of `ops.max_unpool1d`.
     """
 
     def construct(self, x: Any, indices: Any, output_size: Any = None) -> Any:
-        """(N, C, L) or (C, L), positions of that shape, and the sizes that are wanted, if they are ambiguous."""
+        """(N, C, L) or (C, L), positions of that shape, and the output sizes if they are ambiguous."""
         return special_pooling.max_unpool1d(x, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -137,7 +137,7 @@ class MaxUnpool2d(_MaxUnpool):
     """`MaxUnpool1d` for images."""
 
     def construct(self, x: Any, indices: Any, output_size: Any = None) -> Any:
-        """(N, C, H, W) or (C, H, W), positions of that shape, and the sizes that are wanted, if they are ambiguous."""
+        """(N, C, H, W) or (C, H, W), positions of that shape, and the output sizes if they are ambiguous."""
         return special_pooling.max_unpool2d(x, indices, self.kernel_size, self.stride, self.padding, output_size)
 
 
@@ -145,5 +145,5 @@ class MaxUnpool3d(_MaxUnpool):
     """`MaxUnpool1d` for volumes."""
 
     def construct(self, x: Any, indices: Any, output_size: Any = None) -> Any:
-        """(N, C, D, H, W) or (C, D, H, W), positions of that shape, and the sizes that are wanted."""
+        """(N, C, D, H, W) or (C, D, H, W), positions of that shape, and the output sizes if they are ambiguous."""
         return special_pooling.max_unpool3d(x, indices, self.kernel_size, self.stride, self.padding, output_size)

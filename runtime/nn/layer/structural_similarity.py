@@ -1,4 +1,4 @@
-"""Structural similarity of images, at one scale and at several."""
+"""Structural similarity of images, at one scale and at several scales."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .conv import Conv2d
 
 
 class _Similarity(Cell):
-    """What both share: the window, its constants, and the similarity at one scale."""
+    """The common part: the window, its constants, and the similarity at one scale."""
 
     def __init__(self, max_val: float, filter_size: int, filter_sigma: float, k1: float, k2: float) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class _Similarity(Cell):
         self.k2 = checks.of_type(k2, "k2", float, of=of)
 
     def _window(self) -> Conv2d:
-        """A convolution of one channel with a Gaussian, whose weight isn't trained."""
+        """Return an untrained convolution of one channel with a Gaussian."""
         places = np.arange(-self.filter_size // 2 + 1, self.filter_size // 2 + 1)
         squares = (places[:, None] ** 2 + places[None, :] ** 2).astype(np.float32)
         gaussian = np.exp(-squares / (2 * self.filter_sigma**2))
@@ -43,7 +43,7 @@ class _Similarity(Cell):
         return conv
 
     def _images(self, img1: Any, img2: Any) -> tuple[Any, Any, float]:
-        """Both in float32 and the largest value they can have; integers are divided by the largest of their dtype."""
+        """Return both images in float32, and their largest value; integers are divided by the maximum of the dtype."""
         of = self.cls_name
         dtype = getattr(img1, "dtype", float32)
         most = float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
@@ -56,8 +56,8 @@ class _Similarity(Cell):
         a, b = (x if x.dtype == float32 else elementwise.cast(x, dtype=float32) for x in (a, b))
         return (a, b, self.max_val) if most == 1.0 else (a / most, b / most, self.max_val / most)
 
-    def _compared(self, a: Any, b: Any, max_val: float, window: Any) -> tuple[Any, Any]:
-        """Means over each channel (N, C) of the similarity, and of its part without brightness."""
+    def _compare(self, a: Any, b: Any, max_val: float, window: Any) -> tuple[Any, Any]:
+        """Return the means over each channel (N, C) of the similarity, and of its part without luminance."""
         batch, channels, *spatial = a.shape
         c1, c2 = (self.k1 * max_val) ** 2, (self.k2 * max_val) ** 2
         a, b = (shaping.reshape(x, shape=(batch * channels, 1, *spatial)) for x in (a, b))
@@ -91,7 +91,7 @@ class SSIM(_Similarity):
         k2: keeps the quotient of the variances finite.
 
     Raises:
-        TypeError: an argument has another type; at a call, the dtypes differ.
+        TypeError: an argument has a wrong type; at a call, the dtypes differ.
         ValueError: one is out of range; at a call, the shapes differ, or aren't images as large as the window.
     """
 
@@ -102,18 +102,18 @@ class SSIM(_Similarity):
         self.conv = self._window()
 
     def construct(self, img1: Any, img2: Any) -> Any:
-        """Two of (N, C, H, W); (N,) out, float32."""
+        """Two of (N, C, H, W); returns (N,), float32."""
         a, b, max_val = self._images(img1, img2)
-        return reduce_mean(self._compared(a, b, max_val, self.conv)[0], axes=(1,))
+        return reduce_mean(self._compare(a, b, max_val, self.conv)[0], axes=(1,))
 
 
 class MSSSIM(_Similarity):
-    """Structural similarity at several scales (Wang et al. 2003): the product of powers of it at each.
+    """Structural similarity at several scales (Wang et al. 2003): the product of its powers over the scales.
 
-    Each scale is half the one before; the brightness counts at the last one only.
+    Each scale is half the previous one; the luminance counts only at the last one.
 
     Args:
-        max_val: as for `SSIM`, as are the following.
+        max_val: see `SSIM`, also for the other arguments.
         power_factors: the exponents, one for each scale.
         filter_size: size of the window.
         filter_sigma: standard deviation of the Gaussian.
@@ -132,13 +132,13 @@ class MSSSIM(_Similarity):
         self.multi_convs_list = CellList([self._window() for _ in power_factors])
 
     def construct(self, img1: Any, img2: Any) -> Any:
-        """Two of (N, C, H, W); (N,) out, float32."""
+        """Two of (N, C, H, W); returns (N,), float32."""
         a, b, max_val = self._images(img1, img2)
         values = []
         for scale, window in enumerate(self.multi_convs_list):
             if scale:
                 a, b = avg_pool2d(a, 2, 2), avg_pool2d(b, 2, 2)
-            whole, part = self._compared(a, b, max_val, window)
+            whole, part = self._compare(a, b, max_val, window)
             values.append(rectifier.relu(whole if scale == len(self.power_factors) - 1 else part))
         powers = stack(values, -1) ** Tensor(np.asarray(self.power_factors, np.float32))
         return reduce_mean(reduce_prod(powers, axes=(2,)), axes=(1,))

@@ -21,10 +21,10 @@ class TimeDistributed(Cell):
         layer: a Cell or operator object.
         time_axis: the axis of the steps.
         reshape_with_axis: None: the layer is called for each step. An axis next to `time_axis` (the batch): the two are
-            joined, and the layer is called once, which is faster, but wrong for layers that mix what is in a batch.
+            merged and the layer is called once, which is faster, but wrong for layers that mix samples of a batch.
 
     Raises:
-        TypeError: `layer` is none, or an axis is no int; at a call, the layer gives no tensor.
+        TypeError: `layer` isn't a layer, or an axis isn't an int; at a call, the layer doesn't return a tensor.
         ValueError: at a call, the input has fewer than 3 dimensions, there is no such axis, the two axes aren't
             neighbours, or the layer changes them.
     """
@@ -38,7 +38,7 @@ class TimeDistributed(Cell):
         self.reshape_with_axis = reshape_with_axis
 
     def construct(self, inputs: Any) -> Any:
-        """Any shape with at least 3 dimensions; the shapes that the layer gives, stacked along `time_axis`, out."""
+        """Any shape with at least 3 dimensions; returns the results of the layer, stacked along `time_axis`."""
         x = as_tensor(inputs, "inputs", of="TimeDistributed")
         if x.ndim < 3:
             raise ValueError(
@@ -46,7 +46,7 @@ class TimeDistributed(Cell):
             )
         axis = normalize_axis(self.time_axis, x.ndim)
         if self.reshape_with_axis is None:
-            return stack([self._applied(step) for step in unstack(x, axis)], axis)
+            return stack([self._apply(step) for step in unstack(x, axis)], axis)
         first, second = sorted((axis, normalize_axis(self.reshape_with_axis, x.ndim)))
         if second - first != 1:
             raise ValueError(
@@ -54,7 +54,7 @@ class TimeDistributed(Cell):
                 f"{self.reshape_with_axis} and {self.time_axis}"
             )
         both = x.shape[first] * x.shape[second]
-        y = self._applied(shaping.reshape(x, shape=(*x.shape[:first], both, *x.shape[second + 1 :])))
+        y = self._apply(shaping.reshape(x, shape=(*x.shape[:first], both, *x.shape[second + 1 :])))
         if y.ndim <= first or y.shape[first] != both:
             raise ValueError(
                 f"For 'TimeDistributed', the layer must keep the axis of {both} steps, but it gave {tuple(y.shape)}: "
@@ -62,7 +62,7 @@ class TimeDistributed(Cell):
             )
         return shaping.reshape(y, shape=(*y.shape[:first], *x.shape[first : second + 1], *y.shape[first + 1 :]))
 
-    def _applied(self, x: Any) -> Any:
+    def _apply(self, x: Any) -> Any:
         y = self.layer(x)
         if not isinstance(y, TensorLike):
             raise TypeError(f"For 'TimeDistributed', the layer must give a Tensor, but got {type(y).__name__}")

@@ -1,4 +1,4 @@
-"""Transformers: encoder and decoder layers, stacks of them, and both together. See also `multihead_attention`."""
+"""Transformers: encoder and decoder layers, stacks of layers, and the whole model. See also `multihead_attention`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ACTIVATIONS = {"relu": relu, "gelu": gelu}
 
 
 class _TransformerLayer(Cell):
-    """Attentions and a feed-forward network, each with a residual around it and a normalization."""
+    """Attention blocks and a feed-forward network, each with a residual connection and a normalization."""
 
     attentions: tuple[str, ...]
 
@@ -67,7 +67,7 @@ class _TransformerLayer(Cell):
         return activation  # type: ignore[no-any-return]
 
     def _around(self, x: Any, norm: Cell, block: Callable[[Any], Any]) -> Any:
-        """`x` plus what `block` makes of it, normalized before the block or at the end."""
+        """Return `x` plus `block` of it, normalized before the block or at the end."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
     def _feed_forward(self, x: Any) -> Any:
@@ -88,17 +88,17 @@ class TransformerEncoderLayer(_TransformerLayer):
         d_model: features of input and output.
         nhead: heads of the attention; `d_model` is a multiple of it.
         dim_feedforward: features between the two dense layers.
-        dropout: probability in [0, 1), in training; of attention weights too.
+        dropout: the dropout probability in [0, 1), in training, also for attention weights.
         activation: between the dense layers: "relu", "gelu" (the exact one), a Cell or a function.
         layer_norm_eps: added to the variance where it is normalized.
         batch_first: whether the batch is the first axis of inputs and output, not the second.
-        norm_first: whether it is normalized before each block, not behind the residual.
+        norm_first: whether to normalize before each block rather than after the residual connection.
         dtype: dtype of the Parameters; None is float32.
 
     Inputs:
         src: (length, batch, d_model), or as `batch_first` says; without batch (length, d_model).
-        src_mask: which positions must not be attended to, or numbers added to scores; see `MultiheadAttention`.
-        src_key_padding_mask: which positions are padding, (batch, length).
+        src_mask: True for positions to ignore, or numbers added to scores; see `MultiheadAttention`.
+        src_key_padding_mask: True for padding, (batch, length).
 
     Outputs:
         The shape of `src`.
@@ -110,27 +110,27 @@ class TransformerEncoderLayer(_TransformerLayer):
     attentions = ("self_attn",)
 
     def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
-        """(length, batch, d_model), or as `batch_first` says; the same out."""
+        """(length, batch, d_model), or as `batch_first` says; returns the same shape."""
 
-        def attended(x: Any) -> Any:
+        def self_attention(x: Any) -> Any:
             return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
 
-        x = self._around(src, self.norm1, attended)
+        x = self._around(src, self.norm1, self_attention)
         return self._around(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
 class TransformerDecoderLayer(_TransformerLayer):
-    """Self-attention, attention to what an encoder gave, and a feed-forward network (Vaswani et al. 2017, section 3.1).
+    """Self-attention, cross-attention to an encoder, and a feed-forward network (Vaswani et al. 2017, section 3.1).
 
     Arguments and errors are those of `TransformerEncoderLayer`.
 
     Inputs:
         tgt: (length, batch, d_model), or as `batch_first` says; without batch (length, d_model).
-        memory: what the encoder gave, likewise.
-        tgt_mask: masks are those of `MultiheadAttention`; for the self-attention.
-        memory_mask: for the attention to `memory`.
-        tgt_key_padding_mask: which positions of `tgt` are padding, (batch, length).
-        memory_key_padding_mask: which positions of `memory` are padding, likewise.
+        memory: the output of the encoder, likewise.
+        tgt_mask: the mask of the self-attention; see `MultiheadAttention`.
+        memory_mask: the mask of the cross-attention to `memory`.
+        tgt_key_padding_mask: True for padding in `tgt`, (batch, length).
+        memory_key_padding_mask: True for padding in `memory`, likewise.
 
     Outputs:
         The shape of `tgt`.
@@ -142,17 +142,17 @@ class TransformerDecoderLayer(_TransformerLayer):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None,
     ) -> Any:  # fmt: skip
-        """(length, batch, d_model), or as `batch_first` says, twice; the shape of the first out."""
+        """(length, batch, d_model), or as `batch_first` says, twice; returns the shape of the first."""
 
-        def attended(x: Any) -> Any:
+        def self_attention(x: Any) -> Any:
             return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0])
 
-        def remembered(x: Any) -> Any:
+        def cross_attention(x: Any) -> Any:
             read = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
             return self.dropout2(read[0])
 
-        x = self._around(tgt, self.norm1, attended)
-        x = self._around(x, self.norm2, remembered)
+        x = self._around(tgt, self.norm1, self_attention)
+        x = self._around(x, self.norm2, cross_attention)
         return self._around(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
@@ -180,7 +180,7 @@ class TransformerEncoder(_Stack):
         super().__init__(encoder_layer, "encoder_layer", num_layers, norm)
 
     def construct(self, src: Any, src_mask: Any = None, src_key_padding_mask: Any = None) -> Any:
-        """(length, batch, d_model), or as the layers have it; the same out."""
+        """(length, batch, d_model), or as the layers have it; returns the same shape."""
         for layer in self.layers:
             src = layer(src, src_mask, src_key_padding_mask)
         return src if self.norm is None else self.norm(src)
@@ -199,7 +199,7 @@ class TransformerDecoder(_Stack):
         self, tgt: Any, memory: Any, tgt_mask: Any = None, memory_mask: Any = None, tgt_key_padding_mask: Any = None,
         memory_key_padding_mask: Any = None,
     ) -> Any:  # fmt: skip
-        """(length, batch, d_model), or as the layers have it, twice; the shape of the first out."""
+        """(length, batch, d_model), or as the layers have it, twice; returns the shape of the first."""
         for layer in self.layers:
             tgt = layer(tgt, memory, tgt_mask, memory_mask, tgt_key_padding_mask, memory_key_padding_mask)
         return tgt if self.norm is None else self.norm(tgt)

@@ -1,4 +1,4 @@
-"""Losses of classes: cross entropy in its spellings. See also `segmentation`."""
+"""Classification losses: the variants of cross entropy. See also `segmentation`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .loss import LossBase
 
 
 class SoftmaxCrossEntropyWithLogits(LossBase):
-    """Cross entropy of rows of logits, against probabilities or against class indices. torch reduces to the mean.
+    """Cross entropy of rows of logits, against probabilities or class indices. torch's default reduction is "mean".
 
     Args:
         sparse: whether labels are class indices.
         reduction: "mean", "sum" or "none".
 
     Raises:
-        TypeError: labels have another dtype than stands below.
+        TypeError: labels have a dtype other than those of `construct`.
         ValueError: shapes don't fit, or a label isn't below C.
     """
 
@@ -46,8 +46,8 @@ class NLLLoss(LossBase):
 
     Args:
         weight: (C,), a factor for each class.
-        ignore_index: a label that counts for nothing.
-        reduction: "mean" (over the weights of what counts), "sum" or "none".
+        ignore_index: a label to ignore.
+        reduction: "mean" (the sum divided by the weights of all labels that aren't ignored), "sum" or "none".
     """
 
     def __init__(self, weight: Any = None, ignore_index: int = -100, reduction: str = "mean") -> None:
@@ -65,9 +65,9 @@ class CrossEntropyLoss(LossBase):
 
     Args:
         weight: (C,), a factor for each class.
-        ignore_index: a class index that counts for nothing.
-        reduction: "mean" (over the weights of what counts), "sum" or "none".
-        label_smoothing: how much of the target is spread evenly over all classes, in [0, 1].
+        ignore_index: a class index to ignore.
+        reduction: "mean" (the sum divided by the weights of all labels that aren't ignored), "sum" or "none".
+        label_smoothing: the fraction of the target that is spread uniformly over all classes, in [0, 1].
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class CrossEntropyLoss(LossBase):
 
 
 def class_weight(weight: Any, *, of: str) -> Any:
-    """The weights (C,) of classes as given, or None; else `TypeError`, or `ValueError` for another rank."""
+    """Check the weights (C,) of classes, or None, and return them; `TypeError`, or `ValueError` for another rank."""
     if weight is None:
         return None
     floating(checks.of_type(weight, "weight", Tensor, of=of), "weight", of=of)

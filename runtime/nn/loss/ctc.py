@@ -15,22 +15,22 @@ class CTCLoss(LossBase):
     """Minus the logarithm of the probability of sequences of classes (Graves et al. 2006); see `ops.ctc_loss`.
 
     Args:
-        blank: the class that stands for none.
+        blank: the blank class.
         reduction: "mean" (of the losses divided by the lengths of their targets), "sum" or "none".
         zero_infinity: whether a loss is 0 where the target doesn't fit into the sequence; else it is infinite.
 
     Inputs:
         log_probs: logarithms of the probabilities of classes, (time, batch, classes), or without batch (time, classes).
         targets: classes, integers (batch, length), or (length,).
-        input_lengths: of the sequences, integers (batch,); without batch one number.
-        target_lengths: of the targets, likewise.
+        input_lengths: the lengths of the sequences, integers (batch,); without batch one number.
+        target_lengths: the lengths of the targets, likewise.
 
     Outputs:
         0-d; for "none" (batch,), 0-d without batch.
 
     Raises:
-        TypeError: an argument has another type; at a call, an input has another dtype.
-        ValueError: `reduction` is another; at a call, a shape doesn't fit, or a length or class is out of range.
+        TypeError: an argument has a wrong type; at a call, an input has another dtype.
+        ValueError: `reduction` is unknown; at a call, a shape doesn't fit, or a length or class is out of range.
     """
 
     def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:

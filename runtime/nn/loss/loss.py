@@ -1,4 +1,4 @@
-"""`LossBase`, from which losses derive, and those that compare numbers or probabilities element by element.
+"""`LossBase`, the base class of losses, and losses that compare numbers or probabilities element by element.
 
 See also `classification` and `margin`.
 """
@@ -17,13 +17,13 @@ from ..cell import Cell
 
 
 class LossBase(Cell):
-    """Base of losses: a subclass computes the losses of elements in `construct` and returns `self.get_loss` of them.
+    """The base class of losses: `construct` of a subclass returns `get_loss` of the losses of all elements.
 
     Args:
         reduction: "mean", "sum" or "none".
 
     Raises:
-        ValueError: `reduction` is another.
+        ValueError: `reduction` is unknown.
     """
 
     reductions: tuple[str, ...] = losses.REDUCTIONS
@@ -37,22 +37,22 @@ class LossBase(Cell):
         return tuple(range(x.ndim))
 
     def get_loss(self, x: Any, weights: Any = 1.0) -> Any:
-        """The losses of the elements times their weights, reduced as the Cell was told.
+        """Multiply the losses of the elements by weights, and apply the reduction.
 
         Args:
             x: losses, any shape; half precision is computed in float32.
             weights: a number, or a tensor that broadcasts.
 
         Returns:
-            Of the dtype of `x`, a 0-d tensor unless the reduction is "none".
+            A tensor of the dtype of `x`, 0-d unless the reduction is "none".
         """
         x = floats(x, "x", of=self.cls_name)
         wide = elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
-        loss = losses.reduced(wide * weights, self.reduction, of=self.cls_name)
+        loss = losses.reduce_loss(wide * weights, self.reduction, of=self.cls_name)
         return elementwise.cast(loss, dtype=x.dtype)
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
-        """A subclass defines it."""
+        """Compute the loss; a subclass defines it."""
         raise NotImplementedError(f"{self.cls_name} must define construct(self, logits, labels)")
 
     def extend_repr(self) -> str:
@@ -84,13 +84,13 @@ class MSELoss(LossBase):
 
 
 class RMSELoss(LossBase):
-    """The root of the mean of (logits - label)**2."""
+    """The square root of the mean of (logits - label)**2."""
 
     def __init__(self) -> None:
         super().__init__()
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two shapes that broadcast; a 0-d tensor out."""
+        """Two shapes that broadcast; returns a 0-d tensor."""
         return elementwise.sqrt(losses.mse_loss(logits, label))
 
 
@@ -170,7 +170,7 @@ class HuberLoss(LossBase):
 
 
 class BCELoss(LossBase):
-    """Cross entropy of probabilities, each for itself: see `ops.binary_cross_entropy`.
+    """Binary cross entropy of probabilities: see `ops.binary_cross_entropy`.
 
     Args:
         weight: a factor for each element; broadcasts.

@@ -1,4 +1,4 @@
-"""Losses that ask for a margin: between scores of classes, between distances, or from a decision boundary."""
+"""Margin losses: on scores of classes, on distances, or on the distance from a decision boundary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class HingeEmbeddingLoss(LossBase):
     """A distance where the label is 1, max(0, margin - distance) where it is -1, reduced.
 
     Args:
-        margin: how far dissimilar ones should be.
+        margin: the required distance of dissimilar pairs.
         reduction: "mean", "sum" or "none".
     """
 
@@ -46,7 +46,7 @@ class MarginRankingLoss(LossBase):
     """max(0, -target * (input1 - input2) + margin), reduced.
 
     Args:
-        margin: how much higher one should be.
+        margin: the required difference.
         reduction: "mean", "sum" or "none".
     """
 
@@ -84,7 +84,7 @@ class TripletMarginLoss(LossBase):
         swap: whether d(positive, negative) takes the place of d(x, negative) where it is smaller.
         eps: keeps the gradient of the norm finite.
         reduction: "mean", "sum" or "none".
-        margin: how much farther the negative should be.
+        margin: the required difference of the distances to negative and positive.
     """
 
     def __init__(
@@ -97,7 +97,7 @@ class TripletMarginLoss(LossBase):
         self.margin = margin
 
     def construct(self, x: Any, positive: Any, negative: Any, margin: Any = 1.0) -> Any:
-        """Three of one shape (N, D), and a margin that counts if the Cell was made with the default one."""
+        """Three of one shape (N, D), and a margin that is used if the Cell has the default one."""
         margin = margin if self.margin == 1.0 else self.margin
         return margin_losses.triplet_margin_loss(
             x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction
@@ -111,7 +111,7 @@ class TripletMarginWithDistanceLoss(LossBase):
         distance_function: of two tensors; None is the length of the difference along the last axis.
         swap: whether d(positive, negative) takes the place of d(x, negative) where it is smaller.
         reduction: "mean", "sum" or "none".
-        margin: how much farther the negative should be.
+        margin: the required difference of the distances to negative and positive.
     """
 
     def __init__(
@@ -137,11 +137,11 @@ class TripletMarginWithDistanceLoss(LossBase):
 
 
 class MultiMarginLoss(LossBase):
-    """How much the score of a class isn't above the others by a margin: see `ops.multi_margin_loss`.
+    """The amount by which the score of a class fails to exceed the others by a margin: see `ops.multi_margin_loss`.
 
     Args:
         p: 1 or 2.
-        margin: how much higher it should be.
+        margin: the required difference.
         reduction: "mean", "sum" or "none".
         weight: (C,), a factor for the rows of each class.
     """

@@ -27,7 +27,7 @@ class FocalLoss(LossBase):
         reduction: "mean", "sum" or "none".
 
     Raises:
-        TypeError: an argument has another type.
+        TypeError: an argument has a wrong type.
         ValueError: shapes don't fit, or a class index is out of range.
     """
 
@@ -85,7 +85,7 @@ class DiceLoss(LossBase):
         self.smooth = checks.in_range(smooth, "smooth", "(0, inf)", of="DiceLoss")
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two of one shape (else `ValueError`), e.g. probabilities and 0 or 1; a 0-d tensor out."""
+        """Two of one shape (else `ValueError`), e.g. probabilities and 0 or 1; returns a 0-d tensor."""
         x, y = compared(logits, label, ("logits", "label"), of="DiceLoss")
         union = reduce_sum(x * x) + reduce_sum(y * y) + self.smooth
         return 1.0 - reduce_sum(x * y) * 2.0 / union
@@ -104,7 +104,7 @@ class MultiClassDiceLoss(LossBase):
         activation: a Cell or the name of one that is applied to the logits; None for none.
 
     Raises:
-        TypeError: an argument has another type.
+        TypeError: an argument has a wrong type.
         ValueError: shapes don't fit.
         KeyError: no activation has that name.
     """

@@ -1,4 +1,4 @@
-"""Adagrad: steps measured by the sum of the gradient's squares."""
+"""Adagrad: steps scaled by the sum of the squared gradients."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from .optimizer import Optimizer
 
 
 class Adagrad(Optimizer):
-    """Adagrad (Duchi et al. 2011): `a = a + g**2; w = w - lr * g / sqrt(a)`, a at first `accum`.
+    """Adagrad (Duchi et al. 2011): `a = a + g**2; w = w - lr * g / sqrt(a)`, with a initially `accum`.
 
     torch's `Adagrad` starts a at 0 and adds eps to the root.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        accum: what the sum starts with, >= 0.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        accum: the initial sum, >= 0.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         update_slots: whether the sum grows; otherwise it stays at `accum`.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
@@ -29,7 +29,7 @@ class Adagrad(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `accum` is negative, and as `Optimizer`.
     """
 

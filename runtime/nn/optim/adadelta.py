@@ -1,4 +1,4 @@
-"""Adadelta: steps measured by moving averages of the squares of gradients and of updates."""
+"""Adadelta: steps scaled by moving averages of the squares of gradients and of updates."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .optimizer import Optimizer
 
 
 class Adadelta(Optimizer):
-    """Adadelta (arXiv:1212.5701), as torch's `Adadelta` has it.
+    """Adadelta (arXiv:1212.5701), as in torch's `Adadelta`.
 
     `a = rho * a + (1 - rho) * g**2; u = sqrt(b + epsilon) / sqrt(a + epsilon) * g`
     `b = rho * b + (1 - rho) * u**2; w = w - lr * u`
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        rho: weight of the old averages, in [0, 1].
-        epsilon: added under the roots, >= 0.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        rho: the decay rate of the averages, in [0, 1].
+        epsilon: added under the square roots, >= 0.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
 
@@ -30,7 +30,7 @@ class Adadelta(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `rho` or `epsilon` is out of range, and as `Optimizer`.
     """
 

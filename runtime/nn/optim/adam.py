@@ -1,4 +1,4 @@
-"""Adam and its kin: steps measured by moving averages of the gradient and of its square."""
+"""Adam and its variants: steps scaled by moving averages of the gradient and of its square."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from .optimizer import Optimizer
 
 
 class Adam(Optimizer):
-    """Adam (arXiv:1412.6980), in the form with `eps` beside the root of the uncorrected average.
+    """Adam (arXiv:1412.6980), in the form that adds `eps` to the square root of the uncorrected average.
 
     `m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2`
     `w = w - lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps)`
 
-    torch's `Adam` corrects v first, so that its eps counts `sqrt(1 - beta2**t)` times as much.
+    torch's `Adam` corrects v first, so its eps has `sqrt(1 - beta2**t)` times the effect.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        beta1: weight of the old average of the gradient, in (0, 1).
-        beta2: weight of the old average of its square, in (0, 1).
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        beta1: the decay rate of the average of the gradient, in (0, 1).
+        beta2: the decay rate of the average of its square, in (0, 1).
         eps: added to the root, > 0.
-        use_locking: without effect here: nothing else changes the Parameters during a step.
-        use_nesterov: whether `beta1 * m + (1 - beta1) * g` takes the place of m in the step.
+        use_locking: no effect: nothing else changes the Parameters during a step.
+        use_nesterov: whether to use `beta1 * m + (1 - beta1) * g` in place of m in the update.
         weight_decay: added to the gradient (L2); see `Optimizer`.
         loss_scale: see `Optimizer`.
-        use_amsgrad: whether the largest v so far takes the place of v in the step (arXiv:1904.09237).
-        use_lazy: without effect here: it concerns sparse gradients.
-        use_offload: without effect here: it concerns devices.
+        use_amsgrad: whether to use the largest v so far in place of v (arXiv:1904.09237).
+        use_lazy: no effect: it concerns sparse gradients.
+        use_offload: no effect: it concerns devices.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -42,7 +42,7 @@ class Adam(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
     """
 
@@ -63,13 +63,13 @@ class Adam(Optimizer):
         use_offload: bool = False,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.beta1, self.beta2, self.eps = check_betas(beta1, beta2, eps, of=self.cls_name)
         flags = {"use_locking": use_locking, "use_lazy": use_lazy, "use_offload": use_offload}
         for name, flag in flags.items():
             checks.of_type(flag, name, bool, of=self.cls_name)
         self.use_nesterov = checks.of_type(use_nesterov, "use_nesterov", bool, of=self.cls_name)
         self.use_amsgrad = checks.of_type(use_amsgrad, "use_amsgrad", bool, of=self.cls_name)
-        # In float64 whatever is trained: 1 - 0.999 has five correct digits in float32.
+        # Always in float64: 1 - 0.999 has only five correct digits in float32.
         self.beta1_power = Parameter(np.ones((), float64), name="beta1_power")
         self.beta2_power = Parameter(np.ones((), float64), name="beta2_power")
         self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
@@ -90,25 +90,25 @@ class Adam(Optimizer):
             return w - lr * step / (elementwise.sqrt(largest[0] if largest else v) + self.eps), m, v, *largest
 
         states = (self.moment1, self.moment2, *([self.vhat] if self.use_amsgrad else []))
-        done = self.update(rule, gradients, *states, rate_factor=correction)
+        result = self.update(rule, gradients, *states, rate_factor=correction)
         self.beta1_power.set_data(power1)
         self.beta2_power.set_data(power2)
-        return done
+        return result
 
 
 class AdamWeightDecay(Optimizer):
-    """Adam with weight decay apart from the gradient (arXiv:1711.05101), without correction of the averages.
+    """Adam with decoupled weight decay (arXiv:1711.05101), without bias correction.
 
     `m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2`
     `w = w - lr * (m / (sqrt(v) + eps) + weight_decay * w)`
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        beta1: weight of the old average of the gradient, in (0, 1).
-        beta2: weight of the old average of its square, in (0, 1).
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        beta1: the decay rate of the average of the gradient, in (0, 1).
+        beta2: the decay rate of the average of its square, in (0, 1).
         eps: added to the root, > 0.
-        weight_decay: which Parameters it spares, see `Optimizer`.
+        weight_decay: exempt Parameters: see `Optimizer`.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -117,7 +117,7 @@ class AdamWeightDecay(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
     """
 
@@ -131,7 +131,7 @@ class AdamWeightDecay(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.beta1, self.beta2, self.eps = check_betas(beta1, beta2, eps, of=self.cls_name)
         self.moments1 = self.parameters.clone(prefix="adam_m", init="zeros")
         self.moments2 = self.parameters.clone(prefix="adam_v", init="zeros")
 
@@ -148,8 +148,8 @@ class AdamWeightDecay(Optimizer):
         return self.update(rule, gradients, self.moments1, self.moments2, decoupled_decay=True)
 
 
-def checked_betas(beta1: float, beta2: float, eps: float, *, of: str) -> tuple[float, float, float]:
-    """The three if both betas are in (0, 1) and `eps` > 0; else `ValueError`, for no number `TypeError`."""
+def check_betas(beta1: float, beta2: float, eps: float, *, of: str) -> tuple[float, float, float]:
+    """Return the arguments if both betas are in (0, 1) and `eps` > 0; else `ValueError`, or `TypeError`."""
     checks.in_range(beta1, "beta1", "(0, 1)", of=of)
     checks.in_range(beta2, "beta2", "(0, 1)", of=of)
     checks.in_range(eps, "eps", "(0, inf)", of=of)

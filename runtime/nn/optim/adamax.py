@@ -9,7 +9,7 @@ import numpy as np
 from ...common.dtype import float64
 from ...common.parameter import Parameter
 from ...ops import elementwise
-from .adam import checked_betas
+from .adam import check_betas
 from .optimizer import Optimizer, scalar
 
 
@@ -22,9 +22,9 @@ class AdaMax(Optimizer):
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        beta1: weight of the old average of the gradient, in (0, 1).
-        beta2: by how much the largest gradient shrinks in a step, in (0, 1).
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        beta1: the decay rate of the average of the gradient, in (0, 1).
+        beta2: the factor by which the largest gradient shrinks in each step, in (0, 1).
         eps: added to the largest gradient, > 0.
         weight_decay: see `Optimizer`.
         loss_scale: see `Optimizer`.
@@ -36,7 +36,7 @@ class AdaMax(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
     """
 
@@ -51,7 +51,7 @@ class AdaMax(Optimizer):
         loss_scale: float = 1.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay, loss_scale)
-        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.beta1, self.beta2, self.eps = check_betas(beta1, beta2, eps, of=self.cls_name)
         self.beta1_power = Parameter(np.ones(1, float64), name="beta1_power")
         self.moment1 = self.parameters.clone(prefix="moment1", init="zeros")
         self.moment2 = self.parameters.clone(prefix="moment2", init="zeros")
@@ -67,6 +67,6 @@ class AdaMax(Optimizer):
             v = elementwise.maximum(beta2 * v, elementwise.abs(g))
             return w - lr * m / (v + self.eps), m, v
 
-        done = self.update(rule, gradients, self.moment1, self.moment2, rate_factor=correction)
+        result = self.update(rule, gradients, self.moment1, self.moment2, rate_factor=correction)
         self.beta1_power.set_data(power)
-        return done
+        return result

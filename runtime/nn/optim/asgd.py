@@ -14,17 +14,17 @@ from .optimizer import Optimizer, number_for, scalar
 
 
 class ASGD(Optimizer):
-    """Averaged stochastic gradient descent (Polyak and Juditsky 1992), as torch's `ASGD` has it.
+    """Averaged stochastic gradient descent (Polyak and Juditsky 1992), as in torch's `ASGD`.
 
     `w = w * (1 - lambd * eta) - eta * g; average = average + (w - average) * mu`, where after step t
     `eta = lr / (1 + lambd * lr * t) ** alpha` and `mu = 1 / max(1, t - t0)`
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         lambd: decay of the Parameters.
-        alpha: power by which `eta` falls.
-        t0: after how many steps the average begins.
+        alpha: the exponent of the decay of `eta`.
+        t0: the number of steps before averaging starts.
         weight_decay: see `Optimizer`.
 
     Inputs:
@@ -37,7 +37,7 @@ class ASGD(Optimizer):
         ax: the averages, a Parameter for each of `parameters`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: as `Optimizer`.
     """
 

@@ -1,4 +1,4 @@
-"""FTRL: the Parameters that would have been best so far, where small ones are 0."""
+"""FTRL: follow the regularized leader, with sparse Parameters."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from .optimizer import Optimizer
 
 
 class FTRL(Optimizer):
-    """Follow the regularized leader (McMahan et al. 2013), a at first `initial_accum`, z at first 0.
+    """Follow the regularized leader (McMahan et al. 2013), with a initially `initial_accum` and z initially 0.
 
     `a' = a + g**2; z = z + g - (a'**-lr_power - a**-lr_power) / lr * w; a = a'`
     `w = (sign(z) * l1 - z) / (a**-lr_power / lr + 2 * l2)` where `|z| > l1`, else 0
 
     Args:
         params: Parameters or groups of them without learning rates of their own; see `Optimizer`.
-        initial_accum: what the sum of squares starts with, >= 0.
+        initial_accum: the initial sum of squares, >= 0.
         learning_rate: a number > 0.
         lr_power: <= 0; -0.5 divides the learning rate by the root of the sum.
         l1: makes small Parameters 0, >= 0.
         l2: makes Parameters smaller, >= 0.
-        use_locking: without effect here: nothing else changes the Parameters during a step.
+        use_locking: no effect: nothing else changes the Parameters during a step.
         loss_scale: see `Optimizer`.
         weight_decay: added to the gradient (L2), of every Parameter.
 
@@ -33,7 +33,7 @@ class FTRL(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range, a group has its own learning rate, and as `Optimizer`.
     """
 

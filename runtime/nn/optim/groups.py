@@ -1,4 +1,4 @@
-"""Parameter groups: what an optimizer was given, as one entry per Parameter."""
+"""Parameter groups: converts the Parameters of an optimizer to one entry per Parameter."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ KEYS = ("params", "lr", "weight_decay", "grad_centralization", "order_params")
 
 
 @dataclass(frozen=True)
-class Member:
-    """A Parameter and what its group says.
+class GroupMember:
+    """A Parameter with the settings of its group.
 
     Attributes:
         parameter: the Parameter.
-        group: number of its group.
-        own: `lr`, `weight_decay` and `grad_centralization`, as far as the group gives them.
+        group: the number of its group.
+        settings: the `lr`, `weight_decay` and `grad_centralization` that the group sets.
     """
 
     parameter: Parameter
     group: int
-    own: dict[str, Any]
+    settings: dict[str, Any]
 
 
-def members(parameters: Any, *, of: str) -> tuple[list[Member], bool]:
-    """The Parameters that an optimizer is to update, in order, and whether they came in groups.
+def group_members(parameters: Any, *, of: str) -> tuple[list[GroupMember], bool]:
+    """Return the Parameters that an optimizer updates, in order, and whether they are in groups.
 
     Args:
         parameters: an iterable of Parameters, or of groups: dicts with Parameters under `params`, and optionally `lr`,
-            `weight_decay` and `grad_centralization` for them. A dict with `order_params` alone gives the order of all.
-        of: name of the optimizer, for messages.
+            `weight_decay` and `grad_centralization` for them. A dict with only `order_params` sets the order of all.
+        of: the name of the optimizer, for messages.
 
     Raises:
-        TypeError: `parameters`, an element or a setting is of another type.
-        ValueError: there are no Parameters, one is listed twice, two groups hold Parameters of one name, or
-            `order_params` aren't those of the groups.
+        TypeError: `parameters`, an element or a setting has a wrong type.
+        ValueError: there are no Parameters, one is listed twice, two groups have Parameters of the same name, or
+            `order_params` differs from the Parameters of the groups.
         KeyError: a group has another key, or no `params`.
         RuntimeError: a Parameter is in two groups.
     """
-    listed = _listed(parameters, "parameters", of)
+    listed = _as_list(parameters, "parameters", of)
     if not any(isinstance(item, dict) for item in listed):
         _check_parameters(listed, of)
         seen: set[int] = set()
@@ -50,34 +50,34 @@ def members(parameters: Any, *, of: str) -> tuple[list[Member], bool]:
             if id(parameter) in seen:
                 raise ValueError(f"For '{of}', Parameter '{parameter.name}' already exists: it is listed twice")
             seen.add(id(parameter))
-        return [Member(parameter, 0, {}) for parameter in listed], False
-    found: list[Member] = []
+        return [GroupMember(parameter, 0, {}) for parameter in listed], False
+    result: list[GroupMember] = []
     order: list[Parameter] | None = None
     for number, group in enumerate(listed):
         _check_group(group, of)
         if "order_params" in group:
-            order = _listed(group["order_params"], "order_params", of)
+            order = _as_list(group["order_params"], "order_params", of)
             continue
         own = {key: value for key, value in group.items() if key != "params"}
-        for parameter in _check_parameters(_listed(group["params"], "params", of), of):
-            for other in (member.parameter for member in found if member.parameter.name == parameter.name):
+        for parameter in _check_parameters(_as_list(group["params"], "params", of), of):
+            for other in (member.parameter for member in result if member.parameter.name == parameter.name):
                 kind = RuntimeError if other is parameter else ValueError
                 raise kind(f"For '{of}', Parameter '{parameter.name}' already exists in a group")
-            found.append(Member(parameter, number, own))
-    if not found:
+            result.append(GroupMember(parameter, number, own))
+    if not result:
         raise ValueError(f"For '{of}', the groups must hold parameters, but they are empty")
-    return (found if order is None else _ordered(found, order, of)), True
+    return (result if order is None else _reorder(result, order, of)), True
 
 
-def _listed(given: Any, name: str, of: str) -> list[Any]:
-    if given is None:
+def _as_list(value: Any, name: str, of: str) -> list[Any]:
+    if value is None:
         raise ValueError(f"For '{of}', '{name}' must not be None: needed a list of Parameters or groups")
-    if isinstance(given, (Parameter, dict)) or not isinstance(given, Iterable):
-        raise TypeError(f"For '{of}', '{name}' must be a list of Parameters, but got {type(given).__name__}")
-    listed = list(given)
-    if not listed:
+    if isinstance(value, (Parameter, dict)) or not isinstance(value, Iterable):
+        raise TypeError(f"For '{of}', '{name}' must be a list of Parameters, but got {type(value).__name__}")
+    result = list(value)
+    if not result:
         raise ValueError(f"For '{of}', '{name}' must not be an empty list: there are no Parameters to update")
-    return listed
+    return result
 
 
 def _check_parameters(listed: list[Any], of: str) -> list[Parameter]:
@@ -107,11 +107,11 @@ def _check_group(group: Any, of: str) -> None:
         checks.of_type(group["grad_centralization"], "grad_centralization", bool, of=of)
 
 
-def _ordered(found: list[Member], order: list[Parameter], of: str) -> list[Member]:
-    by_identity = {id(member.parameter): member for member in found}
-    if len(order) != len(found) or {id(parameter) for parameter in order} != by_identity.keys():
+def _reorder(members: list[GroupMember], order: list[Parameter], of: str) -> list[GroupMember]:
+    by_identity = {id(member.parameter): member for member in members}
+    if len(order) != len(members) or {id(parameter) for parameter in order} != by_identity.keys():
         raise ValueError(
             f"For '{of}', 'order_params' must be the parameters of all groups, "
-            f"{[member.parameter.name for member in found]}, but got {[getattr(p, 'name', p) for p in order]}"
+            f"{[member.parameter.name for member in members]}, but got {[getattr(p, 'name', p) for p in order]}"
         )
     return [by_identity[id(parameter)] for parameter in order]

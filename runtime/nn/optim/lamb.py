@@ -8,24 +8,24 @@ import numpy as np
 
 from ...common.dtype import float64
 from ...ops import comparison, elementwise, reduction
-from .adam import checked_betas
+from .adam import check_betas
 from .optimizer import Optimizer, number_for, scalar
 
 
 class Lamb(Optimizer):
-    """Lamb (You et al. 2019, algorithm 2): the learning rate of each Parameter grows with its length.
+    """Lamb (You et al. 2019, algorithm 2): the learning rate of each Parameter is proportional to its norm.
 
     `m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2`
     `r = m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps) + weight_decay * w`
-    `w = w - lr * |w| / |r| * r`, where a quotient with 0 is 1
+    `w = w - lr * |w| / |r| * r`, where the quotient is 1 if a norm is 0
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        beta1: weight of the old average of the gradient, in (0, 1).
-        beta2: weight of the old average of its square, in (0, 1).
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        beta1: the decay rate of the average of the gradient, in (0, 1).
+        beta2: the decay rate of the average of its square, in (0, 1).
         eps: added to the root, > 0.
-        weight_decay: which Parameters it spares, see `Optimizer`.
+        weight_decay: exempt Parameters: see `Optimizer`.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -34,7 +34,7 @@ class Lamb(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
     """
 
@@ -43,7 +43,7 @@ class Lamb(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:  # fmt: skip
         super().__init__(learning_rate, params, weight_decay)
-        self.beta1, self.beta2, self.eps = checked_betas(beta1, beta2, eps, of=self.cls_name)
+        self.beta1, self.beta2, self.eps = check_betas(beta1, beta2, eps, of=self.cls_name)
         self.moments1 = self.parameters.clone(prefix="lamb_m", init="zeros")
         self.moments2 = self.parameters.clone(prefix="lamb_v", init="zeros")
 

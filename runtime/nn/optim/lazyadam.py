@@ -8,7 +8,7 @@ from .adam import Adam
 
 
 class LazyAdam(Adam):
-    """Adam that leaves alone the rows without a gradient if gradients are sparse; here they are dense: it is `Adam`.
+    """Adam that skips rows without a gradient if gradients are sparse; since they are dense here, it equals `Adam`.
 
     Arguments, inputs, outputs and errors are those of `Adam`.
     """

@@ -1,4 +1,4 @@
-"""Gradient descent with momentum, written with the learning rate outside of the moment."""
+"""Gradient descent with momentum, with the learning rate applied outside of the momentum."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Momentum(Optimizer):
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        momentum: weight of the old moment, >= 0.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        momentum: the factor of the previous momentum, >= 0.
         weight_decay: see `Optimizer`.
         loss_scale: see `Optimizer`.
-        use_nesterov: whether the step looks ahead.
+        use_nesterov: whether to use Nesterov momentum.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -31,7 +31,7 @@ class Momentum(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `momentum` is negative, and as `Optimizer`.
     """
 

@@ -10,17 +10,17 @@ from .optimizer import Optimizer
 
 
 class ProximalAdagrad(Optimizer):
-    """Adagrad with a proximal step (Duchi and Singer 2009), a at first `accum`.
+    """Adagrad with a proximal step (Duchi and Singer 2009), with a initially `accum`.
 
     `a = a + g**2; s = lr / sqrt(a); p = w - s * g; w = sign(p) * max(|p| - s * l1, 0) / (1 + s * l2)`
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        accum: what the sum of squares starts with, >= 0.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
+        accum: the initial sum of squares, >= 0.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         l1: makes small Parameters 0, >= 0.
         l2: makes Parameters smaller, >= 0.
-        use_locking: without effect here: nothing else changes the Parameters during a step.
+        use_locking: no effect: nothing else changes the Parameters during a step.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
 
@@ -31,7 +31,7 @@ class ProximalAdagrad(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a number is out of range, and as `Optimizer`.
     """
 

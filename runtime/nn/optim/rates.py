@@ -1,4 +1,4 @@
-"""The learning rates an optimizer can be given, as what it reads at every step: a Parameter or a schedule Cell."""
+"""Converts the learning rate of an optimizer to the Parameter or schedule Cell that it reads at every step."""
 
 from __future__ import annotations
 
@@ -17,55 +17,56 @@ from ..learning_rate_schedule import LearningRateSchedule
 
 
 class FixedRate(LearningRateSchedule):
-    """A rate that stays the same, where other groups of Parameters have rates that don't."""
+    """A constant rate in an optimizer whose other groups have changing rates."""
 
     def __init__(self, learning_rate: Parameter) -> None:
         super().__init__()
         self.learning_rate = learning_rate
 
     def construct(self, global_step: Any) -> Any:
-        """The rate."""
+        """Return the rate."""
         return self.learning_rate.value()
 
 
 class ListedRates(LearningRateSchedule):
-    """One rate per step; `RuntimeError` for a step beyond the last."""
+    """A list with one rate per step; `RuntimeError` for a step beyond the last."""
 
     def __init__(self, learning_rate: Parameter) -> None:
         super().__init__()
         self.learning_rate = learning_rate
 
     def construct(self, global_step: Any) -> Any:
-        """The rate at a step."""
+        """Return the rate of a step."""
         step = shaping.reshape(global_step, shape=())
         if is_known(step):
             self.require(int(step))
         return indexing.take(self.learning_rate, step, axis=0)
 
-    def require(self, made: int) -> None:
-        """`RuntimeError` unless there is a rate for the step after so many."""
-        require_rate(self.learning_rate.name, self.learning_rate.size, made)
+    def require(self, steps: int) -> None:
+        """Raise `RuntimeError` unless there is a rate for the step after `steps` steps."""
+        require_rate(self.learning_rate.name, self.learning_rate.size, steps)
 
 
-def require_rate(name: str, count: int, made: int) -> None:
-    """`RuntimeError` unless, of so many rates, there is one for the step after so many."""
-    if made >= count:
+def require_rate(name: str, count: int, steps: int) -> None:
+    """Raise `RuntimeError` unless a list of `count` rates has one for the step after `steps` steps."""
+    if steps >= count:
         raise RuntimeError(
-            f"'{name}' lists {count} learning rates, one per step, and all were used: there is none for step {made + 1}"
+            f"'{name}' lists {count} learning rates, one per step, and all were used: there is none for step "
+            f"{steps + 1}"
         )
 
 
 def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:
-    """What an optimizer reads the learning rate from.
+    """Return the Parameter or Cell from which an optimizer reads the learning rate.
 
     Args:
         given: a number >= 0, a tensor or other iterable of them (one per step), or a `LearningRateSchedule`.
-        name: of the Parameter that holds it.
-        dtype: of the rate.
-        of: name of the optimizer, for messages.
+        name: the name of the Parameter.
+        dtype: the dtype of the rate.
+        of: the name of the optimizer, for messages.
 
     Returns:
-        A 0-d Parameter for a rate that stays the same; otherwise a Cell to be called with the step.
+        A 0-d Parameter for a constant rate; otherwise a Cell to be called with the step.
 
     Raises:
         TypeError: `given` is none of these.

@@ -1,4 +1,4 @@
-"""RMSProp: steps measured by a moving average of the gradient's square."""
+"""RMSProp: steps scaled by a moving average of the squared gradient."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from .optimizer import Optimizer
 
 
 class RMSProp(Optimizer):
-    """RMSProp (Hinton, lecture 6e of "Neural Networks for Machine Learning"), with `epsilon` under the root.
+    """RMSProp (Hinton, lecture 6e of "Neural Networks for Machine Learning"), with `epsilon` under the square root.
 
-    `v = decay * v + (1 - decay) * g**2`, v at first 1
+    `v = decay * v + (1 - decay) * g**2`, with v initially 1
     `q = momentum * q + lr * g / sqrt(v + epsilon); w = w - q`
 
-    With `centered`, `a = decay * a + (1 - decay) * g` and `v - a**2` takes the place of v under the root
-    (arXiv:1308.0850). torch's `RMSprop` starts v at 0 and adds eps to the root.
+    With `centered`, `a = decay * a + (1 - decay) * g`, and `v - a**2` replaces v under the square root
+    (arXiv:1308.0850). torch's `RMSprop` starts v at 0 and adds eps to the square root.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        decay: weight of the old averages, >= 0.
-        momentum: weight of the old step, >= 0.
-        epsilon: added under the root, > 0.
-        use_locking: without effect here: nothing else changes the Parameters during a step.
-        centered: whether the step is measured by the variance of the gradient.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        decay: the decay rate of the averages, >= 0.
+        momentum: the factor of the previous step, >= 0.
+        epsilon: added under the square root, > 0.
+        use_locking: no effect: nothing else changes the Parameters during a step.
+        centered: whether to scale the step by the variance of the gradient.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
 
@@ -36,7 +36,7 @@ class RMSProp(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `decay` or `momentum` is negative, `epsilon` isn't above 0, and as `Optimizer`.
     """
 

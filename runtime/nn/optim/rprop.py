@@ -1,4 +1,4 @@
-"""Rprop: steps whose sizes depend on the signs of the gradient alone."""
+"""Rprop: step sizes that depend only on the signs of the gradient."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from .optimizer import Optimizer, scalar
 
 
 class Rprop(Optimizer):
-    """Resilient backpropagation (Riedmiller and Braun 1993), as torch's `Rprop` has it.
+    """Resilient backpropagation (Riedmiller and Braun 1993), as in torch's `Rprop`.
 
-    Each element has a step size, at first the learning rate. It grows by the second of `etas` where the gradient has
-    the sign that it had in the step before, and shrinks by the first where it changed; there, no step is made.
+    Each element has a step size, initially the learning rate. The step size is multiplied by the second of `etas` if
+    the gradient has the same sign as in the previous step, and by the first if the sign has changed; then the element
+    isn't updated.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; only the first is used. See `Optimizer`.
+        learning_rate: a number, a list with one number per step, or a schedule, of which only the first rate is used;
+            see `Optimizer`.
         etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
         step_sizes: the smallest and the largest step size.
         weight_decay: see `Optimizer`.
@@ -29,7 +31,7 @@ class Rprop(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: a tuple isn't of two, or its numbers are out of range, and as `Optimizer`.
     """
 

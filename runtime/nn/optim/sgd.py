@@ -13,18 +13,18 @@ from .optimizer import Optimizer, number_for
 
 
 class SGD(Optimizer):
-    """Stochastic gradient descent, with momentum as torch's `SGD` has it.
+    """Stochastic gradient descent, with momentum as in torch's `SGD`.
 
     `v = g` at the first step, then `v = momentum * v + (1 - dampening) * g`; `w = w - lr * v`, with `nesterov` instead
     `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
-        learning_rate: number, numbers by step, or schedule; see `Optimizer`.
-        momentum: weight of the old moment, >= 0.
-        dampening: how much of the gradient is held back from the moment, >= 0.
+        learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
+        momentum: the factor of the previous momentum, >= 0.
+        dampening: the gradient enters the momentum with the factor `1 - dampening`, >= 0.
         weight_decay: a number >= 0; see `Optimizer`.
-        nesterov: whether the step looks ahead; needs a momentum and no dampening.
+        nesterov: whether to use Nesterov momentum; needs a momentum and no dampening.
         loss_scale: see `Optimizer`.
 
     Inputs:
@@ -34,7 +34,7 @@ class SGD(Optimizer):
         A tuple of True, one for each Parameter.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `momentum` or `dampening` is negative, `nesterov` comes without momentum or with dampening, and as
             `Optimizer`.
     """

@@ -1,4 +1,4 @@
-"""Cells that wrap a network for training and judging it."""
+"""Cells that wrap a network for training and evaluation."""
 
 from __future__ import annotations
 

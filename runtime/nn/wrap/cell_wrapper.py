@@ -1,4 +1,4 @@
-"""Cells that join a network with its loss, its gradients and an optimizer."""
+"""Cells that combine a network with its loss, its gradients and an optimizer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ... import checks
-from ...amp.scalers import scaled
+from ...amp.scalers import scale_tensors
 from ...common.dtype import float32
 from ...common.parameter import ParameterTuple
 from ...common.tensor import Tensor
@@ -20,7 +20,7 @@ from ..optim.optimizer import Optimizer
 
 
 class WithLossCell(Cell):
-    """A network and its loss: `loss_fn(backbone(data), label)`.
+    """A network with its loss: `loss_fn(backbone(data), label)`.
 
     Args:
         backbone: the network.
@@ -50,12 +50,12 @@ class WithLossCell(Cell):
 
 
 class WithEvalCell(Cell):
-    """A network and its loss, for judging the network: `(loss, output, label)`.
+    """A network with its loss, for evaluation: `(loss, output, label)`.
 
     Args:
         network: the network.
         loss_fn: a Cell or function of the network's output and the label; None for no loss.
-        add_cast_fp32: whether the output, and a floating-point label, are cast to float32 before the loss.
+        add_cast_fp32: whether to cast the output, and a floating-point label, to float32 before the loss.
 
     Inputs:
         data: input of the network.
@@ -87,9 +87,9 @@ class WithGradCell(Cell):
     """The gradients of a network's trainable Parameters, in training phase.
 
     Args:
-        network: the network; without a loss, its output is what is differentiated.
+        network: the network; without a loss, its output is differentiated.
         loss_fn: a Cell or function of the network's output and the label.
-        sens: gradient at the output; ones if it is None.
+        sens: the gradient of the output; ones if it is None.
 
     Inputs:
         *inputs: inputs of the network; with a loss, the data and the label.
@@ -116,23 +116,23 @@ class WithGradCell(Cell):
 
 
 class ForwardValueAndGrad(Cell):
-    """What a network returns, and its gradients.
+    """The output of a network and its gradients.
 
     Args:
         network: a Cell or function.
-        weights: Parameters; needed with `get_by_list`.
-        get_all: whether the gradients of all inputs are wanted; otherwise that of the first.
-        get_by_list: whether the gradients of the weights are wanted.
-        sens_param: whether the last input is the gradient at the output.
+        weights: Parameters; required with `get_by_list`.
+        get_all: whether to compute the gradients of all inputs; otherwise only that of the first.
+        get_by_list: whether to compute the gradients of the weights.
+        sens_param: whether the last input is the gradient of the output.
 
     Inputs:
         *inputs: inputs of the network.
 
     Outputs:
-        The output, and the gradients as `GradOperation` gives them.
+        The output, and the gradients as `GradOperation` returns them.
 
     Raises:
-        TypeError: a flag isn't a bool, `network` can't be called, or `weights` are missing.
+        TypeError: a flag isn't a bool, `network` isn't callable, or `weights` are missing.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class ForwardValueAndGrad(Cell):
         self.sens_param = sens_param
         self.grad = GradOperation(get_all, get_by_list, sens_param)
         if isinstance(network, Cell):
-            network.set_grad()  # the gradient is computed from the forward run that gave the output
+            network.set_grad()  # the gradient reuses the forward run of the output
 
     def construct(self, *inputs: Any) -> Any:
         """The output and the gradients."""
@@ -165,26 +165,26 @@ class ForwardValueAndGrad(Cell):
 
 
 class TrainOneStepCell(Cell):
-    """One step of training: forward, backward from the gradient `sens` at the loss, and the optimizer's update.
+    """A training step: forward pass, backward pass from the gradient `sens` of the loss, and the optimizer's update.
 
-    It leaves the phase alone: call `set_train()` for the behaviour of Dropout and BatchNorm in training.
+    It doesn't change the mode: call `set_train()` for the training behaviour of Dropout and BatchNorm.
 
     Args:
-        network: what computes the loss, e.g. a `WithLossCell`.
-        optimizer: updates its `parameters`; its `loss_scale` must be `sens`, and a warning says so where it isn't.
-        sens: gradient at the loss, a number other than 0; 1 if it is None.
-        return_grad: whether the gradients, as the optimizer gets them, are returned too.
+        network: the Cell that computes the loss, e.g. a `WithLossCell`.
+        optimizer: updates its `parameters`; its `loss_scale` must equal `sens`, otherwise there is a warning.
+        sens: the gradient of the loss, a number other than 0; 1 if it is None.
+        return_grad: whether to return the gradients that the optimizer gets, too.
 
     Inputs:
         *inputs: inputs of the network.
 
     Outputs:
-        The loss, not scaled; with `return_grad`, the pair of it and a dict of gradients by Parameter name.
+        The unscaled loss; with `return_grad`, a pair of the loss and a dict of gradients by Parameter name.
 
     Attributes:
         weights: the Parameters of the optimizer.
-        grad: a `GradOperation(get_by_list=True, sens_param=True)`, for a subclass with a `construct` of its own.
-        grad_reducer: what gradients pass through before the optimizer; there is one device, so it changes nothing.
+        grad: a `GradOperation(get_by_list=True, sens_param=True)`, for a subclass with its own `construct`.
+        grad_reducer: applied to the gradients before the optimizer; the identity, since there is one device.
 
     Raises:
         TypeError: `network` isn't a Cell, `optimizer` isn't an optimizer, or `sens` isn't a number.
@@ -212,7 +212,7 @@ class TrainOneStepCell(Cell):
             )
 
     def construct(self, *inputs: Any) -> Any:
-        """Make a step; the loss."""
+        """Run a step and return the loss."""
         loss, gradients = self.loss_and_gradients(inputs, self.sens)
         gradients = self.grad_reducer(gradients)
         self.optimizer(gradients)
@@ -221,14 +221,14 @@ class TrainOneStepCell(Cell):
         return loss
 
     def loss_and_gradients(self, inputs: tuple[Any, ...], sens: Any) -> tuple[Any, tuple[Any, ...]]:
-        """The loss, and the gradients of the weights for the gradient `sens`, a number or tensor, at the loss."""
+        """Return the loss, and the gradients of the weights for the gradient `sens` of the loss, a number or tensor."""
         if not isinstance(sens, Tensor) and sens == 1:
-            found: tuple[Any, tuple[Any, ...]] = value_and_grad(self.network, None, self.weights)(*inputs)
-            return found
+            result: tuple[Any, tuple[Any, ...]] = value_and_grad(self.network, None, self.weights)(*inputs)
+            return result
 
         def forward(*args: Any) -> tuple[Any, Any]:
             loss = self.network(*args)
-            return scaled(loss, sens), loss
+            return scale_tensors(loss, sens), loss
 
         (_, loss), gradients = value_and_grad(forward, None, self.weights, has_aux=True)(*inputs)
         return loss, gradients

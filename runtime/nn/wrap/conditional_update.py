@@ -1,4 +1,4 @@
-"""Updates of Parameters under a condition that may be known only when a program runs."""
+"""Updates of Parameters under a condition that may be unknown until a program runs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from ...ops import shaping
 
 
 def update_unless(skip: Any, update: Callable[[], Any]) -> None:
-    """Call `update`, which gives Parameters new values, unless `skip` holds: a bool, or a bool tensor of one element.
+    """Call `update`, which changes Parameters, unless `skip` is true: a bool, or a bool tensor of one element.
 
-    While Python is traced and `skip` is symbolic, `update` is called, and in the program each Parameter gets its new
-    value or keeps the one it has.
+    If `skip` is symbolic, `update` is traced, and the program selects between the new and the old value of each
+    Parameter.
     """
     trace = current()
     if trace is None or not isinstance(skip, Tensor) or is_known(skip):

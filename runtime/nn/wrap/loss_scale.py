@@ -1,4 +1,4 @@
-"""A step of training with a loss scale that follows the overflows of the gradients."""
+"""A training step with a loss scale that adapts to overflows of the gradients."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ... import checks
-from ...amp.scalers import adjusted, all_finite, inverse, scaled
+from ...amp.scalers import adjust_scale, all_finite, inverse, scale_tensors
 from ...common.dtype import float32, int32
 from ...common.parameter import Parameter
 from ...common.tensor import Tensor
@@ -19,22 +19,22 @@ from .conditional_update import update_unless
 
 
 class DynamicLossScaleUpdateCell(Cell):
-    """Lowers a loss scale at an overflow, and raises it after a time without.
+    """Lowers a loss scale after an overflow, and raises it after a number of steps without one.
 
     Args:
-        loss_scale_value: the scale to begin with.
-        scale_factor: what the scale is divided by at an overflow (down to 1) and multiplied by otherwise, > 0.
-        scale_window: after how many steps without overflow it is raised.
+        loss_scale_value: the initial scale.
+        scale_factor: the scale is divided by it after an overflow (down to 1) and multiplied by it otherwise, > 0.
+        scale_window: the number of steps without overflow after which the scale rises.
 
     Inputs:
-        loss_scale: Parameter to be changed.
+        loss_scale: the Parameter to change.
         overflow: bool tensor: whether this step overflowed.
 
     Outputs:
         `overflow`.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `scale_factor` isn't above 0, or `scale_window` is below 1.
     """
 
@@ -47,7 +47,7 @@ class DynamicLossScaleUpdateCell(Cell):
         self.last_overflow_iter = Parameter(np.asarray(0, int32), name="last_overflow_iterator_step")
 
     def get_loss_scale(self) -> float:
-        """The scale to begin with."""
+        """Return the initial scale."""
         return self.loss_scale_value
 
     def construct(self, loss_scale: Parameter, overflow: Any) -> Any:
@@ -55,14 +55,14 @@ class DynamicLossScaleUpdateCell(Cell):
         overflowed = shaping.reshape(as_tensor(overflow, "overflow", of=self.cls_name), shape=())
         step, last = self.cur_iter.value(), self.last_overflow_iter.value()
         due = step - last >= self.scale_window
-        loss_scale.set_data(adjusted(loss_scale, overflowed, due, self.scale_factor))
+        loss_scale.set_data(adjust_scale(loss_scale, overflowed, due, self.scale_factor))
         self.last_overflow_iter.set_data(elementwise.where(overflowed.logical_or(due), step, last))
         self.cur_iter.set_data(step + 1)
         return overflow
 
 
 class FixedLossScaleUpdateCell(Cell):
-    """Keeps a loss scale as it is.
+    """Keeps a loss scale constant.
 
     Args:
         loss_scale_value: the scale.
@@ -80,19 +80,19 @@ class FixedLossScaleUpdateCell(Cell):
         self.loss_scale_value = loss_scale_value
 
     def get_loss_scale(self) -> float:
-        """The scale."""
+        """Return the scale."""
         return self.loss_scale_value
 
     def construct(self, loss_scale: Parameter, overflow: Any) -> Any:
-        """Change nothing."""
+        """Return `overflow`."""
         return overflow
 
 
 class TrainOneStepWithLossScaleCell(TrainOneStepCell):
-    """One step of training with a loss scale: gradients are unscaled, and the update is left out if one overflowed.
+    """A training step with a loss scale: gradients are unscaled, and the update is skipped if one overflowed.
 
     Args:
-        network: what computes the loss, e.g. a `WithLossCell`.
+        network: the Cell that computes the loss, e.g. a `WithLossCell`.
         optimizer: updates its `parameters`; its `loss_scale` must be 1, because the gradients it gets are unscaled.
         scale_sense: the scale, a tensor of shape () or (1,); or a Cell that changes it after each step
             (`DynamicLossScaleUpdateCell`, `FixedLossScaleUpdateCell`).
@@ -101,11 +101,11 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         *inputs: inputs of the network.
 
     Outputs:
-        The loss, not scaled; a 0-d bool tensor: whether a gradient overflowed; the scale of this step.
+        The unscaled loss; a 0-d bool tensor: whether a gradient overflowed; the scale of this step.
 
     Raises:
         TypeError: `scale_sense` is neither a tensor nor a Cell.
-        ValueError: it is a tensor of another shape.
+        ValueError: `scale_sense` is a tensor of another shape.
     """
 
     def __init__(self, network: Cell, optimizer: Any, scale_sense: Any) -> None:
@@ -126,10 +126,10 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         self.scale_sense = Parameter(scale_sense, name="scale_sense")
 
     def construct(self, *inputs: Any) -> Any:
-        """Make a step; the loss, whether there was an overflow, and the scale."""
+        """Run a step, and return the loss, whether there was an overflow, and the scale."""
         scale = self.scale_sense.copy()
         loss, gradients = self.loss_and_gradients(inputs, scale)
-        gradients = self.grad_reducer(scaled(gradients, inverse(scale)))
+        gradients = self.grad_reducer(scale_tensors(gradients, inverse(scale)))
         overflow = self.get_overflow_status(None, gradients)
         update_unless(self.process_loss_scale(overflow), lambda: self.optimizer(gradients))
         return loss, overflow, scale
@@ -139,15 +139,15 @@ class TrainOneStepWithLossScaleCell(TrainOneStepCell):
         self.scale_sense.set_data(checks.of_type(sens, "sens", Tensor, of="set_sense_scale"))
 
     def get_overflow_status(self, status: Any, compute_output: Any) -> Tensor:
-        """Whether an element of the tensors `compute_output` isn't finite, a 0-d bool tensor.
+        """Return whether an element of the tensors `compute_output` isn't finite, as a 0-d bool tensor.
 
-        `status` isn't used: the numbers themselves tell.
+        `status` is ignored.
         """
         overflow: Tensor = all_finite(compute_output).logical_not()
         return overflow
 
     def process_loss_scale(self, overflow: Any) -> Any:
-        """Let the Cell that was given change the scale; returns whether to leave out the update."""
+        """Let the Cell that manages the scale, if any, change it; return whether to skip the update."""
         if self.loss_scaling_manager is not None:
             return self.loss_scaling_manager(self.scale_sense, overflow)
         return overflow

@@ -11,7 +11,7 @@ from ... import checks
 from ...amp.scalers import LossScaler, all_finite
 from ...common.dtype import bool_, int32
 from ...common.parameter import Parameter, ParameterTuple
-from ...common.tensor import Tensor, wrapped, zeros_like
+from ...common.tensor import Tensor, from_array, zeros_like
 from ...eager.backward import run_with_gradients
 from ...errors import UsageError
 from ...functional.clipping import clip_by_norm
@@ -23,43 +23,43 @@ from .conditional_update import update_unless
 
 
 def _require_number(loss: Any) -> None:
-    """`UsageError` unless it is a tensor with one floating-point number."""
-    given = f"{loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
+    """Raise `UsageError` unless the loss is a tensor with one floating-point number."""
+    description = f"{loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
     if not isinstance(loss, Tensor) or not is_floating(loss.dtype) or tuple(loss.shape) not in ((), (1,)):
-        raise UsageError(f"the loss must be a tensor with one floating-point number, given {given}")
+        raise UsageError(f"the loss must be a tensor with one floating-point number, given {description}")
 
 
 class TrainingStep(Cell):
-    """One step of training.
+    """A training step.
 
-    In this order: the loss; gradients of the loss over `accumulate`, times the loss scale; their sum over `accumulate`
-    calls; division by the loss scale; whether all are finite; scaling down to a norm of `clip_norm`; the optimizer's
-    update; the update of the loss scale. A Parameter that the loss doesn't depend on is left as it is, as torch does
-    with one whose `grad` is None. A call that isn't the last of `accumulate` only adds its gradients up. With a loss
-    scale, an update whose gradients aren't finite is left out.
+    It computes, in this order: the loss; the gradients of loss / `accumulate` times the loss scale; their sum over
+    `accumulate` calls; the division by the loss scale; whether all gradients are finite; clipping to a norm of
+    `clip_norm`; the optimizer's update; the update of the loss scale. A Parameter that the loss doesn't depend on stays
+    unchanged, like a Parameter of torch whose `grad` is None. Only the last of `accumulate` calls updates; the others
+    add up their gradients. With a loss scale, an update with non-finite gradients is skipped.
 
     Args:
-        network: computes the loss of a batch or, with `loss`, an output of all of the batch but its last tensor.
+        network: computes the loss of a batch or, with `loss`, an output from all tensors of the batch except the last.
         loss: a Cell or function of that output and the last tensor of the batch; None if there is none.
         optimizer: updates its `parameters`; its own `loss_scale` is 1.
-        loss_scaler: the loss scale (`amp.StaticLossScaler`, `amp.DynamicLossScaler`); None for none.
-        clip_norm: the largest norm of all gradients together, as torch's `clip_grad_norm_` has it; None for any.
-        accumulate: how many calls make an update.
-        frozen: those of the optimizer's Parameters that are left as they are.
+        loss_scaler: the loss scale (`amp.StaticLossScaler`, `amp.DynamicLossScaler`); None for no scale.
+        clip_norm: the largest norm of all gradients together, as in torch's `clip_grad_norm_`; None for no clipping.
+        accumulate: the number of calls for one update.
+        frozen: Parameters of the optimizer that aren't trained.
 
     Inputs:
         *batch: tensors.
 
     Outputs:
-        A dict: `loss`, not scaled; `overflow`, a 0-d bool tensor: whether the update was left out; by Parameter name,
-        `gradients`, unscaled, and `clipped`, as the optimizer gets them.
+        A dict: `loss`, unscaled; `overflow`, a 0-d bool tensor: whether the update was skipped; by Parameter name,
+        `gradients`, unscaled, and `clipped`, the gradients that the optimizer gets.
 
     Raises:
-        TypeError: an argument is of another type.
+        TypeError: an argument has a wrong type.
         ValueError: `clip_norm` isn't above 0, or `accumulate` is below 1.
     """
 
-    _holds_others = True
+    _shares_parameters = True
 
     def __init__(
         self,
@@ -81,14 +81,14 @@ class TrainingStep(Cell):
             checks.in_range(clip_norm, "clip_norm", "(0, inf)", of=of)
         self.clip_norm = clip_norm
         self.accumulate = checks.positive_int(accumulate, "accumulate", of=of)
-        left = {id(parameter) for parameter in frozen}
-        self.weights = ParameterTuple(p for p in optimizer.parameters if id(p) not in left)
+        untrained = {id(parameter) for parameter in frozen}
+        self.weights = ParameterTuple(p for p in optimizer.parameters if id(p) not in untrained)
         if accumulate > 1:
             self.calls_made = Parameter(np.zeros((), int32), name="calls_made", requires_grad=False)
             self.gradient_sums = self.weights.clone(prefix="gradient_sum", init="zeros")
 
     def construct(self, *batch: Any) -> Any:
-        """Make a step."""
+        """Run a step."""
         scaler = self.loss_scaler
 
         def forward(*batch: Any) -> tuple[Any, Any]:
@@ -97,62 +97,62 @@ class TrainingStep(Cell):
             share = loss if self.accumulate == 1 else loss / self.accumulate
             return share if scaler is None else scaler.scale(share), loss
 
-        found = run_with_gradients(forward, batch, {}, (), tuple(self.weights), has_aux=True)
-        (_, loss), gradients = found.outputs, found.weights
+        run = run_with_gradients(forward, batch, {}, (), tuple(self.weights), has_aux=True)
+        (_, loss), gradients = run.outputs, run.weights
         incomplete: Any = False
         if self.accumulate > 1:
-            gradients, incomplete = self._accumulated(gradients)
+            gradients, incomplete = self._accumulate(gradients)
         infinite: Any = False
         if scaler is not None:
             gradients = scaler.unscale(gradients)
             infinite = comparison.logical_not(all_finite(gradients))
             update_unless(incomplete, lambda: scaler.adjust(comparison.logical_not(infinite)))
         clipped = gradients if self.clip_norm is None else clip_by_norm(gradients, self.clip_norm)
-        update_unless(_either(incomplete, infinite), lambda: self._update(clipped, found.has_gradient))
+        update_unless(_either(incomplete, infinite), lambda: self._update(clipped, run.has_gradient))
         names = [weight.name for weight in self.weights]
         return {
             "loss": loss,
-            "overflow": _but_not(infinite, incomplete),
+            "overflow": _and_not(infinite, incomplete),
             "gradients": dict(zip(names, gradients, strict=True)),
             "clipped": dict(zip(names, clipped, strict=True)),
         }
 
-    def _accumulated(self, gradients: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
-        """The sum of the gradients of the calls so far, and whether there are calls to come before the update."""
+    def _accumulate(self, gradients: Sequence[Any]) -> tuple[tuple[Any, ...], Any]:
+        """Return the sum of the gradients of the calls so far, and whether more calls come before the update."""
         count = self.calls_made.value() + 1
         incomplete = comparison.less(count, self.accumulate)
-        self.calls_made.set_data(elementwise.where(incomplete, count, wrapped(np.zeros((), int32))))
+        self.calls_made.set_data(elementwise.where(incomplete, count, from_array(np.zeros((), int32))))
         sums = []
-        for held, gradient in zip(self.gradient_sums, gradients, strict=True):
-            total = held.value() + gradient
-            held.set_data(elementwise.where(incomplete, total, wrapped(np.zeros((), held.dtype))))
+        for previous, gradient in zip(self.gradient_sums, gradients, strict=True):
+            total = previous.value() + gradient
+            previous.set_data(elementwise.where(incomplete, total, from_array(np.zeros((), previous.dtype))))
             sums.append(total)
         return tuple(sums), incomplete
 
     def _update(self, gradients: Sequence[Any], reached: Sequence[bool]) -> None:
-        """Let the optimizer update its Parameters, but for those that are frozen or that no gradient reached."""
+        """Let the optimizer update its Parameters, except frozen ones and those without a gradient."""
         each = zip(self.weights, gradients, reached, strict=True)
-        given = {id(weight): gradient for weight, gradient, arrived in each if arrived}
-        kept = [(held, held.value()) for held in self._held_for(given)]
-        self.optimizer(tuple(given[id(p)] if id(p) in given else zeros_like(p) for p in self.optimizer.parameters))
-        for parameter, value in kept:
+        by_id = {id(weight): gradient for weight, gradient, is_reached in each if is_reached}
+        unchanged = [(parameter, parameter.value()) for parameter in self._untouched_state(by_id)]
+        self.optimizer(tuple(by_id[id(p)] if id(p) in by_id else zeros_like(p) for p in self.optimizer.parameters))
+        for parameter, value in unchanged:
             parameter.set_data(value)
 
-    def _held_for(self, given: Mapping[int, Any]) -> Iterator[Parameter]:
-        """The optimizer's Parameters that get no gradient, and what it keeps for each of them."""
+    def _untouched_state(self, gradients: Mapping[int, Any]) -> Iterator[Parameter]:
+        """Yield the optimizer's Parameters that get no gradient, and its state for each of them."""
         trained = self.optimizer.parameters
         tuples = [item for item in vars(self.optimizer).values() if isinstance(item, ParameterTuple)]
-        for of_each in (item for item in tuples if len(item) == len(trained)):
-            yield from (held for parameter, held in zip(trained, of_each, strict=True) if id(parameter) not in given)
+        for states in (item for item in tuples if len(item) == len(trained)):
+            yield from (s for parameter, s in zip(trained, states, strict=True) if id(parameter) not in gradients)
 
 
 def _either(a: Any, b: Any) -> Any:
-    """`a` or `b`: bool tensors, or False."""
+    """Return `a or b`, for bool tensors or False."""
     return b if a is False else a if b is False else comparison.logical_or(a, b)
 
 
-def _but_not(a: Any, b: Any) -> Any:
-    """`a` and not `b`, a tensor: of bool tensors, or False."""
+def _and_not(a: Any, b: Any) -> Any:
+    """Return `a and not b` as a tensor, for bool tensors or False."""
     if a is False:
         return Tensor(np.zeros((), bool_))
     return a if b is False else comparison.logical_and(a, comparison.logical_not(b))

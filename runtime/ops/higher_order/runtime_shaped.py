@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.dims import parse
+from ...ir.dim_parser import parse
 from ...ir.program import Program
 from ...ir.types import Type, is_floating
 from ...onnx_functions.registry import get_onnx_function

@@ -1,4 +1,4 @@
-"""What is measured over many batches: accuracy, errors, losses; each metric by its name too."""
+"""Metrics over many batches: accuracy, errors, losses; and their lookup by name."""
 
 from __future__ import annotations
 
@@ -62,18 +62,18 @@ def names() -> list[str]:
 
 
 def get_metric_fn(name: str, *args: Any, **kwargs: Any) -> Metric:
-    """The metric of that name, made with the other arguments; `KeyError` if there is none."""
+    """Create the metric of that name with the other arguments; `KeyError` if there is none."""
     if name not in BY_NAME:
         raise KeyError(f"For 'get_metric_fn', the name must be one of {names()}, but got {name!r}")
     return BY_NAME[name](*args, **kwargs)
 
 
 def get_metrics(metrics: Any) -> dict[str, Metric] | None:
-    """Metrics by name from a dict of them, or from a set of names; None for None.
+    """Return metrics by name from a dict of metrics or a set of names; None for None.
 
     Raises:
-        TypeError: it is neither, or the dict holds something else.
-        KeyError: there is no metric of a name.
+        TypeError: `metrics` is neither, or the dict has other values.
+        KeyError: a name is unknown.
     """
     if metrics is None:
         return None

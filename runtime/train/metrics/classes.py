@@ -1,4 +1,4 @@
-"""Metrics of classes: how many are right, and which are taken for which."""
+"""Classification metrics: accuracy, precision, recall, confusion."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from ... import checks
 from .metric import Array, EvaluationBase, Metric, flag, rearrange_inputs, without_one_hot
 
 TINY = float(np.finfo(np.float64).tiny)
-"""Keeps quotients of nothing finite."""
+"""Added to denominators, so that quotients stay finite."""
 
 
 class Accuracy(EvaluationBase):
-    """The part of samples that are right; for "multilabel", those whose labels are all right.
+    """The fraction of correct samples; for "multilabel", of samples whose labels are all correct.
 
     Args:
         eval_type: "classification" or "multilabel"; see `EvaluationBase`.
@@ -25,26 +25,26 @@ class Accuracy(EvaluationBase):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Reset the metric."""
         self._right, self._total, self._class_num = 0, 0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in predictions and truth of a batch."""
-        predicted, true = self._compared(inputs)
+        """Add predictions and true labels of a batch."""
+        predicted, true = self._checked_inputs(inputs)
         of_classes = self._type == "classification"
         right = predicted.argmax(axis=1) == true if of_classes else (predicted == true).all(axis=1)
         self._right += int(right.sum())
         self._total += right.size
 
     def eval(self) -> float:
-        """The part that is right."""
+        """Return the fraction of correct samples."""
         self._require_batches(self._total)
         return self._right / self._total
 
 
 class TopKCategoricalAccuracy(Metric):
-    """The part of samples whose class is among those with the `k` highest scores.
+    """The fraction of samples whose class is among the `k` classes with the highest scores.
 
     Args:
         k: at least 1.
@@ -60,47 +60,47 @@ class TopKCategoricalAccuracy(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Reset the metric."""
         self._right, self._total = 0, 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in scores and classes of a batch."""
-        scores, true = self._given(inputs, "predicted", "true")
+        """Add scores and classes of a batch."""
+        scores, true = self._arrays(inputs, "predicted", "true")
         true = without_one_hot(scores, true)
         best = np.argsort(-scores, axis=1, kind="stable")[:, : self.k]
         self._right += int((best == true.reshape(-1, 1)).sum())
         self._total += len(scores)
 
     def eval(self) -> float:
-        """The part that is right."""
+        """Return the fraction of correct samples."""
         self._require_batches(self._total)
         return self._right / self._total
 
 
 class Top1CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` of the one highest score."""
+    """`TopKCategoricalAccuracy` with k = 1."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
 
 class Top5CategoricalAccuracy(TopKCategoricalAccuracy):
-    """`TopKCategoricalAccuracy` of the five highest scores."""
+    """`TopKCategoricalAccuracy` with k = 5."""
 
     def __init__(self) -> None:
         super().__init__(5)
 
 
 class _Positives(EvaluationBase):
-    """Counts of what is positive and predicted to be: by class, for "multilabel" by sample."""
+    """Counts true, predicted and actual positives: by class, for "multilabel" by sample."""
 
     def __init__(self, eval_type: str = "classification") -> None:
         super().__init__(eval_type)
         self.clear()
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Reset the metric."""
         self._class_num = 0
         self._both: list[Array] = []
         self._predicted: list[Array] = []
@@ -108,25 +108,25 @@ class _Positives(EvaluationBase):
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in predictions and truth of a batch."""
-        predicted, true = self._compared(inputs)
+        """Add predictions and true labels of a batch."""
+        predicted, true = self._checked_inputs(inputs)
         classes = self._class_num
         if self._type == "classification":
             p, t = (np.eye(classes)[labels.reshape(-1)] for labels in (predicted.argmax(axis=1), true))
         else:
             p, t = (labels.swapaxes(0, 1).reshape(classes, -1) for labels in (predicted, true))
-        for held, marks in ((self._both, p * t), (self._predicted, p), (self._actual, t)):
-            held[:] = [self._counts([*held, marks.sum(axis=0)])]
+        for counts, marks in ((self._both, p * t), (self._predicted, p), (self._actual, t)):
+            counts[:] = [self._counts([*counts, marks.sum(axis=0)])]
 
-    def _counts(self, held: list[Array]) -> Array:
-        """Over all batches: for classes their sum, for samples one behind the other."""
-        return np.sum(held, axis=0) if self._type == "classification" else np.concatenate(held)
+    def _counts(self, batches: list[Array]) -> Array:
+        """Combine batches: sum the counts of classes, concatenate those of samples."""
+        return np.sum(batches, axis=0) if self._type == "classification" else np.concatenate(batches)
 
     def _quotient(self) -> Array:
         raise NotImplementedError
 
     def eval(self, average: bool = False) -> Any:
-        """An array with a number for each class (for "multilabel": each sample), or their mean."""
+        """Return an array with a value for each class (for "multilabel": each sample), or their mean."""
         of = type(self).__name__
         self._require_batches(self._class_num)
         quotient = self._quotient()
@@ -134,7 +134,7 @@ class _Positives(EvaluationBase):
 
 
 class Precision(_Positives):
-    """The part of what is predicted to be positive that is.
+    """The fraction of predicted positives that are positive.
 
     Args:
         eval_type: "classification" or "multilabel"; see `EvaluationBase`.
@@ -145,7 +145,7 @@ class Precision(_Positives):
 
 
 class Recall(_Positives):
-    """The part of what is positive that is predicted to be.
+    """The fraction of positives that are predicted.
 
     Args:
         eval_type: "classification" or "multilabel"; see `EvaluationBase`.
@@ -156,12 +156,12 @@ class Recall(_Positives):
 
 
 class Fbeta(_Positives):
-    """The weighted harmonic mean of `Precision` and `Recall`, of classes.
+    """The weighted harmonic mean of `Precision` and `Recall`, by class.
 
         (1 + beta^2) * both / (beta^2 * actual + predicted)
 
     Args:
-        beta: how many times as much the recall counts, above 0.
+        beta: the weight of the recall relative to the precision, above 0.
     """
 
     def __init__(self, beta: float) -> None:
@@ -170,7 +170,7 @@ class Fbeta(_Positives):
 
     def _quotient(self) -> Array:
         square = self.beta**2
-        both, predicted, actual = (self._counts(held) for held in (self._both, self._predicted, self._actual))
+        both, predicted, actual = (self._counts(counts) for counts in (self._both, self._predicted, self._actual))
         return np.asarray((1.0 + square) * both / (square * actual + predicted + TINY))
 
 
@@ -182,12 +182,13 @@ class F1(Fbeta):
 
 
 class ConfusionMatrix(Metric):
-    """How often each class (rows) is taken for each (columns).
+    """The number of samples of each class (rows) that are predicted as each class (columns).
 
     Args:
-        num_classes: how many there are.
-        normalize: "no_norm": counts; "target", "prediction", "all": divided by sums of rows, of columns or of all.
-        threshold: the least score that counts as class 1, where there is one score for each sample.
+        num_classes: the number of classes.
+        normalize: "no_norm": counts; "target", "prediction", "all": counts divided by the sums of rows, of columns or
+            of all elements.
+        threshold: the lowest score that counts as class 1, if there is one score for each sample.
 
     Inputs of `update`: classes or scores (N, ...), or scores (N, C, ...); and classes (N, ...).
     """
@@ -201,14 +202,14 @@ class ConfusionMatrix(Metric):
         self.clear()
 
     def clear(self) -> None:
-        """Forget all batches."""
+        """Reset the metric."""
         self.confusion_matrix: Array = np.zeros((self.num_classes, self.num_classes))
         self._batches = 0
 
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
-        """Take in predictions and classes of a batch."""
-        predicted, true = self._given(inputs, "predicted", "true")
+        """Add predictions and classes of a batch."""
+        predicted, true = self._arrays(inputs, "predicted", "true")
         if predicted.ndim == true.ndim + 1:
             predicted = predicted.argmax(axis=1)
         if predicted.shape != true.shape:
@@ -225,7 +226,7 @@ class ConfusionMatrix(Metric):
         self._batches += 1
 
     def eval(self) -> Array:
-        """The matrix, (num_classes, num_classes); 0 where there is nothing to divide by."""
+        """Return the matrix, (num_classes, num_classes); 0 where the divisor is 0."""
         self._require_batches(self._batches)
         counts = self.confusion_matrix.copy()
         if self.normalize == "no_norm":

@@ -1,4 +1,4 @@
-"""`Metric`: something that is measured over many batches, and the choice of what it is given of each."""
+"""`Metric`: the base class of metrics, which accumulate over batches and select their inputs from each."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ EVAL_TYPES = ("classification", "multilabel")
 
 
 class Metric(ABC):
-    """Base of metrics: a subclass defines `clear`, `update` and `eval`.
+    """The base class of metrics: a subclass defines `clear`, `update` and `eval`.
 
-    `clear()` before the first batch, `update(...)` with what each batch gave, `eval()` at the end; called, it does all
-    three for one batch.
+    Call `clear()` before the first batch, `update(...)` with the outputs of each batch, and `eval()` at the end.
+    Calling the metric does all three for one batch.
     """
 
     def __init__(self) -> None:
@@ -30,11 +30,11 @@ class Metric(ABC):
 
     @property
     def indexes(self) -> list[int] | None:
-        """Which of what `update` is given counts, in order; None: all."""
+        """The positions of the arguments of `update` that the metric uses, in order; None: all."""
         return self._indexes
 
     def set_indexes(self: M, indexes: list[int]) -> M:
-        """Choose which of what `update` is given counts, in order. Returns the metric.
+        """Choose the positions of the arguments of `update` that the metric uses, in order. Returns the metric.
 
         Raises:
             ValueError: `indexes` isn't a list of ints.
@@ -71,8 +71,8 @@ class Metric(ABC):
             f"{type(data).__name__}"
         )
 
-    def _given(self, inputs: tuple[Any, ...], *names: str) -> list[Array]:
-        """As many arrays as there are names; else `ValueError`."""
+    def _arrays(self, inputs: tuple[Any, ...], *names: str) -> list[Array]:
+        """Convert the inputs to arrays; `ValueError` unless there are as many as names."""
         if len(inputs) != len(names):
             raise ValueError(
                 f"For '{type(self).__name__}.update', needed {len(names)} inputs ({', '.join(names)}), but got "
@@ -89,24 +89,24 @@ class Metric(ABC):
 
 
 def rearrange_inputs(func: Callable[..., Any]) -> Callable[..., Any]:
-    """Let an `update` be given only those of its inputs that `set_indexes` chose."""
+    """Decorate an `update` method so that it gets only the inputs chosen by `set_indexes`."""
 
     @functools.wraps(func)
-    def chosen(self: Metric, *inputs: Any) -> Any:
+    def update(self: Metric, *inputs: Any) -> Any:
         return func(self, *(inputs if not self.indexes else (inputs[i] for i in self.indexes)))
 
-    return chosen
+    return update
 
 
 class EvaluationBase(Metric):
-    """Base of metrics that hold predictions against labels.
+    """The base class of metrics that compare predictions with labels.
 
     Args:
         eval_type: "classification": scores (N, C, ...) and classes (N, ...), or one-hot (N, C, ...).
-            "multilabel": zeros and ones (N, C, ...), both.
+            "multilabel": zeros and ones (N, C, ...) for both.
 
     Raises:
-        TypeError: `eval_type` is another.
+        TypeError: `eval_type` is unknown.
     """
 
     def __init__(self, eval_type: str = "classification") -> None:
@@ -118,9 +118,9 @@ class EvaluationBase(Metric):
         self._type = eval_type
         self._class_num = 0
 
-    def _compared(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
-        """Scores or labels that were predicted, and true classes or labels, checked."""
-        predicted, true = self._given(inputs, "predicted", "true")
+    def _checked_inputs(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
+        """Check the inputs, and return predicted scores or labels and true classes or labels."""
+        predicted, true = self._arrays(inputs, "predicted", "true")
         of = type(self).__name__
         if self._type == "classification":
             true = without_one_hot(predicted, true)
@@ -135,10 +135,10 @@ class EvaluationBase(Metric):
             )
         elif not all(np.isin(labels, (0, 1)).all() for labels in (predicted, true)):
             raise ValueError(f"For '{of}.update', labels must be 0 or 1, but got others")
-        self._count_classes(predicted.shape[1], true)
+        self._check_classes(predicted.shape[1], true)
         return predicted, true
 
-    def _count_classes(self, classes: int, true: Array) -> None:
+    def _check_classes(self, classes: int, true: Array) -> None:
         of = type(self).__name__
         if self._class_num not in (0, classes):
             raise ValueError(f"For '{of}.update', there were {self._class_num} classes before, but now {classes}")
@@ -150,11 +150,11 @@ class EvaluationBase(Metric):
 
 
 def without_one_hot(predicted: Array, true: Array) -> Array:
-    """Classes, if they are given one-hot in the shape of `predicted`."""
+    """Convert one-hot labels with the shape of `predicted` to classes; return other labels unchanged."""
     one_hot = predicted.ndim == true.ndim > 1 and np.isin(true, (0, 1)).all() and (true.sum(axis=1) == 1).all()
     return np.asarray(true.argmax(axis=1)) if one_hot else true
 
 
 def flag(value: Any, name: str, *, of: str) -> bool:
-    """A bool; else `TypeError`."""
+    """Check that an argument is a bool; else `TypeError`."""
     return bool(checks.of_type(value, name, bool, of=of))

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cellbridge.runtime.ir.dims import Dim, SymbolicDim, evaluate, maximum, minimum, parse, product, symbol
+from cellbridge.runtime.ir.dim_parser import parse
+from cellbridge.runtime.ir.dims import Dim, SymbolicDim, evaluate, maximum, minimum, product, symbol
 
 SIZES = st.fixed_dictionaries({"n": st.integers(1, 50), "m": st.integers(1, 50), "s0": st.integers(1, 50)})
 N, M = symbol("n"), symbol("m")

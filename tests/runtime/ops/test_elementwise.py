@@ -176,13 +176,11 @@ def test_casts_are_those_of_torch(source: Any, target: Any) -> None:
     np.testing.assert_array_equal(elementwise.cast(x, dtype=np.dtype(target)), expected, strict=True)
 
 
-def test_gradient_of_a_cast_goes_back_between_floats_only() -> None:
-    rule = elementwise.cast.vjp_rule
-    assert rule is not None
-    x, g = np.ones(2, np.float64), np.ones(2, np.float16)
-    assert rule(g, None, x, dtype=np.dtype(np.float16)).dtype == np.float64
-    assert rule(g, None, x, dtype=np.dtype(np.int64)) is None
-    assert rule(g, None, np.ones(2, np.int64), dtype=np.dtype(np.float16)) is None
+@pytest.mark.parametrize(("dtype", "wanted"), [(np.float64, True), (np.int64, True), (np.int64, False)])
+def test_gradient_of_a_cast_has_the_dtype_of_what_is_differentiated(dtype: Any, wanted: bool) -> None:
+    x, g = np.ones(2, dtype), np.ones(2, np.float16)
+    (found,) = elementwise.cast.apply_vjp([g], [g], [x], {"dtype": np.dtype(np.float16)}, [wanted])
+    assert (found.dtype == dtype) if wanted else found is None
 
 
 def test_steps_send_nothing_back() -> None:

@@ -9,7 +9,8 @@ from cellbridge.runtime import nn
 from cellbridge.runtime.graph import trace
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from cellbridge.runtime.programs.interpreter import execute
-from cellbridge.runtime.programs.random_inputs import draws_as_inputs
+from cellbridge.runtime.programs.random_inputs import draws_as_inputs, random_nodes
+from cellbridge.runtime.tree import argument_paths
 
 
 def test_draws_are_taken_in_order() -> None:
@@ -29,3 +30,19 @@ def test_a_program_that_draws_nothing_stays() -> None:
     program = trace(nn.ReLU(), (ms.Tensor(np.ones(3, np.float32)),)).program
     assert draws_as_inputs(program).inputs == program.inputs
     assert draws_as_inputs(program).nodes == program.nodes
+
+
+def test_draws_are_further_arguments_of_the_call() -> None:
+    net = nn.SequentialCell(nn.Dropout(p=0.5), nn.ReLU(), nn.Dropout(p=0.75)).set_train()
+    program = trace(net, (ms.Tensor(np.ones((2, 3), np.float32)),)).program
+    first, second = random_nodes(program)
+    assert argument_paths(draws_as_inputs(program).arguments) == ["0", first.outputs[0].name, second.outputs[0].name]
+
+
+def test_some_nodes_may_keep_drawing() -> None:
+    net = nn.SequentialCell(nn.Dropout(p=0.5), nn.Dropout(p=0.75)).set_train()
+    program = trace(net, (ms.Tensor(np.ones((2, 3), np.float32)),)).program
+    first, second = random_nodes(program)
+    taken = draws_as_inputs(program, [second])
+    assert taken.inputs == (*program.inputs, second.outputs[0])
+    assert random_nodes(taken) == [first]
