@@ -1,8 +1,8 @@
 """Measure against peers and write `benchmarks/RESULTS.md`.
 
     python -m benchmarks                 all topics, about two hours; nothing else should run on the machine
-    python -m benchmarks TOPIC ...       these alone; the other sections of RESULTS.md stay
-    python -m benchmarks --quick         one repetition on a small model, printed and not kept: does it work?
+    python -m benchmarks TOPIC ...       only these; the other sections of RESULTS.md stay
+    python -m benchmarks --quick         one repetition on a small model, printed only, to see that it works
 
 This process imports neither torch nor NumPy: the peak memory that the kernel reports for a child includes that of the
 process which started it.
@@ -37,9 +37,9 @@ class Topic:
     """A section of RESULTS.md.
 
     Attributes:
-        title: of the section.
-        explanation: what is measured.
-        measure: measures, quickly or in full, and gives the table.
+        title: title of the section.
+        explanation: description of what is measured.
+        measure: measures, quickly or in full, and returns the table.
     """
 
     title: str
@@ -100,20 +100,20 @@ TOPICS = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure against peers.")
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(TOPICS)}; all where none is given")
-    parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed and not kept")
-    given = parser.parse_args()
-    unknown = [name for name in given.topics if name not in TOPICS]
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(TOPICS)}; all by default")
+    parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed only")
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.topics if name not in TOPICS]
     if unknown:
         parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
-    for name in given.topics or TOPICS:
+    for name in arguments.topics or TOPICS:
         topic = TOPICS[name]
         print(f"measuring {name}", flush=True)
         circumstances = tables.circumstances()  # before the measurements, for its load average
-        measured = topic.measure(given.quick)
-        section = tables.section(topic.title, f"{topic.explanation} {circumstances}", measured)
+        table = topic.measure(arguments.quick)
+        section = tables.section(topic.title, f"{topic.explanation} {circumstances}", table)
         print(section, flush=True)
-        if not given.quick:
+        if not arguments.quick:
             text = RESULTS.read_text(encoding="utf-8")
             RESULTS.write_text(tables.document(text, section), encoding="utf-8")
 

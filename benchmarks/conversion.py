@@ -2,7 +2,7 @@
 
     python -m benchmarks.conversion MODEL SIDE FOLDER
 
-converts one model, as `ours` or `torch` does, into a folder, and prints what it took as JSON: nodes, seconds, and MiB.
+converts one model into a folder on one side, `ours` or `torch`, and prints nodes, seconds and MiB as JSON.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 TITLE = "Conversion to ONNX"
 EXPLANATION = (
     "`to_onnx(from_torch(module, args, kwargs), path, external_data=True)` against `torch.onnx.export(module, args, "
-    "path, kwargs=kwargs, dynamo=True)`, each in a process of its own that has converted another, small model before. "
-    "Nodes are those of the file; memory is what the process held at most, less what it held with the model built. "
+    "path, kwargs=kwargs, dynamo=True)`, each in its own process that has converted another, small model before. "
+    "Nodes are those of the file; memory is the peak of the process minus its memory with the model built. "
     "ResNet-50 is timm's, BERT-base and the decoder of a billion parameters (LLaMA, 4 GB in float32) are "
     "transformers', with random weights."
 )
@@ -45,12 +45,12 @@ Model = tuple["torch.nn.Module", tuple[Any, ...], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Conversion:
-    """What one conversion took.
+    """The cost of one conversion.
 
     Attributes:
-        nodes: of the file.
-        seconds: from the module to the file.
-        memory: MiB on top of the torch model, at most.
+        nodes: number of nodes in the file.
+        seconds: time from the module to the file.
+        memory: peak MiB on top of the torch model.
         weights: MiB of the module's parameters and buffers.
     """
 
@@ -61,7 +61,7 @@ class Conversion:
 
 
 def measure(root: Path, models: tuple[str, ...], repetitions: int) -> list[Row]:
-    """Rows for these models, and the geometric mean of their nodes; the two sides take turns."""
+    """Return rows for these models, and the geometric mean of their nodes; the two sides take turns."""
     rows: list[Row] = []
     node_ratios: list[float] = []
     for model in models:
@@ -84,8 +84,8 @@ def measure(root: Path, models: tuple[str, ...], repetitions: int) -> list[Row]:
 def _in_a_process(root: Path, model: str, side: str) -> Conversion:
     with tempfile.TemporaryDirectory(dir=root) as folder:  # on a disk, where files don't count as memory
         command = [sys.executable, "-m", "benchmarks.conversion", model, side, folder]
-        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-    return Conversion(**json.loads(done.stdout.splitlines()[-1]))
+        process = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
+    return Conversion(**json.loads(process.stdout.splitlines()[-1]))
 
 
 def convert(model: str, side: str, folder: Path) -> Conversion:
@@ -93,8 +93,8 @@ def convert(model: str, side: str, folder: Path) -> Conversion:
     import onnx
 
     warm_up(side, folder)
-    module, args, kwargs = built(model)
-    held = _memory("VmRSS")
+    module, args, kwargs = build(model)
+    before = _memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5", encoding="ascii")  # the peak starts from here
     start = time.perf_counter()
     convert_by(side)((module, args, kwargs), folder / "model.onnx")
@@ -103,16 +103,16 @@ def convert(model: str, side: str, folder: Path) -> Conversion:
     tensors = [*module.parameters(), *module.buffers()]
     weights = sum(tensor.numel() * tensor.element_size() for tensor in tensors) / MEBIBYTE
     nodes = onnx.load(folder / "model.onnx", load_external_data=False).graph.node
-    return Conversion(len(nodes), seconds, peak - held, weights)
+    return Conversion(len(nodes), seconds, peak - before, weights)
 
 
 def convert_by(side: str) -> Callable[[Model, Path], None]:
-    """How one of the `SIDES` converts a model into a file."""
+    """Return the function that converts a model into a file on one of the `SIDES`."""
     return _ours if side == "ours" else _torch
 
 
 def warm_up(side: str, folder: Path) -> None:
-    """Convert a small model, so that what a side does only once isn't counted."""
+    """Convert a small model, so that one-time work of a side isn't counted."""
     import torch
 
     convert_by(side)((torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}), folder / "warm.onnx")
@@ -132,8 +132,8 @@ def _torch(model: Model, path: Path) -> None:
     torch.onnx.export(module, args, path, kwargs=kwargs, dynamo=True, verbose=False)
 
 
-def built(name: str) -> Model:
-    """A model in eval mode, and the arguments of its call."""
+def build(name: str) -> Model:
+    """Return a model in eval mode, and the arguments of its call."""
     import torch
 
     torch.manual_seed(0)
@@ -181,7 +181,7 @@ BUILDERS: dict[str, Callable[[], Model]] = {"resnet50": _resnet50, "bert_base": 
 
 
 def _memory(entry: str) -> float:
-    """MiB that this process holds (`VmRSS`), or has held at most (`VmHWM`)."""
+    """MiB of this process's memory now (`VmRSS`), or at its peak (`VmHWM`)."""
     for line in Path("/proc/self/status").read_text(encoding="ascii").splitlines():
         if line.startswith(entry):
             return int(line.split()[1]) / 1024

@@ -1,4 +1,4 @@
-"""How much of other people's tests and models passes, by the gap lists that the slow tests hold to be true."""
+"""How much of other projects' tests and models passes, by the gap lists that the slow tests check."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 TITLE = "Coverage"
 EXPLANATION = (
     "What passes of torch's operator database, of onnx's backend tests, and of families of models; what doesn't, and "
-    "why, stands in [docs/coverage.md](../docs/coverage.md)."
+    "why, is in [docs/coverage.md](../docs/coverage.md)."
 )
 
 
 def table(root: Path) -> str:
-    """A Markdown table of all suites."""
+    """Return a Markdown table of all suites."""
     command = [sys.executable, "-m", "tests.coverage.summary"]
     return subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""Training steps of hand-written Cells against eager torch, in a process of its own.
+"""Training steps of hand-written Cells against eager torch, in a separate process.
 
     python -m benchmarks.eager_training REPETITIONS
 
@@ -30,11 +30,11 @@ NAMES = {"lenet5": "LeNet-5", "encoder": "encoder, 2 layers"}
 
 
 def measure(root: Path, repetitions: int) -> list[Row]:
-    """Rows for both networks, measured in a new process."""
+    """Return rows for both networks, measured in a new process."""
     command = [sys.executable, "-m", "benchmarks.eager_training", str(repetitions)]
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(THREADS))
-    done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-    times = json.loads(done.stdout.splitlines()[-1])
+    process = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    times = json.loads(process.stdout.splitlines()[-1])
     return [
         Row(NAMES[name], "training step", "ms", [1e3 * t for t in ours], [1e3 * t for t in peer], TARGET)
         for name, (ours, peer) in times.items()
@@ -42,7 +42,7 @@ def measure(root: Path, repetitions: int) -> list[Row]:
 
 
 def torch_step(name: str, data: np.ndarray, labels: np.ndarray) -> Callable[[], object]:
-    """A training step in eager torch."""
+    """Return a training step in eager torch."""
     import torch
     from torch import nn
 
@@ -68,7 +68,7 @@ def torch_step(name: str, data: np.ndarray, labels: np.ndarray) -> Callable[[], 
 
 
 def cell_step(name: str, data: np.ndarray, labels: np.ndarray) -> Callable[[], object]:
-    """The same step of Cells."""
+    """Return the same step with Cells."""
     from cellbridge.runtime import Tensor, nn
 
     if name == "lenet5":
@@ -87,15 +87,15 @@ def cell_step(name: str, data: np.ndarray, labels: np.ndarray) -> Callable[[], o
 
 
 def times(repetitions: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Seconds of ours and of torch by network; the two take turns."""
+    """Return seconds of ours and of torch by network; the two take turns."""
     rng = np.random.default_rng(0)
     shapes = {"lenet5": (32, 1, 28, 28), "encoder": (8, 64, 128)}
-    found = {}
+    result = {}
     for name, shape in shapes.items():
         data = rng.standard_normal(shape).astype(np.float32)
         labels = rng.integers(0, 10, shape[0]).astype(np.int32)
-        found[name] = in_turns(cell_step(name, data, labels), torch_step(name, data, labels), repetitions)
-    return found
+        result[name] = in_turns(cell_step(name, data, labels), torch_step(name, data, labels), repetitions)
+    return result
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Nodes and converting time against `torch.onnx.export(dynamo=True)` over whole families of models.
+"""Nodes and conversion time against `torch.onnx.export(dynamo=True)` over whole families of models.
 
     python -m benchmarks.families MODULE COUNT
 
-converts models of a module of `tests/coverage/family_cases`, up to so many, by each side, and prints a line of JSON for
+converts up to COUNT models of a module of `tests/coverage/family_cases` on each side, and prints a line of JSON for
 each.
 """
 
@@ -38,20 +38,20 @@ MODULES = (
     "text_encoders", "decoders", "encoder_decoders", "mixtures", "state_spaces", "vision", "convolutional",
     "detection", "speech", "contrastive", "diffusion", "others",
 )  # fmt: skip
-MAX_MODELS = 30  # models of a module
+MAX_MODELS = 30  # per module
 
 
 def measure(root: Path, modules: Sequence[str], count: int = MAX_MODELS) -> list[Row]:
-    """Rows for the families of these modules, up to `count` models of each, and for all of them."""
-    found: list[dict[str, Any]] = []
+    """Return rows for the families of these modules, up to `count` models each, and for all of them."""
+    models: list[dict[str, Any]] = []
     for module in modules:
         print(f"measuring {module}: families", flush=True)
         command = [sys.executable, "-m", "benchmarks.families", module, str(count)]
-        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-        found += [json.loads(line) for line in done.stdout.splitlines() if line.startswith('{"case"')]
-    families = list(dict.fromkeys(model["family"] for model in found))
-    rows = [row for family in families for row in _rows(family, [m for m in found if m["family"] == family])]
-    return [*rows, *_rows("all", found)]
+        process = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
+        models += [json.loads(line) for line in process.stdout.splitlines() if line.startswith('{"case"')]
+    families = list(dict.fromkeys(model["family"] for model in models))
+    rows = [row for family in families for row in _rows(family, [m for m in models if m["family"] == family])]
+    return [*rows, *_rows("all", models)]
 
 
 def _rows(name: str, models: list[dict[str, Any]]) -> list[Row]:
@@ -67,7 +67,7 @@ def _rows(name: str, models: list[dict[str, Any]]) -> list[Row]:
 
 
 def convert(case: Case, side: str) -> tuple[int, float] | None:
-    """Nodes and seconds of one conversion; None where the side refuses the model."""
+    """Return nodes and seconds of one conversion; None if the side refuses the model."""
     import onnx
     import torch
 
@@ -88,8 +88,8 @@ def convert(case: Case, side: str) -> tuple[int, float] | None:
         return len(onnx.load(path, load_external_data=False).graph.node), seconds
 
 
-def chosen(module: str, count: int) -> list[Case]:
-    """Up to so many cases of a module, evenly spread."""
+def select_cases(module: str, count: int) -> list[Case]:
+    """Return up to `count` cases of a module, evenly spread."""
     cases: list[Case] = importlib.import_module(f"tests.coverage.family_cases.{module}").CASES
     return cases[:: math.ceil(len(cases) / count)]
 
@@ -102,10 +102,10 @@ def main(module: str, count: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         for side in conversion.SIDES:
             conversion.warm_up(side, Path(folder))
-    for number, case in enumerate(chosen(module, count)):
+    for number, case in enumerate(select_cases(module, count)):
         order = conversion.SIDES if number % 2 else conversion.SIDES[::-1]
-        taken = {side: convert(case, side) for side in order}
-        print(json.dumps({"case": case.name, "family": case.family, **taken}), flush=True)
+        costs = {side: convert(case, side) for side in order}
+        print(json.dumps({"case": case.name, "family": case.family, **costs}), flush=True)
 
 
 if __name__ == "__main__":

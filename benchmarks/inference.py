@@ -2,7 +2,7 @@
 
     python -m benchmarks.inference SIDE MODEL FOLDER THREADS
 
-is one side (see `sides.serve`); FOLDER is that of the exported files, which the side `export` writes.
+runs one side (see `sides.serve`); FOLDER has the exported files, which the side `export` writes.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .sides import ALIGNED, CELLS, Measured, Side, compare, serve, verdict
+from .sides import ALIGNED, CELLS, Measurement, Side, compare, serve, verdict
 
 TITLE = "Inference"
 EXPLANATION = (
     "A model of fixtures/ written by `converter.to_onnx` and run by ONNX Runtime on the CPU in float32, against "
     "`torch.onnx.export(dynamo=True)`'s own file in the same ONNX Runtime, and against the module in eager torch under "
-    "`no_grad`. Each side runs in a process of its own and waits while the other computes, with the number of threads "
+    "`no_grad`. Each side runs in its own process and waits while the other computes, with the number of threads "
     "with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** *Nodes* are those of the two files."
 )
 MODELS = (
@@ -39,20 +39,20 @@ MODULE = "benchmarks.inference"
 
 
 def measure(root: Path, models: Sequence[str], turns: int) -> str:
-    """The table."""
+    """Return the table."""
     rows: list[str] = []
-    found: dict[str, list[Measured]] = {peer: [] for peer in PEERS}
+    measurements: dict[str, list[Measurement]] = {peer: [] for peer in PEERS}
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             Side(root, MODULE, ["export", model, folder], 2).end()
             nodes = (Path(folder) / f"{model}.nodes").read_text()
             for peer in PEERS:
-                measured = compare(root, MODULE, ["ours", model, folder], [peer, model, folder], turns)
-                found[peer].append(measured)
-                rows.append(f"| {model} | {PEERS[peer]} | {measured.cells(TARGETS[peer])} | {nodes} |")
+                measurement = compare(root, MODULE, ["ours", model, folder], [peer, model, folder], turns)
+                measurements[peer].append(measurement)
+                rows.append(f"| {model} | {PEERS[peer]} | {measurement.cells(TARGETS[peer])} | {nodes} |")
                 print(rows[-1], flush=True)
-    for peer, all_of_it in found.items():
-        mean, target = statistics.geometric_mean(m.ratio for m in all_of_it), MEAN_TARGETS[peer]
+    for peer, of_peer in measurements.items():
+        mean, target = statistics.geometric_mean(m.ratio for m in of_peer), MEAN_TARGETS[peer]
         met = verdict(mean, target)
         aim = "" if target is None else f"≥ {target:g}"
         rows.append(f"| geometric mean | {PEERS[peer]} | | | {mean:.2f} | | {aim} | {met} | | |")
@@ -63,14 +63,14 @@ def measure(root: Path, models: Sequence[str], turns: int) -> str:
 
 
 def _inputs(model: str) -> tuple[Any, list[Any]]:
-    """The model file, and the tensors among its inputs in order."""
+    """Return the model file, and the tensors among its inputs in order."""
     from torch.utils import _pytree as pytree
 
     from cellbridge.parity.inputs.model_file import load
 
-    loaded = load(f"fixtures/{model}.py")
-    leaves = pytree.tree_leaves((loaded.args, dict(loaded.kwargs)))
-    return loaded, [leaf for leaf in leaves if hasattr(leaf, "numpy")]
+    user_file = load(f"fixtures/{model}.py")
+    leaves = pytree.tree_leaves((user_file.args, dict(user_file.kwargs)))
+    return user_file, [leaf for leaf in leaves if hasattr(leaf, "numpy")]
 
 
 def _export(model: str, folder: str) -> None:
@@ -79,11 +79,11 @@ def _export(model: str, folder: str) -> None:
 
     from cellbridge.converter import from_torch, to_onnx
 
-    loaded, _ = _inputs(model)
-    module = loaded.module.eval()
-    ours = to_onnx(from_torch(module, loaded.args, loaded.kwargs), Path(folder) / f"{model}.ours.onnx")
+    user_file, _ = _inputs(model)
+    module = user_file.module.eval()
+    ours = to_onnx(from_torch(module, user_file.args, user_file.kwargs), Path(folder) / f"{model}.ours.onnx")
     path = Path(folder) / f"{model}.torch.onnx"
-    torch.onnx.export(module, loaded.args, str(path), kwargs=dict(loaded.kwargs), dynamo=True, verbose=False)
+    torch.onnx.export(module, user_file.args, str(path), kwargs=dict(user_file.kwargs), dynamo=True, verbose=False)
     counts = len(ours.graph.node), len(onnx.load(path, load_external_data=False).graph.node)
     (Path(folder) / f"{model}.nodes").write_text(f"{counts[0]}, {counts[1]}")
 
@@ -103,12 +103,12 @@ def _eager(model: str, threads: int) -> Callable[[], object]:
     import torch
 
     torch.set_num_threads(threads)
-    loaded, _ = _inputs(model)
-    module = loaded.module.eval()
+    user_file, _ = _inputs(model)
+    module = user_file.module.eval()
 
     def step() -> None:
         with torch.no_grad():
-            module(*loaded.args, **loaded.kwargs)
+            module(*user_file.args, **user_file.kwargs)
 
     return step
 

@@ -1,8 +1,8 @@
-"""The interpreter against eager torch, forward and forward plus backward, each in a process of its own.
+"""The interpreter against eager torch, forward and forward plus backward, each in a separate process.
 
     python -m benchmarks.interpreter MODEL_FILE REPETITIONS
 
-measures one model file and prints the times as JSON: by what was measured, seconds of ours and of torch.
+measures one model file and prints the times as JSON: seconds of ours and of torch by quantity.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ WARM_UP = 3
 
 
 def measure(root: Path, model: str, repetitions: int) -> list[Row]:
-    """Rows for one model file, measured in a new process: BLAS reads its number of threads when NumPy is imported."""
+    """Return rows for one model file, measured in a new process, since BLAS reads its thread count at import."""
     command = [sys.executable, "-m", "benchmarks.interpreter", f"fixtures/{model}.py", str(repetitions)]
     environment = os.environ | dict.fromkeys(THREAD_VARIABLES, str(THREADS))
     done = subprocess.run(command, cwd=root, env=environment, stdout=subprocess.PIPE, text=True, check=True)
@@ -43,7 +43,7 @@ def measure(root: Path, model: str, repetitions: int) -> list[Row]:
 
 
 def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], list[float]]]:
-    """Seconds of ours and of torch, by what was measured; the two take turns."""
+    """Return seconds of ours and of torch by quantity; the two take turns."""
     import torch
     from torch.utils import _pytree as pytree
 
@@ -83,11 +83,11 @@ def times(model_file: str, repetitions: int) -> dict[str, tuple[list[float], lis
 def in_turns(ours: Callable[[], Any], peer: Callable[[], Any], repetitions: int) -> tuple[list[float], list[float]]:
     seconds: tuple[list[float], list[float]] = ([], [])
     for turn in range(WARM_UP + repetitions):
-        for function, taken in zip((ours, peer), seconds, strict=True):
+        for function, times_of_side in zip((ours, peer), seconds, strict=True):
             start = time.perf_counter()
             function()
             if turn >= WARM_UP:
-                taken.append(time.perf_counter() - start)
+                times_of_side.append(time.perf_counter() - start)
     return seconds
 
 

@@ -1,9 +1,9 @@
-"""The peer of `parity run`: what a user would write by hand to run a model file and export it to ONNX.
+"""The peer of `parity run`: a script that a user might write to run a model file and export it to ONNX.
 
     python benchmarks/plain_script.py MODEL_FILE
 
 Imports torch, builds the model that the file defines, runs it forward and backward once and exports it with
-`torch.onnx.export(dynamo=True)` to a temporary file. It imports nothing of this project.
+`torch.onnx.export(dynamo=True)` to a temporary file. It imports nothing from this project.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import torch
 
 def main(model_file: str) -> None:
     torch.manual_seed(0)
-    defined = runpy.run_path(model_file)
-    model, inputs = defined["model"]().eval(), defined["inputs"]()
+    definitions = runpy.run_path(model_file)
+    model, inputs = definitions["model"]().eval(), definitions["inputs"]()
     args, kwargs = ((), inputs) if isinstance(inputs, dict) else (tuple(inputs), {})
     result = model(*args, **kwargs)
     leaves = torch.utils._pytree.tree_leaves(result)

@@ -1,4 +1,4 @@
-"""Sides of a comparison, each in a process of its own, that wait while the other computes."""
+"""Sides of a comparison, each in its own process, which wait while the other computes."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .interpreter import THREAD_VARIABLES
 
 THREADS = (1, 2)
 ANSWER = "answer "
-SECONDS = 0.5  # that a side takes for its turn
-CHOOSING_TURNS = 3  # of each number of threads, before one is chosen
+SECONDS = 0.5  # length of a side's turn
+CHOOSING_TURNS = 3  # per number of threads, before one is chosen
 
 
 class Side:
     """A process that runs `serve`.
 
     Attributes:
-        threads: how many it may use.
-        begin: seconds until its first step was made.
+        threads: number of threads that it may use.
+        begin: seconds until the end of its first step.
     """
 
     def __init__(self, root: Path, module: str, arguments: Sequence[str], threads: int) -> None:
@@ -38,9 +38,9 @@ class Side:
             command, cwd=root, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, text=True,
         )  # fmt: skip
-        self.begin = self._answer()
+        self.begin = self._read_answer()
 
-    def _answer(self) -> Any:
+    def _read_answer(self) -> Any:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.startswith(ANSWER):
@@ -48,19 +48,19 @@ class Side:
         raise RuntimeError(f"a side ended with exit code {self.process.wait()}: {self.process.args}")
 
     def ask(self, question: str | int) -> Any:
-        """Times in seconds for a number of steps; for `memory`, the peak of the process in bytes."""
+        """Return times in seconds for a number of steps; for `memory`, the peak of the process in bytes."""
         assert self.process.stdin is not None
         print(question, file=self.process.stdin, flush=True)
-        return self._answer()
+        return self._read_answer()
 
     def end(self) -> None:
-        """Let the process end."""
+        """End the process."""
         self.process.kill()
         self.process.wait()
 
 
 def serve(make: Callable[[], Callable[[], object]], threads: int) -> None:
-    """Make steps as the lines of standard input ask; `make` gives the function of one step."""
+    """Make steps as requested by lines of standard input; `make` returns the function of one step."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
     step = make()
@@ -80,12 +80,12 @@ def serve(make: Callable[[], Callable[[], object]], threads: int) -> None:
 
 
 def verdict(ratio: float, target: float | None) -> str:
-    """Whether a ratio, by the two digits that are shown, reaches its target; nothing where there is none."""
+    """Say whether a ratio, rounded to two digits, reaches its target; empty without a target."""
     return "" if target is None else "yes" if round(ratio, 2) >= target else "**no**"
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Ours and a peer: seconds by turn (the median of its steps), seconds to begin, bytes of memory, threads."""
 
     ours: Sequence[float]
@@ -96,7 +96,7 @@ class Measured:
 
     @property
     def ratios(self) -> list[float]:
-        """How many times as fast ours is, by turn."""
+        """Speedup of ours, by turn."""
         return [p / o for o, p in zip(self.ours, self.peer, strict=True)]
 
     @property
@@ -105,7 +105,7 @@ class Measured:
         return statistics.median(self.ratios)
 
     def cells(self, target: float | None) -> str:
-        """The times, their ratio, its range, the target and the threads, as cells of a Markdown table."""
+        """Return times, ratio and its range, target and threads as cells of a Markdown table."""
         met = verdict(self.ratio, target)
         aim = "" if target is None else f"≥ {target:g}"
         ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (self.ours, self.peer))
@@ -117,21 +117,21 @@ CELLS = "ours | peer | peer / ours | range | target | met | threads, ours and pe
 ALIGNED = "---:|---:|---:|---:|---:|---|---"
 
 
-def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], turns: int) -> Measured:
-    """Let two sides of a module take turns of half a second, each with the threads with which it is faster."""
+def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], turns: int) -> Measurement:
+    """Let two sides of a module take turns of half a second, each with its faster number of threads."""
     sides = _fastest(root, module, ours), _fastest(root, module, peer)
     try:
         times: tuple[list[float], list[float]] = ([], [])
         steps = _steps_of_a_turn(sides[0])
         for _ in range(turns):
-            for one, kept in zip(sides, times, strict=True):
-                kept.append(statistics.median(one.ask(steps)))
+            for one, times_of_side in zip(sides, times, strict=True):
+                times_of_side.append(statistics.median(one.ask(steps)))
         memory = sides[0].ask("memory"), sides[1].ask("memory")
     finally:
         for one in sides:
             one.end()
     begins, threads = (sides[0].begin, sides[1].begin), (sides[0].threads, sides[1].threads)
-    return Measured(*times, begins, memory, threads)
+    return Measurement(*times, begins, memory, threads)
 
 
 def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
@@ -139,9 +139,9 @@ def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
     times: list[list[float]] = [[] for _ in candidates]
     steps = [_steps_of_a_turn(candidate) for candidate in candidates]
     for _ in range(CHOOSING_TURNS):
-        for candidate, kept, count in zip(candidates, times, steps, strict=True):
-            kept.append(statistics.median(candidate.ask(count)))
-    least = [min(kept) for kept in times]  # a busy moment of the machine decides nothing
+        for candidate, times_of_side, count in zip(candidates, times, steps, strict=True):
+            times_of_side.append(statistics.median(candidate.ask(count)))
+    least = [min(times_of_side) for times_of_side in times]  # so that a busy moment of the machine doesn't decide
     fastest = candidates[least.index(min(least))]
     for candidate in candidates:
         if candidate is not fastest:

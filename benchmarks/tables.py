@@ -1,4 +1,4 @@
-"""What is measured, as rows of Markdown tables, and when and where it is."""
+"""Measurements as rows of Markdown tables, with their date and machine."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Row:
 
     Attributes:
         model: name of the model file.
-        quantity: what was measured.
-        unit: of both.
+        quantity: the quantity measured.
+        unit: unit of both.
         ours: one number per repetition.
-        peer: likewise; the repetitions pair up.
-        target: the largest ratio aimed at; None for none.
+        peer: one number per repetition, paired with ours.
+        target: the largest acceptable ratio; None for no target.
     """
 
     model: str
@@ -62,29 +62,29 @@ def _three_digits(number: float) -> str:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Rows as a Markdown table."""
+    """Return rows as a Markdown table."""
     return HEADER + "\n".join(map(str, rows))
 
 
-def section(title: str, explanation: str, measured: str) -> str:
-    """The text on one topic: `measured` is its table."""
-    return "\n\n".join([f"## {title}", explanation, measured])
+def section(title: str, explanation: str, table_text: str) -> str:
+    """Return the section on one topic with its table."""
+    return "\n\n".join([f"## {title}", explanation, table_text])
 
 
 def document(text: str, section: str) -> str:
-    """The text of `RESULTS.md`: `text`, with a section in the place of the one of the same title, or at the end.
+    """Return the text of `RESULTS.md` with a section replaced by title, or added at the end.
 
     Args:
-        text: what `RESULTS.md` says now.
-        section: as `section` makes it.
+        text: the current text of `RESULTS.md`.
+        section: a section from `section`.
     """
-    kept = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
-    kept[section.partition("\n")[0]] = section
-    return "\n\n".join([HEAD, *kept.values()]) + "\n"
+    sections = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
+    sections[section.partition("\n")[0]] = section
+    return "\n\n".join([HEAD, *sections.values()]) + "\n"
 
 
 def circumstances() -> str:
-    """Date, machine, versions, and how busy the machine is, as a sentence."""
+    """Return date, machine, versions and load as a sentence."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
     machine = f"{_cpu()}, {os.cpu_count()} cores, {memory:.0f} GiB of memory, {platform.system()}"
     versions = [f"Python {platform.python_version()}"]
@@ -98,9 +98,9 @@ def circumstances() -> str:
 
 
 def _cpu() -> str:
-    described = Path("/proc/cpuinfo")
-    if described.exists():
-        for line in described.read_text(encoding="utf-8").splitlines():
+    cpu_info = Path("/proc/cpuinfo")
+    if cpu_info.exists():
+        for line in cpu_info.read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

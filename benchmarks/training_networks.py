@@ -1,4 +1,4 @@
-"""The networks whose training steps are measured: in torch, and in the Cells of MindSpore."""
+"""The networks whose training steps are measured, in torch and in MindSpore's Cells."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def torch_network(name: str) -> torch.nn.Module:
     from torch import nn
 
     class Last(nn.Module):
-        """What a recurrent layer gives at the last step."""
+        """The output of a recurrent layer at the last step."""
 
         def forward(self, outputs: Any) -> Any:
             return outputs[0][:, -1]
@@ -52,7 +52,7 @@ def torch_network(name: str) -> torch.nn.Module:
             return x.mean(self.axes)
 
     class Block(nn.Module):
-        """Two convolutions and what goes around them."""
+        """Two convolutions with a residual connection."""
 
         def __init__(self, channels: int, wide: int, stride: int) -> None:
             super().__init__()
@@ -103,7 +103,7 @@ def torch_optimizer(name: str, parameters: Any) -> Any:
 
 
 def our_optimizer(name: str, parameters: Any) -> Any:
-    """The same in the formulas that `runtime.optim` shares with torch."""
+    """The same optimizer in `runtime.optim`, which uses torch's formulas."""
     from cellbridge.runtime import optim
 
     if name == "encoder":
@@ -114,11 +114,11 @@ def our_optimizer(name: str, parameters: Any) -> Any:
 
 
 def mindspore_network(name: str) -> Any:
-    """The network in Cells of MindSpore, with its loss."""
+    """The network in MindSpore's Cells, with its loss."""
     from mindspore import nn, ops
 
     class Last(nn.Cell):
-        """What a recurrent layer gives at the last step."""
+        """The output of a recurrent layer at the last step."""
 
         def __init__(self, recurrent: Any) -> None:
             super().__init__()
@@ -138,7 +138,7 @@ def mindspore_network(name: str) -> Any:
             return ops.mean(x, self.axes)
 
     class Block(nn.Cell):
-        """Two convolutions and what goes around them."""
+        """Two convolutions with a residual connection."""
 
         def __init__(self, channels: int, wide: int, stride: int) -> None:
             super().__init__()

@@ -2,7 +2,7 @@
 
     python -m benchmarks.training_step SIDE NETWORK FOLDER THREADS
 
-is one side (see `sides.serve`); FOLDER is that of the captured programs, which the side `capture` writes.
+runs one side (see `sides.serve`); FOLDER has the captured programs, which the side `capture` writes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .sides import ALIGNED, CELLS, Measured, Side, compare, serve, verdict
+from .sides import ALIGNED, CELLS, Measurement, Side, compare, serve, verdict
 from .training_networks import (
     NETWORKS,
     batch,
@@ -29,15 +29,15 @@ from .training_networks import (
 TITLE = "Training steps"
 EXPLANATION = (
     "One step of training (forward, backward, optimizer; parameters and state stay where they are) of a network "
-    "captured from torch, compiled by `runtime.compile_train_step`, in float32 on the CPU. Each side runs in a process "
-    "of its own and waits while the other computes; they take turns of several steps. Each side has the number of "
+    "captured from torch, compiled by `runtime.compile_train_step`, in float32 on the CPU. Each side runs in its own "
+    "process and waits while the other computes; they take turns of several steps. Each side has the number of "
     "threads with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** "
     "*Begin* is the time from the captured program to the end of the first step; *memory* the peak of the process."
 )
 TARGETS = {"lenet": 1.2, "encoder": 1.0, "lstm": 1.0, "resnet": 0.8}
 MINDSPORE_TARGETS = {"lenet": 5.0, "encoder": 1.5, "resnet": 5.0}
 GEOMETRIC_MEAN_TARGET = 1.0
-FROZEN = {  # all but the head and what is next to it
+FROZEN = {  # all but the head and the part next to it
     "encoder": ("the embedding and three of four layers", ["0.*", *(f"1.layers.{i}.*" for i in range(3))]),
     "resnet": ("all but the last of four stages", ["0.*", "1.*", *(f"{i}.*" for i in range(3, 9))]),
 }
@@ -46,26 +46,26 @@ MODULE = "benchmarks.training_step"
 
 
 def measure(root: Path, networks: Sequence[str], turns: int) -> str:
-    """The tables."""
-    found: dict[tuple[str, str], Measured] = {}
+    """Return the tables."""
+    measurements: dict[tuple[str, str], Measurement] = {}
     peers = [peer for peer in PEERS if peer != "mindspore" or importlib.util.find_spec("mindspore")]
     with tempfile.TemporaryDirectory() as folder:
         for network in networks:
             Side(root, MODULE, ["capture", network, folder], 2).end()
             for peer in peers:
                 ours, theirs = ["ours", network, folder], [peer, network, folder]
-                found[network, peer] = compare(root, MODULE, ours, theirs, turns)
-                print(_row(network, peer, found[network, peer]), flush=True)
+                measurements[network, peer] = compare(root, MODULE, ours, theirs, turns)
+                print(_row(network, peer, measurements[network, peer]), flush=True)
         frozen = {n: _frozen(root, n, folder, turns) for n in networks if n in FROZEN}
-    mean = statistics.geometric_mean(measured.ratio for (_, peer), measured in found.items() if peer == "torch")
+    mean = statistics.geometric_mean(measured.ratio for (_, peer), measured in measurements.items() if peer == "torch")
     met = verdict(mean, GEOMETRIC_MEAN_TARGET)
-    rows = [_row(*pair, measured) for pair, measured in found.items()]
+    rows = [_row(*pair, measured) for pair, measured in measurements.items()]
     rows.append(f"| geometric mean | eager torch | | | {mean:.2f} | | ≥ {GEOMETRIC_MEAN_TARGET:g} | {met} | |")
     resources = [
         f"| {NETWORKS[network]} | {PEERS[peer]} | "
         + " | ".join([f"{seconds:.1f} s" for seconds in m.begins] + [f"{size / 2**20:.0f} MiB" for size in m.memory])
         + " |"
-        for (network, peer), m in found.items()
+        for (network, peer), m in measurements.items()
     ]
     return "\n".join([
         f"| network | against | {CELLS} |", f"|---|---|{ALIGNED}|", *rows, "",
@@ -78,15 +78,15 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
 
 
 def _frozen(root: Path, network: str, folder: str, turns: int) -> str:
-    """A row on how much faster a step is where most is frozen."""
-    measured = compare(root, MODULE, ["frozen", network, folder], ["ours", network, folder], turns)
-    ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (measured.ours, measured.peer))
-    return f"| {NETWORKS[network]} | {FROZEN[network][0]} | {ours} | {peer} | {measured.ratio:.2f} |"
+    """Return a row on the speedup of a step with most parameters frozen."""
+    measurement = compare(root, MODULE, ["frozen", network, folder], ["ours", network, folder], turns)
+    ours, peer = (f"{1e3 * statistics.median(times):.3g} ms" for times in (measurement.ours, measurement.peer))
+    return f"| {NETWORKS[network]} | {FROZEN[network][0]} | {ours} | {peer} | {measurement.ratio:.2f} |"
 
 
-def _row(network: str, peer: str, measured: Measured) -> str:
+def _row(network: str, peer: str, measurement: Measurement) -> str:
     target = {"torch": TARGETS, "mindspore": MINDSPORE_TARGETS}.get(peer, {}).get(network)
-    return f"| {NETWORKS[network]} | {PEERS[peer]} | {measured.cells(target)} |"
+    return f"| {NETWORKS[network]} | {PEERS[peer]} | {measurement.cells(target)} |"
 
 
 # ---- in the process of a side ----

@@ -1,4 +1,4 @@
-"""`parity run` as a whole process against the plain script that a user would write."""
+"""`parity run` as a whole process against a plain script that a user might write."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ EXPLANATION = (
 )
 TARGET = 3.0
 MEBIBYTE = 2**20
-MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes that getrusage counts ru_maxrss in
+MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes per unit of getrusage's ru_maxrss
 
 
 @dataclass(frozen=True)
 class Usage:
-    """What a process took: wall time in seconds, peak resident memory in MiB."""
+    """The cost of a process: wall time in seconds, peak resident memory in MiB."""
 
     seconds: float
     memory: float
 
 
 def measure(root: Path, model: str, repetitions: int) -> list[Row]:
-    """Rows for one model file; the two commands take turns, after a first turn that isn't counted."""
+    """Return rows for one model file; the two commands take turns, and the first turn isn't counted."""
     file = f"fixtures/{model}.py"
     ours, peer = [], []
     for turn in range(repetitions + 1):
@@ -48,7 +48,7 @@ def measure(root: Path, model: str, repetitions: int) -> list[Row]:
 
 
 def usage(command: list[str], folder: Path) -> Usage:
-    """Run a command to its end; `RuntimeError` with what it printed if it fails."""
+    """Run a command to its end; raise `RuntimeError` with its output if it fails."""
     with tempfile.TemporaryFile("w+") as output:
         start = time.perf_counter()
         process = subprocess.Popen(command, cwd=folder, stdout=output, stderr=subprocess.STDOUT)

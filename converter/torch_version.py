@@ -1,14 +1,122 @@
-"""Which torch runs: what it computes and how it traces differs between those that are supported."""
+"""What differs between the versions of torch that are supported, and what is wrong in all of them.
+
+`CHANGES` has what a newer version does otherwise: code that must do as the installed torch does asks `has_change`.
+`FAULTS` has what is avoided. tests/converter/test_torch_version.py tries each entry on the bare torch: one that has
+become needless, or that names a wrong version, fails there.
+"""
 
 from __future__ import annotations
 
+import functools
 import re
+from dataclasses import dataclass
 
 import torch
 
+Version = tuple[int, int]
 
-def torch_is(major: int, minor: int) -> bool:
-    """Whether the torch that runs is of this version or a newer one; a pre-release counts as its release."""
+
+@dataclass(frozen=True)
+class Change:
+    """What torch does since a version.
+
+    Attributes:
+        since: the first version in which it is so.
+        what: what it does since.
+        followed_in: the modules that do as the installed torch does, or take both.
+    """
+
+    since: Version
+    what: str
+    followed_in: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What torch does wrongly, or not at all, in every version that is supported.
+
+    Attributes:
+        what: what it does.
+        avoided_in: the module that does without.
+    """
+
+    what: str
+    avoided_in: str
+
+
+CHANGES = {
+    "gradient at bounds": Change(
+        (2, 14),
+        "`clamp` passes no gradient to an element that equals a bound, half of it if the bound is a tensor",
+        ("converter/capture/tables/choice.py", "converter/torch_out/tables/elementwise.py"),
+    ),
+    "gradient of equal operands": Change(
+        (2, 14),
+        "`fmax` and `fmin` share the gradient between equal operands",
+        ("converter/capture/tables/elementwise.py",),
+    ),
+    "exponential of small matrices": Change(
+        (2, 15),
+        "`matrix_exp` of a single matrix of a norm up to 0.05 has all digits, not just the first ten",
+        ("converter/capture/tables/decompositions.py", "converter/torch_out/calls/matrices.py"),
+    ),
+    "assigned numbers": Change(
+        (2, 15),
+        "the exported graph of `x[i] = 0.1` has the number itself; before, a tensor of it in float32",
+        ("parity/sides/precision.py",),
+    ),
+    "no aten.cholesky": Change(
+        (2, 14), "`aten.cholesky` is gone: `torch.cholesky` calls `aten.linalg_cholesky`",
+        ("converter/capture/tables/linear_algebra.py",),
+    ),
+    "axis of dropout masks": Change(
+        (2, 14), "attention of three dimensions draws its dropout mask with an axis of size 1 in front, in eager mode",
+        ("parity/sides/interpreter_side.py",),
+    ),
+    "Function.apply in C++": Change(
+        (2, 14), "`torch.autograd.Function.apply` is written in C++, and looks up only `forward`",
+        ("converter/capture/hand_written_backward.py",),
+    ),
+    "split checkpoint": Change(
+        (2, 14), "`torch.utils.checkpoint` runs its form without reentrance in a second function",
+        ("converter/capture/checkpoints.py",),
+    ),
+    "ShapesSpec": Change(
+        (2, 14), "`torch.export` takes a `ShapesSpec` or `ParamsSpec` for `dynamic_shapes`; there is `@dynamic_spec`",
+        ("converter/capture/shapes_spec.py", "parity/inputs/sizes.py"),
+    ),
+}  # fmt: skip
+
+FAULTS = {
+    "chunks of open sizes": Fault(
+        "`torch.export` fixes a symbolic size that `chunk` or `split` divides into a known number of parts",
+        "converter/capture/undecided.py",
+    ),
+    "distances of open sizes": Fault(
+        "`torch.export` limits a symbolic number of points of `cdist` to those of one of its two ways of computing",
+        "converter/capture/undecided.py",
+    ),
+    "covariance": Fault("`torch.export` refuses `cov` and `corrcoef`", "converter/capture/undecided.py"),
+    "no_grad within autocast": Fault(
+        "`torch.export` drops a `torch.no_grad()` that stands within an autocast region",
+        "converter/capture/autocast_regions.py",
+    ),
+    "einsum within autocast": Fault(
+        "`torch.export` keeps `einsum` whole, which autocast doesn't cast then",
+        "converter/capture/autocast_regions.py",
+    ),
+    "data in place": Fault("`torch.export` fails where a model sets `x.data`", "converter/capture/unrecorded.py"),
+}
+
+
+@functools.cache
+def torch_version() -> Version:
+    """Major and minor version of the torch that runs; a pre-release counts as its release."""
     found = re.match(r"(\d+)\.(\d+)", torch.__version__)
     assert found is not None, f"torch has the version {torch.__version__!r}"
-    return (int(found[1]), int(found[2])) >= (major, minor)
+    return int(found[1]), int(found[2])
+
+
+def has_change(name: str) -> bool:
+    """Whether the torch that runs has this one of the `CHANGES`."""
+    return torch_version() >= CHANGES[name].since

@@ -1,12 +1,12 @@
-"""Run both sides of a network, judge Cell by Cell, report; the command line and the pytest plugin.
+"""Runs the sides of a network, judges them Cell by Cell and reports; with command line and pytest plugin.
 
-    check                   hold what a torch module is converted to against it: a Report
-    compare                 hold one network against another: torch modules, programs, ONNX files, Cells: a Report
-    check_training          the same for steps of training: a TrainingReport
-    compare_training        the same for two scripts that train a module and its port: a TrainingReport
-    assert_parity           `compare` for tests: raises an AssertionError with the Cells that fail
+    check                   compare a torch module with its conversions: a Report
+    compare                 compare two networks: torch modules, programs, ONNX files, Cells: a Report
+    check_training          compare training steps of a module and its conversions: a TrainingReport
+    compare_training        compare two scripts that train a module and its port: a TrainingReport
+    assert_parity           `compare` for tests: raises an AssertionError with the failing Cells
     assert_training_parity  `check_training` and `compare_training` for tests
-    explain_optimizer       what differs between an optimizer of torch and its port
+    explain_optimizer       the differences between a torch optimizer and its port
 
 Importing this package is cheap: torch and ONNX Runtime load with the first function that needs them.
 """

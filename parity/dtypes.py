@@ -1,4 +1,4 @@
-"""The working dtypes, which rounding can be judged in, and arrays in them."""
+"""The working dtypes, in which rounding can be judged, and casts to them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ..runtime.ir.types import is_floating
 
 @dataclass(frozen=True)
 class WorkingDtype:
-    """What a working dtype means for the sides.
+    """The properties of a working dtype.
 
     Attributes:
-        onnxruntime: the dtype that ONNX Runtime is judged in: in others it has kernels for few operators.
+        onnxruntime: the dtype that ONNX Runtime is judged in, since it lacks kernels in others.
         is_half: whether it has 16 bits: torch trains in it under autocast, and an ONNX file may compute in it.
     """
 
@@ -34,10 +34,10 @@ HALVES = frozenset(name for name, dtype in WORKING_DTYPES.items() if dtype.is_ha
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a working dtype given by name or as that of torch, NumPy or the runtime.
+    """Return the name of a working dtype, given by name or as a dtype of torch, NumPy or the runtime.
 
     Raises:
-        UsageError: it is none of `WORKING_DTYPES`.
+        UsageError: it isn't one of `WORKING_DTYPES`.
     """
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
     name = str(name).removeprefix("torch.").lower()
@@ -47,5 +47,5 @@ def dtype_name(dtype: Any) -> str:
 
 
 def cast_floating(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
-    """A copy of an array in another floating-point dtype; an array of integers or booleans as it is."""
+    """Return an array in another floating-point dtype; integers and booleans stay unchanged."""
     return array.astype(dtype) if is_floating(array.dtype) else array

@@ -1,4 +1,4 @@
-"""`Options`: what a run compares and how."""
+"""`Options`: the settings of a comparison."""
 
 from __future__ import annotations
 
@@ -66,39 +66,39 @@ class Options:
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", dtype_name(self.dtype))
         for name in ("rtol", "atol"):
-            given = getattr(self, name)
-            if given is not None and not (given >= 0 and math.isfinite(given)):
-                raise UsageError(f"{name} must be a number of at least 0, given {given!r}")
+            value = getattr(self, name)
+            if value is not None and not (value >= 0 and math.isfinite(value)):
+                raise UsageError(f"{name} must be a number of at least 0, given {value!r}")
 
     def selects(self, path: str) -> bool:
         """Whether the Cell at `path` is to be judged."""
-        wanted = not self.only or any(fnmatch.fnmatchcase(path, glob) for glob in self.only)
-        return wanted and not any(fnmatch.fnmatchcase(path, glob) for glob in self.skip)
+        included = not self.only or any(fnmatch.fnmatchcase(path, glob) for glob in self.only)
+        return included and not any(fnmatch.fnmatchcase(path, glob) for glob in self.skip)
 
 
 Kind = TypeVar("Kind")
 
 
-def from_keywords(kind: Callable[..., Kind], function: Callable[..., Any], given: Mapping[str, Any]) -> Kind:
-    """`Options` or another such dataclass, made of the keywords that a public function passes on.
+def from_keywords(kind: Callable[..., Kind], function: Callable[..., Any], keywords: Mapping[str, Any]) -> Kind:
+    """Create `Options` or another such dataclass from the keywords of a public function.
 
     Raises:
         UnknownOption: a keyword is neither a field nor a parameter of the function.
     """
-    require_known(function, given, list(inspect.signature(kind).parameters))
-    return kind(**given)
+    require_known(function, keywords, list(inspect.signature(kind).parameters))
+    return kind(**keywords)
 
 
-def require_known(function: Callable[..., Any], given: Iterable[str], fields: Sequence[str] = ()) -> None:
-    """Raise `UnknownOption`, with the nearest right name, for a keyword that a public function doesn't take.
+def require_known(function: Callable[..., Any], keywords: Iterable[str], fields: Sequence[str] = ()) -> None:
+    """Raise `UnknownOption`, with the closest valid name, for a keyword that a public function doesn't take.
 
     Args:
-        function: whose keyword-only parameters are taken.
+        function: function whose keyword-only parameters are valid.
         given: the keywords.
-        fields: what it takes besides.
+        fields: other valid names.
     """
     own = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]
-    for name in given:
+    for name in keywords:
         if name not in fields and name not in own:
             close = difflib.get_close_matches(name, [*own, *fields], n=1)
             hint = f"did you mean {close[0]}=?" if close else f"there are {', '.join(sorted([*own, *fields]))}"

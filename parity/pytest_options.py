@@ -1,4 +1,4 @@
-"""How the pytest plugin compares: `--parity-train` and so on, or `parity_train` in pytest's ini file."""
+"""The settings of the pytest plugin: `--parity-train` and so on, or `parity_train` in pytest's ini file."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         },
     ),
 }
-"""By name: the type and default of the ini setting, and what the option on the command line is made with."""
+"""By name: type and default of the ini setting, and arguments of the command line option."""
 
 
 def add_options(parser: pytest.Parser) -> None:
-    """Declare them."""
+    """Declare the options and ini settings."""
     group = parser.getgroup("parity", "parity of the Cells of parity_*.py files")
     for name, (kind, default, option) in _OPTIONS.items():
         group.addoption(f"--parity-{name}", dest=f"parity_{name}", default=None, **option)
@@ -58,24 +58,24 @@ def add_options(parser: pytest.Parser) -> None:
 
 
 def settings_of(config: pytest.Config) -> dict[str, Any]:
-    """Keywords of `parity.check`, from the command line, else from the ini file.
+    """Return the keywords of `parity.check`, from the command line, else from the ini file.
 
     Raises:
         pytest.UsageError: a setting is wrong.
     """
-    given: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in _OPTIONS:
-        on_the_line = config.getoption(f"parity_{name}")
-        given[name] = config.getini(f"parity_{name}") if on_the_line is None else on_the_line
-    given |= {name: _number(name, given[name]) for name in ("rtol", "atol")}
-    sides = list(given.pop("side"))
+        command_line = config.getoption(f"parity_{name}")
+        settings[name] = config.getini(f"parity_{name}") if command_line is None else command_line
+    settings |= {name: _number(name, settings[name]) for name in ("rtol", "atol")}
+    sides = list(settings.pop("side"))
     if unknown := [side for side in sides if side not in SIDES]:
         raise pytest.UsageError(f"parity_side: there is no side {unknown[0]!r}; there are {', '.join(SIDES)}")
     try:
-        chosen = Options(**given)
+        options = Options(**settings)
     except UsageError as error:
-        raise pytest.UsageError(f"of the settings of parity, {error}") from error
-    return given | {"dtype": chosen.dtype, "only": list(chosen.only), "skip": list(chosen.skip), "sides": sides}
+        raise pytest.UsageError(f"settings of parity: {error}") from error
+    return settings | {"dtype": options.dtype, "only": list(options.only), "skip": list(options.skip), "sides": sides}
 
 
 def _number(name: str, text: str | None) -> float | None:

@@ -4,8 +4,8 @@
     parity_resnet18.py::layer1.0.conv1[interpreter] PASSED
     parity_resnet18.py::layer1.0.conv1[onnxruntime] PASSED
 
-It loads in every pytest run of every user: torch and ONNX Runtime are imported when such a file is collected. Files of
-that name that don't define `model` and `inputs` are left alone, without being run.
+It is loaded in every pytest run: torch and ONNX Runtime are imported only when such a file is collected. Files of that
+name that don't define `model` and `inputs` are ignored without being run.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from .sides.names import CONVERSIONS
 
 ROOT = "(root)"
 SETTINGS = pytest.StashKey[dict[str, Any]]()
-LEFT_ALONE = pytest.StashKey[list[str]]()
+SKIPPED_FILES = pytest.StashKey[list[str]]()
 
 pytest.register_assert_rewrite("cellbridge.parity.assertions")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the command line options and ini settings that say how Cells are compared."""
+    """Add the command line options and ini settings of the comparison."""
     add_options(parser)
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Read the settings, and declare the marker that the items carry, so that `-m parity` selects them."""
+    """Read the settings, and declare the marker of the items, so that `-m parity` selects them."""
     config.stash[SETTINGS] = settings_of(config)
-    config.stash[LEFT_ALONE] = []
+    config.stash[SKIPPED_FILES] = []
     config.addinivalue_line("markers", "parity: one Cell of a parity_*.py file on one side")
 
 
@@ -53,30 +53,30 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if not absent:
         collector: pytest.Collector = ParityFile.from_parent(parent, path=file_path)
         return collector
-    asked_for = parent.session.isinitpath(file_path) or parent.config.getoption("verbose") > 0
-    if asked_for or len(absent) < len(NEEDED):
-        note = f"parity: {file_path.name} is left alone, since it defines no {' and no '.join(absent)}"
-        parent.config.stash[LEFT_ALONE].append(note)
+    is_explicit = parent.session.isinitpath(file_path) or parent.config.getoption("verbose") > 0
+    if is_explicit or len(absent) < len(NEEDED):
+        note = f"parity: {file_path.name} is ignored, since it defines no {' and no '.join(absent)}"
+        parent.config.stash[SKIPPED_FILES].append(note)
     return None
 
 
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Which files are no model files, of those that were asked for or that define half of what is needed."""
-    return config.stash[LEFT_ALONE]
+    """Report the ignored files that were given explicitly, or define only one of `model` and `inputs`."""
+    return config.stash[SKIPPED_FILES]
 
 
 class CellFailure(Exception):
-    """A Cell that fails; its text is shown as it is."""
+    """A failing Cell; its text is shown unchanged."""
 
 
 class ParityFile(pytest.File):
-    """A model file. It is loaded when it is collected; captured and run once, by the first item that runs."""
+    """A model file, which is loaded when it is collected, and checked once, by the first item that runs."""
 
-    _found: dict[str, Any] | None = None
-    _told_by = ""
+    _result: dict[str, Any] | None = None
+    _reported_by = ""
 
     def collect(self) -> Iterator[pytest.Item]:
-        """One item per Cell that could run, and side; one that fails for a file that can't be loaded."""
+        """Yield an item per Cell that could run and side, or one failing item for a file that can't be loaded."""
         from ..runtime.errors import CellbridgeError
 
         try:
@@ -88,13 +88,13 @@ class ParityFile(pytest.File):
                 yield CellItem.from_parent(self, name=_name(path, side), cell=path, side=side)
 
     def _load(self) -> None:
-        """Run the file; its model, and which items it has."""
+        """Run the file, and set its model and items."""
         from ..converter.structure.program_names import named_modules
         from .comparison.cells import can_run
         from .inputs import model_file
         from .options import Options
         from .sides.known_frameworks import framework_of
-        from .support.user_code import errors_shown
+        from .support.user_code import report_user_errors
 
         settings = self.config.stash[SETTINGS]
         model = model_file.load(str(self.path))
@@ -102,7 +102,7 @@ class ParityFile(pytest.File):
         sides = [*CONVERSIONS, *([] if port is None else [port.name])]
         sides = [side for side in sides if side in (settings["sides"] or sides)]
         chosen = Options(only=settings["only"], skip=settings["skip"])
-        with errors_shown(self.path.name, "when its modules were listed"):
+        with report_user_errors(self.path.name, "when its modules were listed"):
             modules = list(named_modules(model.module))
         paths = [path for path, _, module in modules if path == "" or can_run(module)]
         self.items = [(path, side) for path in paths if chosen.selects(path) for side in sides]
@@ -110,34 +110,34 @@ class ParityFile(pytest.File):
         self._model = model
 
     def outcome(self, item: CellItem) -> tuple[str, str]:
-        """PASS, FAIL or SKIPPED, and the reason, of the check that all items and all of xdist's workers share.
+        """Return PASS, FAIL or SKIPPED, and the reason, from the check that all items and xdist workers share.
 
         Raises:
-            CellFailure: the check couldn't be made. What went wrong is told in full once.
+            CellFailure: the check couldn't be made. Only one item gets the full message.
         """
         from .support.once import ATTEMPTS, EndedBefore, once
 
-        if self._found is None:
-            shared = self._shared()
+        if self._result is None:
+            path = self._shared_result_path()
             try:
-                self._found = self._checked() if shared is None else once(shared, self._checked)
+                self._result = self._check() if path is None else once(path, self._check)
             except EndedBefore:
-                crashed = f"{ATTEMPTS} workers ended while they checked {self.path.name}"
-                self._found = {"refused": f"{crashed}; see what ends them with: parity run {self.path}"}
+                message = f"{ATTEMPTS} workers ended while they checked {self.path.name}"
+                self._result = {"refused": f"{message}; see what ends them with: parity run {self.path}"}
             except Exception as error:
-                self._found = {"refused": f"{type(error).__name__}: {error}"}
-                self._told_by = item.nodeid
+                self._result = {"refused": f"{type(error).__name__}: {error}"}
+                self._reported_by = item.nodeid
                 raise
-        if refused := self._found.get("refused"):
-            if self._told_by:
-                refused = f"{refused.splitlines()[0]}\n  in full at {self._told_by}"
-            self._told_by = self._told_by or item.nodeid
-            raise CellFailure(refused)
-        status, reason = self._found["outcomes"][item.name]
+        if problem := self._result.get("refused"):
+            if self._reported_by:
+                problem = f"{problem.splitlines()[0]}\n  in full at {self._reported_by}"
+            self._reported_by = self._reported_by or item.nodeid
+            raise CellFailure(problem)
+        status, reason = self._result["outcomes"][item.name]
         return status, reason
 
-    def _checked(self) -> dict[str, Any]:
-        """The outcomes by the names of items, or why there are none."""
+    def _check(self) -> dict[str, Any]:
+        """Return the outcomes by item name, or the reason why there are none."""
         from ..runtime.errors import CellbridgeError
         from .checking.engine import check
         from .commands.command import quiet
@@ -146,7 +146,7 @@ class ParityFile(pytest.File):
         model = self._model
         settings = self.config.stash[SETTINGS] | {"sides": self.sides}
         try:
-            with quiet(verbose=False):  # what torch logs while it captures would stand in the first item's report
+            with quiet(verbose=False):  # otherwise torch's logs would appear in the first item's report
                 report = check(
                     model.module,
                     model.args,
@@ -164,16 +164,16 @@ class ParityFile(pytest.File):
             return {"refused": str(error)}
         return {"outcomes": {_name(*item): found for item, found in outcomes(report, self.items).items()}}
 
-    def _shared(self) -> Path | None:
-        """Where this file's outcomes are for all workers of xdist on this machine; None for a process of its own.
+    def _shared_result_path(self) -> Path | None:
+        """Return the path of this file's outcomes for all xdist workers on this machine; None without xdist.
 
-        xdist gives each worker here a folder in pytest's own temporary folder, which all of them therefore share.
+        xdist gives each worker a folder within pytest's temporary folder, which they therefore share.
         """
         worker = getattr(self.config, "workerinput", None)
         own = self.config.getoption("basetemp", None)
         if worker is None or own is None:
             return None
-        python = [sys.executable, sys.version]  # `--dist each` may run several
+        python = [sys.executable, sys.version]  # `--dist each` may run several Pythons
         key = [worker["testrunuid"], str(self.path), self.config.stash[SETTINGS], python]
         return Path(own).parent / f"parity-{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:16]}.json"
 
@@ -186,7 +186,7 @@ class ParityItem(pytest.Item):
         self.add_marker(pytest.mark.parity)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The text of a failure of ours; other exceptions as pytest shows them."""
+        """Return the text of a `CellFailure`, and pytest's own form of other exceptions."""
         if isinstance(excinfo.value, CellFailure):
             from ..runtime.visible import shorten_names, visible_text
 
@@ -194,12 +194,12 @@ class ParityItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Where it stands, for pytest's headings."""
+        """Return its place, for pytest's headings."""
         return self.path, None, self.name
 
 
 class BrokenFile(ParityItem):
-    """A model file that can't be loaded: an error of its own, not one that ends the run."""
+    """A model file that can't be loaded, which is a failing item instead of an error that ends the run."""
 
     def __init__(self, *, reason: str, **options: Any) -> None:
         super().__init__(**options)
@@ -210,7 +210,7 @@ class BrokenFile(ParityItem):
         raise CellFailure(self.reason)
 
     def runtest(self) -> None:
-        """Nothing is left to do."""
+        """Do nothing."""
 
 
 class CellItem(ParityItem):
@@ -224,7 +224,7 @@ class CellItem(ParityItem):
         self.side = side
 
     def runtest(self) -> None:
-        """Pass if every comparison of this Cell on this side passes; fail for a Cell that was never exercised."""
+        """Pass if every comparison of this Cell on this side passes; fail for a Cell that no input reached."""
         from .results.comparison import FAIL, SKIPPED
 
         status, reason = self.parent.outcome(self)

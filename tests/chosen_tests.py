@@ -1,4 +1,4 @@
-"""The plugin that runs the chosen tests of a change alone, the nearest first."""
+"""The plugin that runs only the selected tests of a change, the nearest first."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.selection import Selection
 
 
 class ChosenTests:
-    """Collects the test files of a selection, leaves out cases of other ops, and sorts what is left."""
+    """Collects the test files of a selection, deselects cases of other ops, and sorts the rest by distance."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -33,7 +33,7 @@ class ChosenTests:
                 return case.op in self.selection.ops
             return first.setdefault((item.path, item.originalname, case.op), case) is case
 
-        chosen = {item: is_chosen(item) for item in items}
-        config.hook.pytest_deselected(items=[item for item in items if not chosen[item]])
+        selected = {item: is_chosen(item) for item in items}
+        config.hook.pytest_deselected(items=[item for item in items if not selected[item]])
         rank = {path: i for i, path in enumerate(self.selection.distances)}
-        items[:] = sorted((item for item in items if chosen[item]), key=lambda item: rank[item.path])
+        items[:] = sorted((item for item in items if selected[item]), key=lambda item: rank[item.path])

@@ -1,4 +1,4 @@
-"""What holds for all tests, and the choice of tests by `--changed`."""
+"""Settings of all tests, and the selection of tests by `--changed`."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[SECONDS] = Counter()
     base = config.getoption("changed")
     if base is not None:
-        chosen = Selector(ROOT).select(changed_files(ROOT, base), config.getoption("seconds"))
-        config.pluginmanager.register(ChosenTests(chosen))
+        selection = Selector(ROOT).select(changed_files(ROOT, base), config.getoption("seconds"))
+        config.pluginmanager.register(ChosenTests(selection))
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Count the seconds of processor of a test, and of the processes that it started."""
+    """Count the processor seconds of a test, and of the processes that it started."""
     before = _processor_seconds()
     result = yield
     item.config.stash[SECONDS][item.path.relative_to(ROOT).as_posix()] += _processor_seconds() - before
@@ -67,8 +67,8 @@ def _processor_seconds() -> float:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    measured = session.config.stash[SECONDS]
-    if session.config.getoption("record_costs") and measured:
-        seconds = json.loads(COSTS.read_text()) | {name: round(spent, 1) for name, spent in measured.items()}
-        kept = {name: seconds[name] for name in sorted(seconds) if (ROOT / name).exists()}
-        COSTS.write_text(json.dumps(kept, indent=0) + "\n")
+    measured_seconds = session.config.stash[SECONDS]
+    if session.config.getoption("record_costs") and measured_seconds:
+        seconds = json.loads(COSTS.read_text()) | {name: round(spent, 1) for name, spent in measured_seconds.items()}
+        existing = {name: seconds[name] for name in sorted(seconds) if (ROOT / name).exists()}
+        COSTS.write_text(json.dumps(existing, indent=0) + "\n")

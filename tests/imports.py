@@ -1,4 +1,4 @@
-"""What the files of the repository import, read from their source: for the rooms' arrows and for choosing tests."""
+"""The imports of the repository's files, read from their source: for the rules of rooms and the selection of tests."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ OTHERS = ("tests", "fixtures", "benchmarks")
 
 
 def imports(path: Path, package: list[str]) -> Iterator[tuple[int, list[str]]]:
-    """Yields (line, dotted name in parts) for each import in a file, wherever in the file it stands.
+    """Yield (line, dotted name in parts) for each import anywhere in a file.
 
     `package` is the package that the file is in, in parts, against which relative imports are resolved.
     """
@@ -31,22 +31,22 @@ def imports(path: Path, package: list[str]) -> Iterator[tuple[int, list[str]]]:
 
 
 def _origin(node: ast.ImportFrom, package: list[str]) -> list[str]:
-    """What a `from` statement imports from, in parts."""
+    """Return the module that a `from` statement imports from, in parts."""
     base = package[: len(package) - node.level + 1] if node.level else []
     return base + (node.module.split(".") if node.module else [])
 
 
 class Source:
-    """One file, and what its statements say of others.
+    """A file, and its references to other files.
 
     Attributes:
-        path: of the file.
+        path: path of the file.
         module: its dotted name, in parts; a package's is that of its folder.
-        bound: for each name that an import binds, what it stands for.
-        defined: the names of its functions, classes and variables.
-        used: what its imported names stand for where they are used, with the attributes that are taken of them.
-        words: names that it mentions in any form: attributes and parts of strings such as `aten.add.Tensor`.
-        registered: names under which its decorators register functions in a table, and those of the functions.
+        bound: dotted name of each name that an import binds.
+        defined: names of its functions, classes and variables.
+        used: dotted names of its uses of imported names, with the attributes accessed.
+        words: names that it mentions in any form: attributes, and parts of strings such as `aten.add.Tensor`.
+        registered: names that its decorators register functions under, and names of these functions.
     """
 
     def __init__(self, path: Path, module: tuple[str, ...]) -> None:
@@ -57,7 +57,7 @@ class Source:
         self.registered: set[str] = set()
         self.words: set[str] = set()
         tree = ast.parse(path.read_text(), str(path))
-        chains = self._read(tree, list(module if self.is_package else module[:-1]))
+        chains = self._collect_names(tree, list(module if self.is_package else module[:-1]))
         for node in tree.body:
             self._define(node)
         self.used = {(*self.bound[chain[0]], *chain[1:]) for chain in chains if chain[0] in self.bound}
@@ -79,8 +79,8 @@ class Source:
             case ast.AnnAssign(target=ast.Name(id=name)):
                 self.defined.add(name)
 
-    def _read(self, tree: ast.AST, package: list[str]) -> set[tuple[str, ...]]:
-        """Fill `bound` and `words`; the dotted names that stand in the file."""
+    def _collect_names(self, tree: ast.AST, package: list[str]) -> set[tuple[str, ...]]:
+        """Fill `bound` and `words`, and return the dotted names in the file."""
         chains = set()
         pending: list[ast.AST] = [tree]
         while pending:
@@ -106,13 +106,13 @@ class Source:
 
 
 def _words(text: str) -> set[str]:
-    """The names in a string that is a dotted name; nothing for other strings."""
+    """Return the names in a string that is a dotted name; none for other strings."""
     parts = text.split(".")
     return {part for part in parts if part.isidentifier()} - {"aten", "default"} if " " not in text else set()
 
 
 def _chain(node: ast.AST) -> tuple[str, ...]:
-    """`a.b.c` in parts; empty for anything else."""
+    """Return `a.b.c` in parts; empty for anything else."""
     match node:
         case ast.Name(id=name):
             return (name,)
@@ -122,14 +122,14 @@ def _chain(node: ast.AST) -> tuple[str, ...]:
 
 
 class ImportGraph:
-    """Which file uses names of which other, by their import statements.
+    """The uses of names between files, by their import statements.
 
-    A name that a package's `__init__` imports leads to the file that defines it: who writes `from ..ops import get`
-    doesn't depend on every family of ops, though Python loads them all.
+    A name that a package's `__init__` imports leads to the file that defines it: `from ..ops import get` doesn't depend
+    on every family of ops, though Python loads them all.
 
     Attributes:
-        sources: by dotted name, in parts.
-        uses: for each file, those that it uses.
+        sources: files by dotted name, in parts.
+        uses: for each file, the files that it uses.
     """
 
     def __init__(self, root: Path) -> None:
@@ -150,19 +150,19 @@ class ImportGraph:
 
     @cached_property
     def used_by(self) -> dict[Path, set[Path]]:
-        """For each file, those that use it."""
-        found: dict[Path, set[Path]] = {path: set() for path in self.uses}
+        """For each file, the files that use it."""
+        result: dict[Path, set[Path]] = {path: set() for path in self.uses}
         for path, targets in self.uses.items():
             for target in targets:
-                found[target].add(path)
-        return found
+                result[target].add(path)
+        return result
 
     def _uses(self, source: Source) -> set[Path]:
         names = source.used if source.is_package else source.used | set(source.bound.values())
         return {path for name in names for path in self.resolve(name)} - {source.path}
 
     def resolve(self, name: tuple[str, ...], seen: frozenset[tuple[str, ...]] = frozenset()) -> set[Path]:
-        """The files that define a dotted name."""
+        """Return the files that define a dotted name."""
         at = next((end for end in range(len(name), 0, -1) if name[:end] in self.sources), 0)
         if not at or name in seen:
             return set()
@@ -170,9 +170,9 @@ class ImportGraph:
         if not source.is_package or (rest and rest[0] in source.defined):
             return {source.path}
         if not rest:
-            return set()  # a package as such: what is taken of it stands where it is used
+            return set()  # a package itself: its uses have the attributes
         if rest[0] in source.bound:
             return self.resolve((*source.bound[rest[0]], *rest[1:]), seen | {name})
-        # a name that `__getattr__` finds in a package that it loads
-        loaded = {parts[:end] for parts in source.bound.values() for end in (len(parts), len(parts) - 1)}
-        return set().union(*(self._defining.get((package, rest[0]), ()) for package in loaded))
+        # a name that `__getattr__` finds in a lazily loaded package
+        packages = {parts[:end] for parts in source.bound.values() for end in (len(parts), len(parts) - 1)}
+        return set().union(*(self._defining.get((package, rest[0]), ()) for package in packages))

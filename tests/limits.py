@@ -1,4 +1,4 @@
-"""Limits under which hostile input must be refused: of time, and of memory beyond what the process has already."""
+"""Limits of time and additional memory under which hostile input must be refused."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ PAGE = resource.getpagesize()
 
 @contextlib.contextmanager
 def limited(seconds: float = 10, memory: int = 2**30, *, processor: bool = False) -> Iterator[None]:
-    """Raise `TimeoutError` after `seconds`, of the clock or of the processor; allow `memory` bytes more."""
+    """Raise `TimeoutError` after `seconds` of wall or processor time; allow `memory` additional bytes."""
 
     def late(number: int, frame: FrameType | None) -> None:
         raise TimeoutError(f"not done after {seconds} s")
 
-    held = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     timer, number = (signal.ITIMER_PROF, signal.SIGPROF) if processor else (signal.ITIMER_REAL, signal.SIGALRM)
     handler = signal.signal(number, late)
-    resource.setrlimit(resource.RLIMIT_AS, (held + memory, hard))
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory, hard))
     signal.setitimer(timer, seconds)
     try:
         yield

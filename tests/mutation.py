@@ -1,4 +1,4 @@
-"""Changes to files and what they hold, chosen at random: for tests that readers of files survive any of them."""
+"""Random mutations of files and their contents, for tests that readers survive any of them."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ FLOATS = (0.0, 1.0, -1.0, 0.5, 1e30, float("inf"), float("nan"))
 TEXTS = ("", "x", "y", "n", "a.b", "9**9", "n//0", "int64", "Loop", "é", "0", "-1", "/a/b/c", "name" * 100)
 
 
-def changed_bytes(data: bytes, random: Random) -> bytes:
-    """A few bytes changed, taken out or put in, or the end cut off."""
-    found = bytearray(data)
+def mutate_bytes(data: bytes, random: Random) -> bytes:
+    """Return data with a few bytes changed, removed or inserted, or truncated."""
+    result = bytearray(data)
     for _ in range(random.randint(1, 4)):
-        at = random.randrange(len(found) + 1)
+        at = random.randrange(len(result) + 1)
         match random.randrange(4):
             case 0:
-                found[at : at + 1] = bytes([random.randrange(256)])
+                result[at : at + 1] = bytes([random.randrange(256)])
             case 1:
-                found[at : at + random.randint(1, 8)] = b""
+                result[at : at + random.randint(1, 8)] = b""
             case 2:
-                found[at:at] = found[at - random.randint(1, 8) : at]
+                result[at:at] = result[at - random.randint(1, 8) : at]
             case _:
-                found = found[: max(at, len(found) // 2)]
-    return bytes(found)
+                result = result[: max(at, len(result) // 2)]
+    return bytes(result)
 
 
-def changed_proto(message: Message, random: Random) -> None:
-    """Change a few fields of a message, or of those within it, in place."""
+def mutate_proto(message: Message, random: Random) -> None:
+    """Change a few fields of a message, or of messages inside it, in place."""
     for _ in range(random.randint(1, 3)):
         places = list(_fields(message))
         if places:
@@ -87,18 +87,18 @@ def _other(field: FieldDescriptor, value: Any, random: Random) -> Any:
         case FieldDescriptor.CPPTYPE_ENUM:
             return random.choice(list(field.enum_type.values_by_number))
     if isinstance(value, bytes):
-        return changed_bytes(value, random)
+        return mutate_bytes(value, random)
     return random.choice([*TEXTS, f"{value}x", value[1:]])
 
 
-def changed_json(value: Any, random: Random) -> Any:
-    """A copy in which a few of the values within are others, of any kind, or are gone."""
-    found = copy.deepcopy(value)
+def mutate_json(value: Any, random: Random) -> Any:
+    """Return a copy in which a few inner values are replaced by values of any kind, or removed."""
+    result = copy.deepcopy(value)
     for _ in range(random.randint(1, 3)):
-        places = list(_places(found))
+        places = list(_places(result))
         if places:
             _change_place(*random.choice(places), random)
-    return found
+    return result
 
 
 def _places(value: Any) -> Iterator[tuple[Any, Any]]:
@@ -129,7 +129,7 @@ def _change_place(container: Any, key: Any, random: Random) -> None:
 
 
 def _same_kind(value: Any, random: Random) -> Any:
-    """Another value of its type."""
+    """Return another value of the same type."""
     if isinstance(value, bool) or value is None:
         return random.choice([True, False, None])
     if isinstance(value, int):

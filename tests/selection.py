@@ -1,10 +1,10 @@
-"""Chooses the tests of a change: `pytest --changed` runs those that the changed files reach first.
+"""Selects the tests of a change: `pytest --changed` runs the tests nearest to the changed files first.
 
 The distance of a test file from a changed file is the number of imports between them. Decorators register functions in
-tables: whoever loads the package of a table can call them. There, the nearest test files are those that mention names
-which few others mention (`segment_reduce`). Tests run in the order of their distance, up to a budget in seconds of
-processor. `costs.json` has the seconds of each test file; `pytest --record-costs` measures them anew. The first numbers
-outside tests/converter are estimates: ten times what every tenth test took.
+tables: any file that loads the package of a table can call them. There, the nearest test files are those that mention
+rare names (`segment_reduce`). Tests run in the order of their distance, up to a budget of processor seconds.
+`costs.json` has the seconds of each test file; `pytest --record-costs` measures them again. The first numbers outside
+tests/converter are estimates: ten times the time of every tenth test.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tests.imports import ImportGraph
 COSTS = Path(__file__).with_name("costs.json")
 UNMEASURED = 5.0  # seconds for a test file that isn't in `costs.json`
 BUDGET = 240.0  # seconds of processor: two minutes on two cores
-RARE = 0.5  # a word weighs 1 / (test files that mention it); together they make a file near
+RARE = 0.5  # a word weighs 1 / (test files that mention it); a file with at least this sum is near
 OP_FAMILIES = "runtime/ops"
 ALL_OPS = "tests/runtime/ops/test_all_ops.py"
-SAMPLE = 0.2  # of the cases of ops, where only the first of each is run
+SAMPLE = 0.2  # share of the cases of ops if only the first of each is run
 END_TO_END = ("tests/test_architecture.py", "tests/runtime/golden/test_golden_cases.py", "tests/parity/test_models.py")
 
 
 def changed_files(root: Path, base: str = "") -> list[Path]:
-    """What differs from a commit, by default from where the branch left main, and files that git doesn't know yet."""
+    """Return files that differ from a commit, by default the branch point from main, and untracked files."""
 
     def git(*arguments: str) -> str:
         return subprocess.run(["git", *arguments], cwd=root, capture_output=True, text=True, check=True).stdout
@@ -45,27 +45,27 @@ class Selection:
     """The tests of a change.
 
     Attributes:
-        distances: of the test files that are run.
-        left_out: of those that the change reaches but the budget doesn't.
-        ops: the names of the ops whose cases are run; without any, the first case of each op is.
-        sampled: the test files of which only some cases of ops are run.
-        seconds: of processor, that the tests took when they were measured.
+        distances: distances of the test files to run.
+        not_selected: distances of the test files that the change reaches, but the budget doesn't allow.
+        ops: names of the ops whose cases are run; if empty, the first case of each op.
+        sampled: test files of which only some cases of ops are run.
+        seconds: processor seconds that the tests took when they were measured.
     """
 
     distances: dict[Path, int]
-    left_out: dict[Path, int]
+    not_selected: dict[Path, int]
     ops: frozenset[str]
     sampled: set[Path]
     seconds: float
 
     def __str__(self) -> str:
         cases = f"the cases of {len(self.ops)} ops" if self.ops else "one case of each op"
-        rest = f"; farther away, left to the whole suite: {len(self.left_out)}" if self.left_out else ""
+        rest = f"; farther away, left to the whole suite: {len(self.not_selected)}" if self.not_selected else ""
         return f"tests of the change: {len(self.distances)} files, {cases}, about {self.seconds:.0f} s{rest}"
 
 
 class Selector:
-    """Chooses tests in one state of the repository."""
+    """Selects tests in one state of the repository."""
 
     def __init__(self, root: Path, costs: dict[str, float] | None = None) -> None:
         self.root = root
@@ -83,39 +83,39 @@ class Selector:
 
     @cached_property
     def _loaders(self) -> dict[tuple[str, ...], set[Path]]:
-        """For each package, the files that load it as such."""
-        found: dict[tuple[str, ...], set[Path]] = {}
+        """For each package, the files that import the package itself."""
+        result: dict[tuple[str, ...], set[Path]] = {}
         for path, source in self.sources.items():
             for name in source.bound.values():
-                found.setdefault(name, set()).add(path)
-        return found
+                result.setdefault(name, set()).add(path)
+        return result
 
     def users(self, path: Path) -> set[Path]:
-        """The files that are one import away from a file."""
+        """Return the files that are one import away from a file."""
         source = self.sources[path]
-        found = set(self.graph.used_by[path])
+        result = set(self.graph.used_by[path])
         if path.name == "conftest.py":
-            found |= {test for test in self.tests if path.parent in test.parents}
+            result |= {test for test in self.tests if path.parent in test.parents}
         if source.is_package:
-            found |= self._loaders.get(source.module, set())
+            result |= self._loaders.get(source.module, set())
         elif source.registered and source.module[:-1] in self.graph.sources:
-            found.add(self.graph.sources[source.module[:-1]].path)
-        return found
+            result.add(self.graph.sources[source.module[:-1]].path)
+        return result
 
     def distances(self, changed: Iterable[Path]) -> dict[Path, int]:
-        """The imports between each test file that is reached and the nearest changed file."""
+        """Return the number of imports between each reachable test file and the nearest changed file."""
         front = {path for path in changed if path in self.sources}
-        found = dict.fromkeys(front, 0) | {test: 1 for path in front for test in self._namesakes(path)}
+        result = dict.fromkeys(front, 0) | {test: 1 for path in front for test in self._namesakes(path)}
         step = 0
         while front:
             step += 1
-            front = {user for path in front for user in self.users(path)} - {p for p, d in found.items() if d < step}
-            found |= dict.fromkeys(front - found.keys(), step)
-            front = {path for path in front if found[path] == step}
-        return {path: distance for path, distance in found.items() if self._is_test(path)}
+            front = {user for path in front for user in self.users(path)} - {p for p, d in result.items() if d < step}
+            result |= dict.fromkeys(front - result.keys(), step)
+            front = {path for path in front if result[path] == step}
+        return {path: distance for path, distance in result.items() if self._is_test(path)}
 
     def _namesakes(self, path: Path) -> list[Path]:
-        """The test files that mention rare names which a file registers in a table, or have its name."""
+        """Return the test files that mention rare names which a file registers in a table, or that share its name."""
         names = self.sources[path].registered
         return [
             test
@@ -125,25 +125,25 @@ class Selector:
         ]
 
     def ops(self, changed: Iterable[Path]) -> frozenset[str]:
-        """The ops that are declared in the changed files, or in those that use them where they declare none."""
+        """Return the ops declared in the changed files, or in their users if they declare none."""
         families = {path for path in self.sources if self.root / OP_FAMILIES in path.parents}
-        found: set[str] = set()
+        result: set[str] = set()
         for path in changed:
             front, seen = {path} & families, {path}
             while front and not any(self.sources[family].registered for family in front):
                 front = {user for family in front for user in self.graph.used_by[family]} & families - seen
                 seen |= front
-            found |= set().union(*(self.sources[family].defined for family in front))
-        return frozenset(found)
+            result |= set().union(*(self.sources[family].defined for family in front))
+        return frozenset(result)
 
     @cached_property
     def of_cases(self) -> set[Path]:
-        """The test files that run the table of cases of ops."""
+        """Test files that run the table of cases of ops."""
         table = self.root / ALL_OPS
         return {table} | {user for user in self.graph.used_by.get(table, ()) if self._is_test(user)}
 
     def select(self, changed: Iterable[Path], budget: float = BUDGET) -> Selection:
-        """The nearest tests of a change, as many as the budget allows; those that changed themselves in any case."""
+        """Select the nearest tests of a change, as many as the budget allows, and all changed test files."""
         changed = [path for path in changed if path in self.sources]
         ops = self.ops(changed)
         distances = {self.root / name: 1 for name in END_TO_END} | self.distances(changed)
@@ -159,13 +159,13 @@ class Selector:
             elsewhere = path.relative_to(self.root).parts[1] not in rooms
             return distances[path], path != self.root / ALL_OPS, elsewhere, costs[path], path
 
-        chosen, left_out, spent = {}, {}, 0.0
+        selected, not_selected, spent = {}, {}, 0.0
         for path in sorted(distances, key=nearness):
             if distances[path] == 0 or spent + costs[path] <= budget:
-                chosen[path], spent = distances[path], spent + costs[path]
+                selected[path], spent = distances[path], spent + costs[path]
             else:
-                left_out[path] = distances[path]
-        return Selection(chosen, left_out, ops, sampled, spent)
+                not_selected[path] = distances[path]
+        return Selection(selected, not_selected, ops, sampled, spent)
 
     def _cost(self, path: Path) -> float:
         return self.costs.get(path.relative_to(self.root).as_posix(), UNMEASURED)

@@ -34,7 +34,15 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         # the core: programs, run and differentiated
         ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
         ("errors.py",),
-        ("checks.py", "memory.py", "onnxruntime_package.py", "tensor_like.py", "current_trace.py", "registration.py"),
+        (
+            "checks.py",
+            "memory.py",
+            "onnxruntime_package.py",
+            "tensor_like.py",
+            "current_trace.py",
+            "registration.py",
+            "lowering/workarounds.py",
+        ),
         ("tree.py",),
         ("ir",),
         ("precision.py", "tracing.py", "storage"),

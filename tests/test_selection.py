@@ -97,7 +97,7 @@ def test_what_lies_beyond_the_budget_is_left_out_and_counted(root: Path) -> None
     costs = {"tests/runtime/test_spectra.py": 500.0}
     assert "test_spectra.py" not in distances(root, "runtime/ops/fourier.py", costs=costs, budget=100.0)
     selection = Selector(root, costs).select([root / "runtime/ops/fourier.py"], 100.0)
-    assert [path.name for path in selection.left_out] == ["test_spectra.py"]
+    assert [path.name for path in selection.not_selected] == ["test_spectra.py"]
     assert "left to the whole suite: 1" in str(selection)
 
 

@@ -1,4 +1,4 @@
-"""What `torch.export` (2.13) forgets of autocast regions: `torch.no_grad()` there, and casts within an operator."""
+"""What `torch.export` forgets of autocast regions: `torch.no_grad()` there, and casts within an operator."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from ..torch_version import has_change
+
 
 @contextlib.contextmanager
 def kept_activations() -> Iterator[None]:
@@ -21,7 +23,7 @@ def kept_activations() -> Iterator[None]:
         "CheckpointFunction": _Called,
         "_checkpoint_without_reentrant_generator": _within_forward_context,
     }
-    if hasattr(torch.utils.checkpoint, "_checkpoint_without_reentrant_generator_impl"):  # since torch 2.14
+    if has_change("split checkpoint"):
         replaced["_checkpoint_without_reentrant_generator_impl"] = _within_forward_context_of
     with contextlib.ExitStack() as stack:
         for name, function in replaced.items():

@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import UsageError
+from ..torch_version import has_change
 
 KINDS = ("ShapesSpec", "ParamsSpec")
 _MODULE = "torch.fx.experimental.dynamic_spec"
@@ -21,7 +22,7 @@ _MODULE = "torch.fx.experimental.dynamic_spec"
 def is_spec(dynamic_shapes: Any) -> bool:
     """Whether `dynamic_shapes` is one of these, rather than a tuple or a dict of `Dim`s."""
     kind = type(dynamic_shapes)
-    return kind.__module__ == _MODULE and kind.__name__ in KINDS
+    return kind.__module__ == _MODULE and kind.__name__ in KINDS and has_change("ShapesSpec")
 
 
 def attached_spec(module: torch.nn.Module, dynamic_shapes: Any) -> Any:

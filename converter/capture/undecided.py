@@ -1,4 +1,4 @@
-"""Operators that look at values or sizes to choose how they compute, which `torch.export` (2.13) refuses or fixes."""
+"""Operators that look at values or sizes to choose how they compute, which `torch.export` refuses or fixes."""
 
 from __future__ import annotations
 

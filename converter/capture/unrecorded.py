@@ -5,6 +5,7 @@ The tensor keeps its history there: its gradient passes as if it hadn't been cha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -25,6 +26,7 @@ class VarianceClampedInSight(TorchFunctionMode):
     """While a module is exported, `gaussian_nll_loss` is given a variance that is clamped already.
 
     It clamps it in place in `torch.no_grad()`, of which the exported graph has no sign within a function such as this.
+    What it clamps by there is below any variance, so that the clamp has the gradient of the identity.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -34,7 +36,7 @@ class VarianceClampedInSight(TorchFunctionMode):
         predicted, target, variance = args
         history = torch.nan_to_num(variance - variance.detach())  # zeros
         clamped = variance.detach().clamp(min=keywords["eps"]) + history
-        return func(predicted, target, clamped, **keywords)
+        return func(predicted, target, clamped, **keywords | {"eps": -math.inf})
 
 
 class DataInSight(TorchFunctionMode):

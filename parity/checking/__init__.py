@@ -1,1 +1,1 @@
-"""`check` and `compare`: a network and what it was converted to, or another network."""
+"""`check` and `compare`: compare a network with its conversions, or with another network."""

@@ -1,4 +1,4 @@
-"""What a module was converted to, judged on any inputs: the interpreter, ONNX Runtime, the torch modules made back."""
+"""The conversions of a module, judged on any inputs: interpreter, ONNX Runtime, and modules converted back to torch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ..comparison.trial import judged
 from ..dtypes import WORKING_DTYPES
-from ..inputs.sizes import described, other_sizes, resized
+from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..report.report import Report
 from ..sides.frameworks import Framework
@@ -28,14 +28,14 @@ from .round_trip import FROM_IR, FROM_ONNX
 
 @dataclass(frozen=True)
 class Conversions:
-    """What a module became, ready to be judged on any inputs.
+    """The conversions of a module, to be judged on any inputs.
 
     Attributes:
         module: the reference.
-        program: what it was captured as; judged in the interpreter and in ONNX Runtime.
-        back: torch modules made of the program, by the names of the sides that they are.
-        opset: of the ONNX model.
-        sides: names of those to judge; all of them if none is given.
+        program: the captured program, judged in the interpreter and in ONNX Runtime.
+        back: torch modules made from the program, by side name.
+        opset: opset of the ONNX model.
+        sides: names of the sides to judge; all if empty.
     """
 
     module: torch.nn.Module
@@ -46,11 +46,11 @@ class Conversions:
     options: Options
     progress: Progress
 
-    def judged(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
-        """All of them, held against the module."""
+    def judge_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+        """Compare all conversions with the module."""
         options, dtype = self.options, self.options.dtype
         real_args, real_kwargs = _as_reals((args, kwargs))
-        made = [
+        back_sides = [
             torch_side(name, network, real_args, real_kwargs, options, from_onnx=name == FROM_ONNX)
             for name, network in self.back.items()
         ]
@@ -65,36 +65,36 @@ class Conversions:
                 provider=options.provider,
                 opset=self.opset,
             ),
-            *made,
+            *back_sides,
         ]
         reference = torch_side("torch", self.module, args, kwargs, options)
-        return judged(reference, [s for s in sides if wanted(s.name, self.sides)], options, self.progress)
+        return judged(reference, [s for s in sides if is_selected(s.name, self.sides)], options, self.progress)
 
     def judge_at_other_sizes(
         self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
     ) -> None:
-        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
+        """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         for sizes in other_sizes(self.program, tensors, dynamic_shapes):
-            label = described(sizes)
+            label = format_sizes(sizes)
             try:
-                report.join_sizes(self.judged(*resized(self.program, args, kwargs, sizes)), label)
+                report.join_sizes(self.judge_inputs(*resize(self.program, args, kwargs, sizes)), label)
             except UsageError as error:
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
 
-def wanted(side: str, sides: Sequence[str]) -> bool:
-    """Whether a side is one of those to be judged: all are if none is named."""
+def is_selected(side: str, sides: Sequence[str]) -> bool:
+    """Whether a side is to be judged; all are if `sides` is empty."""
     return not sides or side in sides
 
 
 def require_sides(sides: Sequence[str], round_trip: bool, framework: Framework | None) -> None:
-    """Raise `UsageError` if one of these sides isn't there to be judged."""
-    there = [INTERPRETER, ONNXRUNTIME]
-    there += [FROM_IR, FROM_ONNX] if round_trip else []
-    there += [framework.name] if framework is not None else []
-    if unknown := [side for side in sides if side not in there]:
-        raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(there)}")
+    """Raise `UsageError` if one of these sides doesn't exist."""
+    available = [INTERPRETER, ONNXRUNTIME]
+    available += [FROM_IR, FROM_ONNX] if round_trip else []
+    available += [framework.name] if framework is not None else []
+    if unknown := [side for side in sides if side not in available]:
+        raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(available)}")
 
 
 def torch_side(
@@ -106,10 +106,10 @@ def torch_side(
     *,
     from_onnx: bool = False,
 ) -> TorchSide:
-    """The side of a module.
+    """Return the side of a module.
 
-    One made of an ONNX model (`from_onnx`) is seen at its own boundary only, and not in double precision: a number that
-    is an attribute, such as eps, has the digits of float32 there.
+    A module made from an ONNX model (`from_onnx`) is compared only at the root's boundary, and not in double precision,
+    since its attributes, such as eps, have float32 precision.
     """
     side = TorchSide(
         name,
@@ -120,7 +120,7 @@ def torch_side(
         loss=options.loss,
         working_dtype=options.dtype,
         seed=options.seed,
-        watched=[""] if from_onnx else None,
+        cell_paths=[""] if from_onnx else None,
     )
     if from_onnx:
         side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells=False)
@@ -128,7 +128,7 @@ def torch_side(
 
 
 def _as_reals(arguments: Any) -> Any:
-    """Arguments as modules that are made of programs take them: complex tensors as pairs of reals."""
+    """Return the arguments as modules made from programs take them: complex tensors as pairs of reals."""
     return pytree.tree_map_only(
         torch.Tensor, lambda x: torch.view_as_real(x.resolve_conj()) if x.is_complex() else x, arguments
     )

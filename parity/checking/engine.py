@@ -34,13 +34,13 @@ from ..results.notes import warnings_as_notes
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.known_frameworks import framework_of
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.precision import Working, default_dtype, in_dtype
+from ..sides.precision import WorkingDtype, default_dtype, in_dtype
 from ..sides.records import Side
 from ..support.progress import NoProgress, Progress
-from .conversions import Conversions, require_sides, torch_side, wanted
-from .hand_written import audited
+from .conversions import Conversions, is_selected, require_sides, torch_side
+from .hand_written import audit_backwards
 from .round_trip import ways_back
-from .several_inputs import Arguments, JudgedOn, judged_over_all
+from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
 
 @one_at_a_time
@@ -63,26 +63,25 @@ def check(
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
-    """Convert a module and compare all sides: torch, the interpreter, ONNX Runtime on the exported model; a port too.
+    """Convert a module and compare all sides: torch, the interpreter, ONNX Runtime, and a port if given.
 
     Args:
         module: the reference.
         args: positional inputs.
         kwargs: keyword inputs.
-        dynamic_shapes: as `converter.from_torch` takes it.
-        cell: the port of the module written by hand, if there is one.
+        dynamic_shapes: as for `converter.from_torch`.
+        cell: the port of the module, if there is one.
         cells: as for `compare`.
         weights: as for `compare`.
-        save_onnx: where to write the exported model.
-        opset: of the exported model, as `converter.to_onnx` takes it.
-        external_data: of the exported model, as `converter.to_onnx` takes it.
-        round_trip: judge the ways back too: the torch modules that the program becomes, directly (Cell by Cell) and, in
+        save_onnx: path to write the exported model to.
+        opset: opset of the exported model, as for `converter.to_onnx`.
+        external_data: as for `converter.to_onnx`.
+        round_trip: also judge the torch modules that the program is converted back to, directly (Cell by Cell) and, in
             eval mode, by way of ONNX (as a whole).
-        sides: names of those to judge, as "interpreter", "onnxruntime" and "cell" for a port; all of them if none is
-            given.
-        more_inputs: further positional and keyword inputs, taken one after the other: the conversion of the first call
-            is judged on all of them, and of each comparison the worst is reported.
-        progress: told of stages.
+        sides: names of the sides to judge: "interpreter", "onnxruntime" and "cell" for a port, say; all if empty.
+        more_inputs: further positional and keyword inputs, read one at a time: the conversion of the first is judged on
+            all of them, and the worst result of each comparison is reported.
+        progress: receives the stages of the run.
         **options: fields of `Options`.
 
     Returns:
@@ -90,31 +89,31 @@ def check(
 
     Raises:
         UsageError: the inputs don't fit the module, an option is wrong, or the module's outputs aren't finite.
-        ConversionError: the module can't be converted, and there is no port, which would be judged alone, with a note.
+        ConversionError: the module can't be converted. If there is a port, it is judged alone instead, with a note.
     """
     chosen = from_keywords(Options, check, options)
     if opset is not None:
         opsets.require_loadable(opset)
     require_ready(module)
-    shown = progress or NoProgress()
+    stages = progress or NoProgress()
     keywords = dict(kwargs or {})
     open_containers((args, keywords))
     framework = framework_of(cell)
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         assert framework is not None
-        return compare_port(module, cell, args, keywords, framework, chosen, shown, cells, weights)
+        return compare_port(module, cell, args, keywords, framework, chosen, stages, cells, weights)
 
-    def over_all(judged_on: JudgedOn) -> Report:
-        return judged_over_all((args, keywords), more_inputs, judged_on, chosen, shown)
+    def over_all(judge: JudgeInput) -> Report:
+        return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
 
     require_sides(sides, round_trip, framework)
     if framework is not None and set(sides) == {framework.name} and save_onnx is None:
         return over_all(port)
-    shown.stage("capture", None)
+    stages.stage("capture", None)
     try:
         with warnings_as_notes() as notes:
-            program = captured(module, args, keywords, dynamic_shapes, chosen)
+            program = capture_program(module, args, keywords, dynamic_shapes, chosen)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise
@@ -124,21 +123,21 @@ def check(
     exported_dtype = WORKING_DTYPES[chosen.dtype].onnxruntime
     back: dict[str, torch.nn.Module] = {}
     if round_trip:
-        shown.stage("convert back", None)
+        stages.stage("convert back", None)
         back = ways_back(program)
-    conversions = Conversions(module, program, back, opset, sides, chosen, shown)
+    conversions = Conversions(module, program, back, opset, sides, chosen, stages)
 
-    def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
-        report = conversions.judged(args, keywords)
-        if framework is not None and wanted(framework.name, sides) and not (chosen.fail_fast and not report.ok):
+    def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+        report = conversions.judge_inputs(args, keywords)
+        if framework is not None and is_selected(framework.name, sides) and not (chosen.fail_fast and not report.ok):
             report.join(port(args, keywords))
         return report
 
-    report = over_all(judged_on)
+    report = over_all(judge)
     report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
-    own = Working(module, getattr(torch, chosen.dtype)).replaced
+    own = WorkingDtype(module, getattr(torch, chosen.dtype)).replaced
     if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
         name = str(own).removeprefix("torch.")
         report.notes.append(
@@ -150,19 +149,19 @@ def check(
             f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
         )
     if save_onnx is not None:
-        shown.stage("write ONNX", None)
+        stages.stage("write ONNX", None)
         model = to_onnx(program, save_onnx, opset=opset, external_data=external_data)
         report.notes.append(f"the ONNX model is of {opsets.describe(model)}")
     return report
 
 
-def captured(
+def capture_program(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
 ) -> Program:
-    """The program of a module in the working dtype and mode of `options`.
+    """Return the program of a module in the working dtype and mode of `options`.
 
-    A backward written by hand that isn't the derivative of its forward, for all that can be told by mistake, isn't part
-    of it: the derivative takes its place, to be compared with.
+    A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
+    which the module is then compared with.
     """
     working = getattr(torch, options.dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
@@ -178,7 +177,7 @@ def captured(
     if not any(node.op == "own_gradient" for node in program.nodes):
         return program
     double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
-    audit = audited(module, double_args, double_kwargs, working, train=options.train)
+    audit = audit_backwards(module, double_args, double_kwargs, working, train=options.train)
     for note in audit.notes():
         warnings.warn(note, ConversionWarning, stacklevel=2)
     return capture(differentiated=audit.wrong) if audit.wrong else program
@@ -202,47 +201,46 @@ def compare(
 
     Args:
         reference: a torch module or a program.
-        candidate: a torch module, a program, an ONNX model or the path of one. Cells are paired by path, parameters
-            are taken from each side as they are. Or a Cell, the port of a torch module: Cells are paired as
-            `parity.pairing` says, and the module's weights are carried over for the comparison.
-        args: positional inputs, the same for both: a tuple; one tensor will do, and so will a dict of keyword inputs.
+        candidate: a torch module, a program, or an ONNX model or its path: Cells are paired by path, and each side
+            keeps its parameters. Or a Cell, the port of a torch module: Cells are paired as `parity.pairing` describes,
+            and the module's weights are carried over for the comparison.
+        args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
-        cells: for a Cell, what isn't paired rightly by itself: paths of modules by paths of Cells.
-        weights: for a Cell, what isn't carried over rightly by itself; see `parity.weights.overrides`.
+        cells: for a port, pairs that aren't found automatically: paths of modules by paths of Cells.
+        weights: for a port, weights that aren't carried over correctly automatically; see `parity.weights.overrides`.
         more_inputs: further positional and keyword inputs; as for `check`.
-        progress: told of stages.
+        progress: receives the stages of the run.
         **options: fields of `Options`.
 
     Returns:
-        The report. An ONNX model is compared at its outputs: gradients and inner Cells aren't in it.
+        The report. An ONNX model is compared at its outputs, without gradients and inner Cells.
 
     Raises:
-        UsageError: a side is of another kind, the inputs don't fit, or it isn't clear which Parameter of the Cell is
-            which of the module.
+        UsageError: a side is of the wrong type, the inputs don't fit, or the parameters can't be matched unambiguously.
     """
     chosen = from_keywords(Options, compare, options)
     args, keywords = as_arguments(args, kwargs)
-    shown = progress or NoProgress()
+    stages = progress or NoProgress()
     framework = framework_of(candidate)
     _require_comparable(reference, framework is not None, cells is not None or weights is not None, candidate)
 
-    def judged_on(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+    def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
-            return compare_port(reference, candidate, args, keywords, framework, chosen, shown, cells, weights)
+            return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
-        return judged(reference_side, [side], chosen, shown, rounded)
+        return judged(reference_side, [side], chosen, stages, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
-    report = judged_over_all((args, keywords), more, judged_on, chosen, shown)
+    report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
     if framework is None and isinstance(reference, torch.nn.Module):
         report.notes += eval_mode_notes(reference, chosen.train)
     return report
 
 
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:
-    """Raise `UsageError` unless these can be compared; `explained` if Cells or weights of a port were."""
+    """Raise `UsageError` unless these can be compared; `explained` tells whether `cells` or `weights` is given."""
     if is_port and not isinstance(reference, torch.nn.Module):
         raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
     if explained and not is_port:
@@ -258,7 +256,7 @@ def _require_comparable(reference: Any, is_port: bool, explained: bool, candidat
 
 
 def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Positional and keyword arguments, with torch tensors in place of arrays and tensors of ours."""
+    """Return positional and keyword arguments, with arrays and the runtime's tensors converted to torch tensors."""
     keywords = dict(kwargs or {})
     open_containers((args, keywords))
     if isinstance(args, Mapping):
@@ -272,8 +270,8 @@ def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any
         array = np.asarray(leaf) if isinstance(leaf, TensorLike) or hasattr(leaf, "asnumpy") else leaf
         return torch.from_numpy(np.array(array)) if isinstance(array, np.ndarray) else leaf
 
-    converted: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(as_torch, (tuple(args), keywords))
-    return converted
+    result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(as_torch, (tuple(args), keywords))
+    return result
 
 
 def _side(
@@ -292,7 +290,7 @@ def _side(
 
 
 def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[str]:
-    """What a module or a program calls its inputs, in flat order of the arguments."""
+    """The names of the inputs of a module or program, in flat order of the arguments."""
     if isinstance(reference, Program):
         return input_names(reference)
     return [slot for _, slot in sorted(input_slots(reference, args, kwargs))]

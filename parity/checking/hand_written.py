@@ -1,4 +1,4 @@
-"""Whether the backward passes that a module writes by hand are the derivatives of their forwards."""
+"""Checks whether a module's custom backward passes are the derivatives of their forward passes."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from ...converter.capture.hand_written_backward import Function, applied_by, bac
 from ..sides.precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
-"""How far, of its size, a gradient in float64 may be from the derivative."""
+"""Largest relative difference between a gradient in float64 and the derivative."""
 
 SURROGATE = "surrogate_gradient"
-"""An attribute of a function: true where its backward is meant to be another than the derivative of its forward."""
+"""An attribute of a function, true if its backward is deliberately not the derivative of its forward."""
 
 
 @dataclass
 class Audit:
-    """What was found of the functions that a module applies, by their names.
+    """The result of checking the functions that a module applies, by their names.
 
     Attributes:
-        wrong: whose backward isn't the derivative.
-        meant: whose backward is another on purpose, as told by why.
+        wrong: functions whose backward isn't the derivative.
+        intended: functions whose backward deliberately isn't the derivative, with the reason to believe so.
     """
 
     wrong: list[str] = field(default_factory=list)
-    meant: dict[str, str] = field(default_factory=dict)
+    intended: dict[str, str] = field(default_factory=dict)
 
     def apply(self, kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        """Run a function, and look at its gradients on the way."""
+        """Run a function and check its gradients."""
         name = kind.__qualname__
-        if name not in self.wrong and name not in self.meant:
+        if name not in self.wrong and name not in self.intended:
             before = torch.get_rng_state()
             try:
-                self._look_at(kind, args)
-            except Exception:  # noqa: BLE001  the user's code may raise anything; where it matters, the run itself does
-                self.meant[name] = "its derivative can't be computed"
+                self._check_gradients(kind, args)
+            except Exception:  # noqa: BLE001  the user's code may raise anything; if it matters, the run raises it again
+                self.intended[name] = "its derivative can't be computed"
             torch.set_rng_state(before)
         return run()
 
-    def _look_at(self, kind: Function, args: tuple[Any, ...]) -> None:
+    def _check_gradients(self, kind: Function, args: tuple[Any, ...]) -> None:
         name, state = kind.__qualname__, torch.get_rng_state()
         leaves = [x.detach().clone().requires_grad_() if _is_floating(x) else x for x in args]
         with torch.enable_grad():
@@ -55,48 +55,48 @@ class Audit:
             context, again = forward_of(kind, plain)
         results = result if isinstance(result, tuple) else (result,)
         outputs = again if isinstance(again, tuple) else (again,)
-        fixed = set(map(id, context.non_differentiable))
+        non_differentiable = set(map(id, context.non_differentiable))
         torch.manual_seed(0)
-        cotangents = [_cotangent(y, id(y) in fixed) for y in outputs]
-        found = backward_of(kind, context, cotangents)
+        cotangents = [_cotangent(y, id(y) in non_differentiable) for y in outputs]
+        returned = backward_of(kind, context, cotangents)
         roots = [
             (y, g)
             for y, g in zip(results, cotangents, strict=True)
             if isinstance(y, Tensor) and y.requires_grad and g is not None
         ]
-        wanted = [x for x in leaves if _is_floating(x)]
-        derivatives: Any = [None] * len(wanted)
-        if roots and wanted:
-            derivatives = torch.autograd.grad([y for y, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
-        gradients = [g for x, g in zip(args, (*found, *[None] * len(args)), strict=False) if _is_floating(x)]
+        inputs = [x for x in leaves if _is_floating(x)]
+        derivatives: Any = [None] * len(inputs)
+        if roots and inputs:
+            derivatives = torch.autograd.grad([y for y, _ in roots], inputs, [g for _, g in roots], allow_unused=True)
+        gradients = [g for x, g in zip(args, (*returned, *[None] * len(args)), strict=False) if _is_floating(x)]
         differing = [(d, g) for d, g in zip(derivatives, gradients, strict=True) if not _are_near(d, g)]
         if not differing:
             return
         if getattr(kind, SURROGATE, False):
-            self.meant[name] = f"it says {SURROGATE}"
+            self.intended[name] = f"it says {SURROGATE}"
         elif any(_is_floating(x) and _is_floating(outputs[0]) and torch.equal(x, outputs[0]) for x in plain):
-            self.meant[name] = "its forward is the identity"
+            self.intended[name] = "its forward is the identity"
         elif all(d is None or not d.any() for d, _ in differing):
-            self.meant[name] = "the derivative of its forward is zero"
+            self.intended[name] = "the derivative of its forward is zero"
         else:
             self.wrong.append(name)
 
     def notes(self) -> list[str]:
-        """What a reader of a report should know."""
-        told = [
+        """The notes for the report."""
+        result = [
             f"the backward of {name} (torch.autograd.Function) isn't the derivative of its forward, and is compared "
             f"with that; where it is meant to be another, write `{SURROGATE} = True` in the class"
             for name in self.wrong
         ]
-        told += [
+        result += [
             f"the backward of {name} (torch.autograd.Function) is compared as it is written: {why}"
-            for name, why in self.meant.items()
+            for name, why in self.intended.items()
         ]
-        return told
+        return result
 
 
-def audited(module: torch.nn.Module, args: Any, kwargs: Any, working: torch.dtype, *, train: bool) -> Audit:
-    """Look at the functions that a module applies in a call, in float64."""
+def audit_backwards(module: torch.nn.Module, args: Any, kwargs: Any, working: torch.dtype, *, train: bool) -> Audit:
+    """Check the functions that a module applies in a call, in float64."""
     audit = Audit()
     with contextlib.ExitStack() as stack:
         stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
@@ -112,14 +112,14 @@ def _is_floating(x: Any) -> bool:
     return isinstance(x, Tensor) and x.is_floating_point()
 
 
-def _cotangent(y: Any, is_fixed: bool) -> Any:
+def _cotangent(y: Any, is_non_differentiable: bool) -> Any:
     if not isinstance(y, Tensor):
         return None
-    return torch.randn_like(y) if y.is_floating_point() and not is_fixed else torch.zeros_like(y)
+    return torch.randn_like(y) if y.is_floating_point() and not is_non_differentiable else torch.zeros_like(y)
 
 
 def _are_near(a: Tensor | None, b: Tensor | None) -> bool:
-    """Whether two gradients are the same, where none is one of zeros."""
+    """Whether two gradients are equal up to rounding; None counts as zeros."""
     if a is None or b is None:
         return all(x is None or not x.any() for x in (a, b))
     largest = max(a.abs().max().item(), b.abs().max().item()) if a.numel() and b.numel() else 0.0

@@ -1,4 +1,4 @@
-"""The ways back to torch: the modules that a program becomes, directly and by way of ONNX."""
+"""Conversions back to torch: the modules that a program becomes, directly and by way of ONNX."""
 
 from __future__ import annotations
 
@@ -19,41 +19,40 @@ FROM_IR, FROM_ONNX = "torch from IR", "torch from ONNX"
 
 
 def ways_back(program: Program) -> dict[str, torch.nn.Module]:
-    """The torch modules, by the names of the sides that they are.
+    """Return the torch modules by side name.
 
-    There is no way by ONNX in train mode or for a program that updates buffers, as an ONNX model updates none; for one
-    that draws random numbers, which an ONNX model draws anew, or has a
-    backward written by hand, which it lacks; nor for one in which ONNX holds what was computed of
-    parameters, for want of an operator: these have no gradients there.
+    There is none by way of ONNX in train mode, or for a program that updates buffers, draws random numbers or has a
+    custom backward, which an ONNX model doesn't keep; nor for one where ONNX lacks an operator and holds a result
+    computed from parameters instead, since these have no gradients there.
 
     Raises:
-        UnsupportedOperators: an op has no form in torch or in ONNX, or an operator none in the IR.
+        UnsupportedOperators: an op can't be expressed in torch or ONNX, or an operator can't be expressed in the IR.
     """
-    made = {FROM_IR: to_torch(program)}
-    fixed = Precomputed(program)
-    lost = any(
+    networks = {FROM_IR: to_torch(program)}
+    precomputed = Precomputed(program)
+    lacks_onnx_form = any(
         node.op in RANDOM_OPS or node.op == "own_gradient" or get(node.op).onnx_rule is None for node in program.nodes
     )
-    held = any(node.outputs[0] in fixed and not has_operator(node) for node in program.nodes)
-    if not (program.train or program.updates or lost or held):
-        made[FROM_ONNX] = to_torch(through_onnx(program))
-    return made
+    is_precomputed = any(node.outputs[0] in precomputed and not has_operator(node) for node in program.nodes)
+    if not (program.train or program.updates or lacks_onnx_form or is_precomputed):
+        networks[FROM_ONNX] = to_torch(through_onnx(program))
+    return networks
 
 
 def through_onnx(program: Program) -> Program:
-    """What a program is after it was written to ONNX and read again.
+    """Return the program after exporting it to ONNX and importing it again.
 
-    What ONNX doesn't say is as it was: how the program is called, which parameters are trained, what they are called
-    where they are shared, and those that nothing uses.
+    It keeps what ONNX can't express: how the program is called, which parameters are trained, the names of shared
+    parameters, and unused parameters.
     """
-    read = from_onnx(to_onnx(program, optimize=False))
+    result = from_onnx(to_onnx(program, optimize=False))
     parameters = {
-        name: replace(read.parameters[name], trainable=before.trainable, aliases=before.aliases)
-        if name in read.parameters
+        name: replace(result.parameters[name], trainable=before.trainable, aliases=before.aliases)
+        if name in result.parameters
         else before
         for name, before in program.parameters.items()
     }
-    # in the order as it was, by which the modules of a shared parameter are told apart
-    return read.replace(
-        parameters=parameters | read.parameters | parameters, arguments=program.arguments, result=program.result
+    # in the original order, which distinguishes the modules of a shared parameter
+    return result.replace(
+        parameters=parameters | result.parameters | parameters, arguments=program.arguments, result=program.result
     )

@@ -1,4 +1,4 @@
-"""Several inputs of one network: what was made of it, or stands beside it, is judged on each of them."""
+"""Judging on several inputs: the conversions of a network, or its counterpart, are judged on each of them."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from ..report.report import Report
 from ..support.progress import Progress
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
-JudgedOn = Callable[[tuple[Any, ...], dict[str, Any]], Report]
+JudgeInput = Callable[[tuple[Any, ...], dict[str, Any]], Report]
 
 
-def judged_over_all(
-    first: Arguments, more_inputs: Iterable[Arguments], judged_on: JudgedOn, options: Options, progress: Progress
+def judge_all_inputs(
+    first: Arguments, more_inputs: Iterable[Arguments], judge: JudgeInput, options: Options, progress: Progress
 ) -> Report:
-    """The report on the first inputs, joined by those on the others, which are taken one after the other.
+    """Return the report on the first input, joined with those on the others, which are read one at a time.
 
     Raises:
-        UsageError: one of the others can't be judged; it says which.
+        UsageError: one of the other inputs can't be judged.
     """
-    report = judged_on(*first)
+    report = judge(*first)
     for number, arguments in enumerate(more_inputs, 2):
         if options.fail_fast and not report.ok:
             break
         progress.stage(f"input {number}", None)
         open_containers(arguments)
         try:
-            report.join_input(judged_on(*arguments))
+            report.join_input(judge(*arguments))
         except CellbridgeError as error:
             raise UsageError(f"input number {number} of the model can't be judged: {error}") from error
     return report

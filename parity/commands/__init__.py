@@ -1,1 +1,1 @@
-"""The commands of `parity`, one a file, and what they have in common."""
+"""The commands of `parity`, one per file, and their common parts."""

@@ -1,4 +1,4 @@
-"""What the subcommands of `parity` have in common: options, exit codes, and how errors are told."""
+"""Common parts of the subcommands of `parity`: options, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Command(click.Command):
-    """A command whose errors are one message on stderr and an exit code; `-v` adds the traceback.
+    """A command that reports errors as a message on stderr and an exit code; `-v` adds the traceback.
 
-    It can be stopped by `--timeout`.
+    `--timeout` stops it.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -60,7 +60,7 @@ class Command(click.Command):
         )
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; what is raised becomes a message."""
+        """Run the command, and turn exceptions into messages."""
         try:
             with clean_up_on_sigterm(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
@@ -77,7 +77,7 @@ class Command(click.Command):
             raise
         except SystemExit as error:
             if isinstance(error.__context__, BrokenPipeError):
-                raise  # rich ends Python where nobody reads its output
+                raise  # rich ends Python if its output has no reader
             echo(f"error: the model ended Python (sys.exit) while it ran: {error}", err=True)
             raise click.exceptions.Exit(2) from error
         except Exception as error:
@@ -93,35 +93,35 @@ class Command(click.Command):
 
 
 class OutputError(click.ClickException):
-    """What a command prints can't be written."""
+    """The output of a command can't be written."""
 
     exit_code = 2
 
 
 class Group(click.Group):
-    """Commands whose output may be closed: by who doesn't read on, which isn't a verdict, or from the beginning."""
+    """A group of commands whose output may be closed, at the start or while they run."""
 
     def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
-        """Read the command line; `--help` may have no reader."""
+        """Parse the command line; the output of `--help` may have no reader."""
         _open_standard_streams()
-        with _read_or_not():
+        with _closed_pipe_is_no_error():
             return super().make_context(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; `UNREAD` is the exit code where stdout or stderr has no reader."""
-        with _read_or_not():
+        """Run the command; the exit code is `UNREAD` if stdout or stderr has no reader."""
+        with _closed_pipe_is_no_error():
             return super().invoke(ctx)
 
 
 @contextmanager
-def _read_or_not() -> Iterator[None]:
+def _closed_pipe_is_no_error() -> Iterator[None]:
     try:
         yield
     except (BrokenPipeError, SystemExit) as error:
         if not isinstance(error, BrokenPipeError) and not isinstance(error.__context__, BrokenPipeError):
             raise
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        for stream in (sys.__stdout__, sys.__stderr__):  # what is in their buffers has no reader either
+        for stream in (sys.__stdout__, sys.__stderr__):  # their buffers have no reader either
             if stream is not None:
                 os.dup2(nowhere, stream.fileno())
         raise click.exceptions.Exit(UNREAD) from error
@@ -130,7 +130,7 @@ def _read_or_not() -> Iterator[None]:
 
 
 def _open_standard_streams() -> None:
-    """Let stdout and stderr go nowhere if they are closed (`>&-`), so that no file takes their number."""
+    """Redirect stdout and stderr to nowhere if they are closed (`>&-`), so that no file gets their descriptors."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as Python runs
@@ -144,7 +144,7 @@ def _say(error: BaseException, message: str, ctx: click.Context) -> None:
 
 
 def lacks_memory(error: BaseException) -> bool:
-    """Whether an exception says that memory, or address space for a thread or a library, couldn't be had."""
+    """Whether an exception reports a lack of memory, or of address space for a thread or library."""
     if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno == errno.ENOMEM):
         return True
     texts = ("can't start new thread", "can't allocate memory", "annot allocate memory", "failed to map segment")
@@ -156,13 +156,13 @@ def _too_little_memory(error: BaseException) -> str:
     return (
         f"there is too little memory{f': {detail}' if detail else ''}; this process may use "
         f"{size_in_words(memory_size())}\n"
-        "  what to do: give it more (ulimit -v, the limit of the container), or take smaller inputs"
+        "  what to do: give it more (ulimit -v, the limit of the container), or use smaller inputs"
     )
 
 
 @contextmanager
 def quiet(verbose: bool) -> Iterator[None]:
-    """Leaves out, unless `verbose`, what torch logs and prints about a model that it refuses: the error says it."""
+    """Suppress, unless `verbose`, torch's logs and output about a refused model: the error has the message."""
     if verbose:
         yield
         return
@@ -175,11 +175,13 @@ def quiet(verbose: bool) -> Iterator[None]:
         logging.disable(before)
 
 
-def shared(function: Function) -> Function:
-    """The argument and options that every command has."""
+def common_options(function: Function) -> Function:
+    """Add the argument and options that all commands have."""
     for decorate in (
         click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."),
-        click.option("--seed", default=0, show_default=True, help="Of torch's random numbers, before MODEL is loaded."),
+        click.option(
+            "--seed", default=0, show_default=True, help="Seed of torch's random numbers, set before MODEL is loaded."
+        ),
         click.argument("model"),
     ):
         function = decorate(function)
@@ -189,22 +191,22 @@ def shared(function: Function) -> Function:
 NOTHING = "none"
 
 
-def _parsed_shapes(
+def _parse_shapes(
     ctx: click.Context, parameter: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, tuple[int, ...] | None]:
-    """The shapes of `--shape`, which can't stand beside `--inputs`; None of an optional that holds nothing."""
-    found: dict[str, tuple[int, ...] | None] = {}
+    """Parse `--shape`, which excludes `--inputs`; None for an empty optional."""
+    shapes: dict[str, tuple[int, ...] | None] = {}
     for text in texts:
         name, equals, sizes = text.rpartition("=")
         parts = [size.strip() for size in sizes.split(",")] if sizes.strip() not in ("", NOTHING) else []
         if not equals or not name or not all(re.fullmatch("[0-9]{1,18}", part) for part in parts):
             raise click.BadParameter(f"needed NAME=SIZES, such as x=1,3,96,128; given {text!r}", ctx, parameter)
-        if name in found:
+        if name in shapes:
             raise click.BadParameter(f"{name!r} is given twice", ctx, parameter)
-        found[name] = None if sizes.strip() == NOTHING else tuple(map(int, parts))
-    if found and ctx.params.get("inputs"):
-        raise click.BadParameter("--inputs has arrays of certain shapes already", ctx, parameter)
-    return found
+        shapes[name] = None if sizes.strip() == NOTHING else tuple(map(int, parts))
+    if shapes and ctx.params.get("inputs"):
+        raise click.BadParameter("--inputs has arrays with shapes of their own", ctx, parameter)
+    return shapes
 
 
 shapes_option = click.option(
@@ -212,7 +214,7 @@ shapes_option = click.option(
     "shapes",
     multiple=True,
     metavar="NAME=SIZES",
-    callback=_parsed_shapes,
+    callback=_parse_shapes,
     help="The shape of an input of an ONNX file, x=1,3,96,128; of an item of a sequence, s[0]=2,3; x=none leaves an "
     "optional out; may be repeated.",
 )
@@ -220,13 +222,13 @@ shapes_option = click.option(
 
 @dataclass(frozen=True)
 class Judging:
-    """What the command line says of how to judge, and where to write the report.
+    """The command line's options for judging and for report files.
 
     Attributes:
         options: fields of `Options`.
         inputs: the file of arrays for an ONNX file.
-        shapes: of generated inputs of an ONNX file, by name.
-        files: of the report, by format; None for one that isn't asked for.
+        shapes: shapes of generated inputs of an ONNX file, by name.
+        files: paths of the report by format; None for formats not requested.
     """
 
     options: OptionKeywords
@@ -236,12 +238,12 @@ class Judging:
 
     @property
     def of_inputs(self) -> str | None:
-        """The option that says what an ONNX file's inputs are, if one does: a model file has inputs of its own."""
+        """The option for an ONNX file's inputs, if there is one; a model file defines its inputs itself."""
         return "--inputs" if self.inputs is not None else "--shape" if self.shapes else None
 
 
 def judging(function: Function) -> Function:
-    """The options of the commands that judge, which the command is given as one `Judging`."""
+    """Add the options for judging, which the command gets as one `Judging`."""
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
@@ -294,5 +296,5 @@ def judging(function: Function) -> Function:
         click.option("--no-grad", is_flag=True, help="Compare outputs only."),
     ):
         decorated = decorate(decorated)
-    made: Function = decorated
-    return made
+    result: Function = decorated
+    return result

@@ -10,7 +10,7 @@ from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command, Judging, judging
-from .conversion import compared
+from .conversion import compare_with_onnx
 from .outcome import file_of, finish, require_outputs
 
 
@@ -18,7 +18,7 @@ from .outcome import file_of, finish, require_outputs
 @click.argument("reference")
 @click.argument("candidate")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
-@click.option("--seed", default=0, show_default=True, help="Of the random inputs and cotangents.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the random inputs and cotangents.")
 @judging
 def compare(
     reference: str,
@@ -32,13 +32,13 @@ def compare(
     Or REFERENCE is a model file, as for parity run: then the ONNX file is compared with the torch model at its outputs,
     on all inputs of the model file.
 
-    Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or as --shape
-    says, or taken from --inputs. Cells are compared one by one where both files have the same (both written by parity
-    export, say), else the models as a whole. Where a file can't be read as a program, ONNX Runtime on both is compared.
-    A file with quantizers is held against one without in steps of them (docs/quantized.md).
+    Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
+    shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same (both written by
+    parity export, say), else the models as a whole. If a file can't be read as a program, ONNX Runtime on both is
+    compared. A file with quantizers is compared with one without in steps of the quantizers (docs/quantized.md).
     """
-    read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
-    require_outputs({f"--{name}": path for name, path in judging.files.items()}, read)
+    inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
+    require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read)
     options: OptionKeywords = {**judging.options, "model": candidate, "seed": seed}
     if _is_model_file(candidate):
         raise UsageError(
@@ -49,11 +49,11 @@ def compare(
     if _is_model_file(reference):
         if judging.of_inputs is not None:
             raise UsageError(
-                f"{judging.of_inputs} is for ONNX files: the model file {reference} has inputs() of its own"
+                f"{judging.of_inputs} is for ONNX files: the model file {reference} defines inputs() itself"
             )
-        if not Path(candidate).is_file():  # said before torch and the model are loaded
+        if not Path(candidate).is_file():  # checked before torch and the model are loaded
             raise UsageError(f"no such file: {candidate}")
-        finish(compared(reference, candidate, verbose, options), verbose, judging.files)
+        finish(compare_with_onnx(reference, candidate, verbose, options), verbose, judging.files)
     from ..onnx_files.compare import compare_onnx
 
     with TerminalProgress() as progress:

@@ -1,4 +1,4 @@
-"""What a model file becomes on the command line: a report on it, or its program."""
+"""Model files on the command line: reports on them, and their programs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ConversionKeywords(TypedDict, total=False):
-    """Keyword-only parameters of `parity.check` that say what a module is converted to."""
+    """Keyword-only parameters of `parity.check` for the conversions."""
 
     save_onnx: Path | None
     opset: int | None
@@ -28,14 +28,14 @@ class ConversionKeywords(TypedDict, total=False):
     round_trip: bool
 
 
-def checked(
+def check_model_file(
     model: str,
     verbose: bool,
     options: OptionKeywords,
     dynamic: Sequence[str] = (),
     **more: Unpack[ConversionKeywords],
 ) -> Report:
-    """The report on a model file; torch is loaded here, so that `--help` is quick."""
+    """Return the report on a model file; torch is imported only here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
@@ -57,8 +57,8 @@ def checked(
             )
 
 
-def compared(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:
-    """The report on an ONNX file held against a model file."""
+def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:
+    """Return the report on an ONNX file compared with a model file."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(reference, options["seed"])
@@ -76,10 +76,12 @@ def compared(reference: str, onnx_file: str, verbose: bool, options: OptionKeywo
             )
 
 
-def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None) -> Program:
-    """The program of a model file, captured on the first of its inputs, in the dtypes that it has or in `dtype`.
+def convert_model_file(
+    model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (), dtype: str | None = None
+) -> Program:
+    """Return the program of a model file, captured on the first of its inputs, in its own dtypes or in `dtype`.
 
-    What differs in it is told on stderr.
+    Notes on the conversion are printed on stderr.
     """
     with TerminalProgress() as progress:
         progress.stage("load", None)
@@ -92,9 +94,9 @@ def converted(model: str, seed: int, verbose: bool, dynamic: Sequence[str] = (),
             if dtype is None:
                 program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
             else:
-                from ..checking.engine import captured
+                from ..checking.engine import capture_program
 
-                program = captured(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
+                program = capture_program(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
     for note in notes:
         echo(f"note: {note}", err=True)
     return program

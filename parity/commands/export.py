@@ -11,10 +11,10 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, shared
-from .conversion import checked, converted
-from .outcome import file_of, passed, require_outputs
-from .training import CHECKED_STEPS, export_training, require_training_step, trained, training_options
+from .command import EXIT_CODES, Command, common_options
+from .conversion import check_model_file, convert_model_file
+from .outcome import file_of, require_outputs, require_parity
+from .training import CHECKED_STEPS, check_model_file_training, export_training, require_training_step, training_options
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -30,7 +30,7 @@ from .training import CHECKED_STEPS, export_training, require_training_step, tra
 @click.option(
     "--fp16",
     is_flag=True,
-    help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(); that is "
+    help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(), and are "
     "compared with torch in float16.",
 )
 @click.option(
@@ -52,7 +52,7 @@ from .training import CHECKED_STEPS, export_training, require_training_step, tra
     "(docs/train_without_torch.md).",
 )
 @training_options
-@shared
+@common_options
 def export(
     model: str,
     seed: int,
@@ -69,36 +69,38 @@ def export(
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
 
-    MODEL is a model file, as for `parity run`. Where parity fails nothing is written. With --training-step, the loss is
+    MODEL is a model file, as for `parity run`. If parity fails, nothing is written. With --training-step, the loss is
     that of the file, else the mean of the squares of all floating-point outputs.
     """
     require_outputs({"--output": output}, {"MODEL": file_of(model)})
     if opset is not None:
         from ...runtime.lowering import opsets
 
-        opsets.choose(opset)  # or it is refused, before the work starts
+        opsets.choose(opset)  # raises for an unknown opset, before the work starts
         if not no_check:
             opsets.require_loadable(opset)
     require_training_step(training_step)
     if training_step:
         if not no_check:
             first_steps: TrainingConfigKeywords = {"steps": CHECKED_STEPS, **config}
-            passed(trained(model, seed, verbose, first_steps, {}, dynamic), verbose, output)
+            require_parity(check_model_file_training(model, seed, verbose, first_steps, {}, dynamic), verbose, output)
         export_training(model, seed, verbose, output, opset, dynamic, config)
-        described = Path(output).with_suffix(".json")
-        echo(f"wrote {output} and {described}" + (", unchecked" if no_check else ""))
+        json_path = Path(output).with_suffix(".json")
+        echo(f"wrote {output} and {json_path}" + (", unchecked" if no_check else ""))
         return
     data: bool | Literal["auto"] = external_data or "auto"
-    with files.written_model(output) as onnx_path:
+    with files.atomic_model_path(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
             from ...runtime.lowering import opsets
 
-            program = converted(model, seed, verbose, dynamic, "float16" if fp16 else None)
-            written = to_onnx(program, onnx_path, opset=opset, external_data=data)
-            echo(f"the ONNX model is of {opsets.describe(written)}")
+            program = convert_model_file(model, seed, verbose, dynamic, "float16" if fp16 else None)
+            model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
+            echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
             options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
-            report = checked(model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data)
-            passed(report, verbose, output)
+            report = check_model_file(
+                model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
+            )
+            require_parity(report, verbose, output)
     echo(f"wrote {output}" + (", unchecked" if no_check else ""))

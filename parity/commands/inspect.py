@@ -8,19 +8,19 @@ import click
 
 from ...runtime.errors import UsageError
 from ..report.layout import echo
-from .command import EXIT_CODES, Command, shapes_option, shared
-from .conversion import converted
+from .command import EXIT_CODES, Command, common_options, shapes_option
+from .conversion import convert_model_file
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.option("--ir", is_flag=True, help="Print the program, op by op.")
 @shapes_option
-@shared
+@common_options
 def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tuple[int, ...]]) -> None:
     """Show the Cells of MODEL as converted, their parameters and ops.
 
-    MODEL is a model file or an ONNX file, as for `parity run`. Where inputs() yields several, it is converted as the
-    first are: that program is judged on all of them by parity run.
+    MODEL is a model file or an ONNX file, as for `parity run`. If inputs() yields several, the first are used for the
+    conversion: parity run judges that program on all of them.
     """
     from rich.console import Console
 
@@ -31,9 +31,9 @@ def inspect(model: str, seed: int, verbose: bool, ir: bool, shapes: dict[str, tu
 
         program = from_onnx(model, shapes=shapes)
     elif shapes:
-        raise UsageError("--shape is for ONNX files: a model file has inputs() of its own")
+        raise UsageError("--shape is for ONNX files: a model file defines inputs() itself")
     else:
-        program = converted(model, seed, verbose)
+        program = convert_model_file(model, seed, verbose)
     if ir:
         echo(str(program))
     else:

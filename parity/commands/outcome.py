@@ -1,4 +1,4 @@
-"""How a command ends: the files that it may write, what it shows, and its exit code."""
+"""The end of a command: output files, printed report and exit code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..support import files
 
 
 def require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
-    """Raise `UsageError`, before the work starts, if a file can't be written, or what is read would be overwritten."""
+    """Raise `UsageError`, before the work starts, if a file can't be written, or an input would be overwritten."""
     files.require_apart(outputs, inputs)
     for path in outputs.values():
         if path is not None:
@@ -28,9 +28,9 @@ def file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
-def finish(report: BaseReport, verbose: bool, written: Mapping[str, str | None]) -> None:
-    """Write a report to the files asked for, by format, and show it; the exit code is its verdict."""
-    for name, path in written.items():
+def finish(report: BaseReport, verbose: bool, files_by_format: Mapping[str, str | None]) -> None:
+    """Write a report to the requested files, by format, print it, and exit with its verdict as the code."""
+    for name, path in files_by_format.items():
         if path is not None:
             FORMATS[name].write(report, path)
     show(report, verbose)
@@ -38,12 +38,12 @@ def finish(report: BaseReport, verbose: bool, written: Mapping[str, str | None])
 
 
 def show(report: BaseReport, verbose: bool) -> None:
-    """Show a report on stdout; `verbose` shows all of it."""
+    """Print a report on stdout; `verbose` prints everything."""
     terminal.render(report, Console(), verbose)
 
 
-def passed(report: BaseReport, verbose: bool, output: str) -> None:
-    """Show a report that fails, and end; tell the notes of one that passes."""
+def require_parity(report: BaseReport, verbose: bool, output: str) -> None:
+    """Print a failing report and exit with code 1; print only the notes of a passing one."""
     if not report.ok:
         show(report, verbose)
         echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)

@@ -12,22 +12,22 @@ from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, Judging, judging, shared
-from .conversion import checked
+from .command import EXIT_CODES, Command, Judging, common_options, judging
+from .conversion import check_model_file
 from .outcome import file_of, finish, require_outputs
-from .training import require_steps, steps_option, trained, training_options
+from .training import check_model_file_training, require_steps, steps_option, training_options
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
-@click.option("--round-trip", is_flag=True, help="Judge the torch modules made of the conversions too.")
+@click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
 @steps_option
 @training_options
 @judging
-@shared
+@common_options
 def run(
     model: str,
     seed: int,
@@ -43,15 +43,15 @@ def run(
 
     MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
     inputs(), a tuple of arguments or a dict of keyword arguments, or several of them, yielded; optionally
-    loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too (cells and weights say which
-    of its Cells and Parameters are which).
+    loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too (cells and weights define the
+    mapping of its Cells and Parameters).
 
-    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are held against each other on it, on generated
-    inputs of --shape, or on --inputs. One that can't be read as a program is compared as a whole, its Cells unknown.
+    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with generated inputs of
+    --shape, or with --inputs. A file that can't be read as a program is compared as a whole, without its Cells.
 
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
     optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
-    floating-point outputs. The first batches are inputs(), the others are made of them. With --dtype float16 or
+    floating-point outputs. The first batches are inputs(), the others are derived from them. With --dtype float16 or
     bfloat16, torch trains under autocast.
     """
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
@@ -59,7 +59,7 @@ def run(
     require_steps(model, steps)
     if steps is not None:
         config["steps"] = steps
-        finish(trained(model, seed, verbose, config, judging.options), verbose, judging.files)
+        finish(check_model_file_training(model, seed, verbose, config, judging.options), verbose, judging.files)
     options: OptionKeywords = {**judging.options, "seed": seed}
     if Path(model).suffix == ".onnx":
         if train or round_trip or onnx_file is not None:
@@ -71,8 +71,8 @@ def run(
             report = check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
         finish(report, verbose, judging.files)
     if judging.of_inputs is not None:
-        raise UsageError(f"{judging.of_inputs} is for ONNX files: a model file has inputs() of its own")
+        raise UsageError(f"{judging.of_inputs} is for ONNX files: a model file defines inputs() itself")
     options["train"] = train
-    with files.written_model(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = checked(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
+    with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
+        report = check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
     finish(report, verbose, judging.files)

@@ -1,4 +1,4 @@
-"""Training on the command line: the options that say how, and the run of `parity run --train-steps`."""
+"""Training on the command line: its options, and the run of `parity run --train-steps`."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ if TYPE_CHECKING:
     from ..report.training_report import TrainingReport
 
 TRAINING = ("optimizer", "lr", "weight_decay", "loss_scale", "clip_norm", "accumulate", "frozen")
-"""Options that say how to train, by the names of their values: fields of `TrainingConfigKeywords`."""
+"""Training options, by the names of their values: fields of `TrainingConfigKeywords`."""
 
 CHECKED_STEPS = 2
-"""How many steps `parity export --training-step` compares with torch's before it writes."""
+"""Number of steps that `parity export --training-step` compares with torch's before it writes."""
 
 NOT_IN_TRAINING = (
     "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "no_grad",
 )  # fmt: skip
-"""Options of `parity run` that go with no training, by the names of their values."""
+"""Options of `parity run` that can't be combined with training, by the names of their values."""
 
 
-def given_options(names: Sequence[str]) -> list[str]:
-    """Of the options with these names of their values, those on the command line, as they are written there."""
+def options_on_command_line(names: Sequence[str]) -> list[str]:
+    """Return the options with these value names that are on the command line, as the user writes them."""
     context = click.get_current_context()
-    written = {parameter.name: parameter.opts[0] for parameter in context.command.params}
+    option_of = {parameter.name: parameter.opts[0] for parameter in context.command.params}
     line = click.core.ParameterSource.COMMANDLINE
-    return [written[name] for name in names if context.get_parameter_source(name) is line]
+    return [option_of[name] for name in names if context.get_parameter_source(name) is line]
 
 
 class LossScale(click.ParamType[float | str]):
@@ -48,7 +48,7 @@ class LossScale(click.ParamType[float | str]):
     name = "loss scale"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number, or the word."""
+        """Return the number, or the word."""
         if value == DYNAMIC or isinstance(value, float):
             return value
         try:
@@ -58,7 +58,7 @@ class LossScale(click.ParamType[float | str]):
 
 
 def training_options(function: Function) -> Function:
-    """The options of training, which the command is given as one `config`."""
+    """Add the training options, which the command gets as one `config`."""
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
@@ -88,7 +88,7 @@ def training_options(function: Function) -> Function:
             "--loss-scale",
             type=LossScale(),
             metavar="NUMBER|dynamic",
-            help="Scale the loss, and leave out updates that overflow; dynamic: as torch's GradScaler.",
+            help="Scale the loss, and skip updates that overflow; dynamic: as torch's GradScaler.",
         ),
         click.option(
             "--weight-decay",
@@ -105,12 +105,12 @@ def training_options(function: Function) -> Function:
         ),
     ):
         decorated = decorate(decorated)
-    made: Function = decorated
-    return made
+    result: Function = decorated
+    return result
 
 
 def steps_option(function: Function) -> Function:
-    """How long training is compared."""
+    """Add the option for the number of training steps."""
     return click.option(
         "--train-steps",
         "steps",
@@ -122,22 +122,22 @@ def steps_option(function: Function) -> Function:
 
 
 def require_training_step(training: bool) -> None:
-    """Raise `UsageError` for options of `parity export` that only one of the two forms has, in the other."""
+    """Raise `UsageError` for options of `parity export` that don't apply with, or without, a training step."""
     if not training:
-        if alone := given_options(TRAINING):
-            raise UsageError(f"{', '.join(alone)}: how to train; write a step of training with --training-step")
-    elif other := given_options(("fp16", "external_data", "no_grad")):
+        if alone := options_on_command_line(TRAINING):
+            raise UsageError(f"{', '.join(alone)}: only for training; write a training step with --training-step")
+    elif other := options_on_command_line(("fp16", "external_data", "no_grad")):
         raise UsageError(f"{', '.join(other)}: not with --training-step, which keeps its state in float32 in one file")
 
 
 def require_steps(model: str, steps: int | None) -> None:
-    """Raise `UsageError` for options of `parity run` that only one of the two ways of judging has, in the other."""
+    """Raise `UsageError` for options of `parity run` that don't apply with, or without, training."""
     if steps is None:
-        if alone := given_options(TRAINING):
-            raise UsageError(f"{', '.join(alone)}: how to train; say how long, with --train-steps N")
+        if alone := options_on_command_line(TRAINING):
+            raise UsageError(f"{', '.join(alone)}: only for training; give the number of steps with --train-steps N")
     elif Path(model).suffix == ".onnx":
         raise UsageError("--train-steps is for torch models, not for an ONNX file")
-    elif other := given_options(NOT_IN_TRAINING):
+    elif other := options_on_command_line(NOT_IN_TRAINING):
         raise UsageError(f"{', '.join(other)}: not with --train-steps, which compares whole steps of training")
 
 
@@ -150,7 +150,7 @@ def export_training(
     dynamic: Sequence[str],
     config: TrainingConfigKeywords,
 ) -> None:
-    """Write a step of training of a model file, and the JSON file that describes it.
+    """Write a training step of a model file, and the JSON file that describes it.
 
     Raises:
         UsageError: the file can't be written, or the model, its loss or its dynamic shapes are wrong.
@@ -177,22 +177,24 @@ def export_training(
             dynamic_shapes=user_file.dynamic_shapes,
         )
     leaves = [x for x in pytree.tree_leaves((user_file.args, user_file.kwargs)) if tree.is_tensor(x)]
-    bound = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
-    called = {
+    arguments = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
+    path_of = {
         id(leaf): ".".join([name, *(str(getattr(key, "key", getattr(key, "idx", key))) for key in path)])
-        for name, value in bound.items()
+        for name, value in arguments.items()
         for path, leaf in pytree.tree_flatten_with_path(value)[0]
     }
     step = training_step(program, None, **TrainingConfig(**config).step_arguments())
-    names = tuple(called[id(leaf)] for leaf in leaves)
-    # of a module in another dtype, what is trained is that module in float32
-    given = zip(map(as_array, leaves), program.inputs, strict=True)
-    batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in given)
-    written = training_step_to_onnx(step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset)
-    echo(f"the ONNX model is of {opsets.describe(written)}")
+    names = tuple(path_of[id(leaf)] for leaf in leaves)
+    # a module in another dtype is trained in float32
+    typed_arrays = zip(map(as_array, leaves), program.inputs, strict=True)
+    batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in typed_arrays)
+    model_proto = training_step_to_onnx(
+        step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset
+    )
+    echo(f"the ONNX model is of {opsets.describe(model_proto)}")
 
 
-def trained(
+def check_model_file_training(
     model: str,
     seed: int,
     verbose: bool,
@@ -200,7 +202,7 @@ def trained(
     options: OptionKeywords,
     dynamic: Sequence[str] = (),
 ) -> TrainingReport:
-    """The report on the training of a model file; torch is loaded here, so that `--help` is quick."""
+    """Return the report on training a model file; torch is imported only here, so that `--help` is quick."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, seed), dynamic)

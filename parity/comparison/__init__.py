@@ -1,1 +1,1 @@
-"""Several sides held against a reference, Cell by Cell: the truth, its noise, the verdicts."""
+"""The comparison of several sides with a reference, Cell by Cell: truth, noise and verdicts."""

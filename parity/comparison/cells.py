@@ -1,4 +1,4 @@
-"""The Cells of a report: which there are, which the run reached, and which answers for a parameter."""
+"""The Cells of a report: all of them, those that the run reached, and those that own parameters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..verdicts.deviations import error, size
 
 
 def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
-    """An empty report for every Cell: those that ran, and the modules that could have, in the order of the tree."""
+    """Return an empty report for every Cell that ran, and every module that could have, in the order of the tree."""
     calls: dict[str, int] = {}
     classes: dict[str, str] = {}
     for call in records.calls:
@@ -32,7 +32,7 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
     for path, class_name, module in named_modules(reference.module):
         if path in calls:
             reports[path] = CellReport(path, classes[path], calls[path])
-        elif reference.watched is not None and path not in reference.watched:
+        elif reference.cell_paths is not None and path not in reference.cell_paths:
             if can_run(module) and kind_of_module(module) not in CONTAINERS:
                 reports[path] = CellReport(path, class_name, 0, presence=UNPAIRED)
         elif can_run(module):
@@ -43,15 +43,15 @@ def cell_reports(reference: Side, records: Records) -> dict[str, CellReport]:
 
 
 def can_run(module: object) -> bool:
-    """Whether the module has a `forward` of its own (a ModuleList has none)."""
+    """Whether the module's class defines `forward` (a ModuleList doesn't)."""
     forward = getattr(type(module), "forward", None)
     return getattr(forward, "__name__", "") != "_forward_unimplemented"
 
 
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
-    """For each parameter and buffer the path of the Cell that answers for it: the innermost that holds it and ran.
+    """Return, for each parameter and buffer, the path of the innermost Cell that holds it and ran.
 
-    Where the name tells of none, as in many ONNX files, it is the one that uses it.
+    If the name doesn't tell, as in many ONNX files, it is the Cell that uses it.
     """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
     return {name: owner(name, cells) or records.parameter_users.get(name, "") for name in names}
@@ -68,8 +68,8 @@ def owner(name: str, cells: Mapping[str, CellReport]) -> str:
 
 
 def require_elements(records: Records) -> None:
-    """`UsageError` if there is nothing to compare: no output has an element."""
-    outputs = [records.values[key] for key in records.root(OUTPUT)]
+    """Raise `UsageError` if there is nothing to compare because no output has an element."""
+    outputs = [records.values[key] for key in records.root_keys(OUTPUT)]
     if outputs and not any(array.size for array in outputs):
         shapes = ", ".join(str(list(array.shape)) for array in outputs)
         raise UsageError(
@@ -79,18 +79,19 @@ def require_elements(records: Records) -> None:
 
 
 def require_finite(records: Records, dtype: str, truth: Records | None = None) -> None:
-    """Raise `UsageError`, naming the first Cell that makes them, if outputs hold what can't be compared.
+    """Raise `UsageError`, naming the first Cell at fault, if outputs hold values that can't be compared.
 
-    That is NaN: any difference is hidden behind it; infinities where the truth has none; and in the truth those that
-    come of a pole or an overflow, where gradients aren't finite either, or are all that there is. Others, as a mask
-    writes them, are compared.
+        These are NaN, which hides any difference; infinities where the truth has none; and infinities of the truth that
+        come
+    from a pole or an overflow: then gradients aren't finite either, or all elements are infinite. Other infinities,
+    such as those that a mask writes, are compared.
 
-    Args:
-        records: of the reference.
-        dtype: that it ran in.
-        truth: its records in float64, if these aren't they.
+        Args:
+            records: records of the reference.
+            dtype: dtype of that run.
+            truth: the reference's records in float64, unless `records` are these.
     """
-    bad = [key for key in records.root(OUTPUT) if not _comparable(records, key, truth)]
+    bad = [key for key in records.root_keys(OUTPUT) if not _comparable(records, key, truth)]
     if not bad:
         return
     culprit = next(
@@ -115,9 +116,9 @@ def require_finite(records: Records, dtype: str, truth: Records | None = None) -
 
 
 def not_finite(truth: Records) -> list[str]:
-    """Notes on infinities among the outputs of the truth, and on NaN among some elements of its gradients."""
-    outputs = {key.slot: truth.values[key] for key in truth.root(OUTPUT)}
-    gradients = {key.slot: truth.values[key] for key in truth.root(INPUT_GRADIENT)} | truth.parameter_gradients
+    """Return notes on infinities in the truth's outputs and NaN in its gradients."""
+    outputs = {key.slot: truth.values[key] for key in truth.root_keys(OUTPUT)}
+    gradients = {key.slot: truth.values[key] for key in truth.root_keys(INPUT_GRADIENT)} | truth.parameter_gradients
     infinite = [_share(name, array, np.isinf) for name, array in outputs.items() if not _finite(array)]
     nan = [_share(name, array, np.isnan) for name, array in gradients.items() if array is not None and _has_nan(array)]
     notes = {
@@ -127,8 +128,8 @@ def not_finite(truth: Records) -> list[str]:
     return [f"{what}: {', '.join(shares)}" for what, shares in notes.items() if shares]
 
 
-def _share(name: str, array: Array, found: Callable[[Array], Array]) -> str:
-    return f"{int(found(array).sum())} of {array.size} elements of {name}"
+def _share(name: str, array: Array, test: Callable[[Array], Array]) -> str:
+    return f"{int(test(array).sum())} of {array.size} elements of {name}"
 
 
 def _comparable(records: Records, key: Key, truth: Records | None) -> bool:
@@ -158,11 +159,11 @@ def _inputs_finite(records: Records, output: Key) -> bool:
 
 
 def require_repeatable(truth: Records, again: Records) -> None:
-    """Raise `UsageError` unless the reference gives the same when it is run once more from where it began.
+    """Raise `UsageError` unless the reference returns the same outputs when it is run again from the same state.
 
-    What is kept outside of its modules isn't put back between two runs, and there would be nothing to judge by.
+    State outside its modules isn't restored between runs, so that there would be no truth to judge by.
     """
-    for key in truth.root(OUTPUT):
+    for key in truth.root_keys(OUTPUT):
         value, expected = again.values.get(key), truth.values[key]
         if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
             raise UsageError(

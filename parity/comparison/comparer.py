@@ -1,4 +1,4 @@
-"""Records of a reference and of another side, compared Cell by Cell."""
+"""The comparison of a side's records with the reference's, Cell by Cell."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.ir.types import is_floating
-from ..pairing.structures import matched
+from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
@@ -21,9 +21,9 @@ from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from ..verdicts.python_values import judge_values
 from .noise import Noise
 
-NOTHING_ARRIVES = "no gradient arrives"
-OTHER_BY_RULE = frozenset({("int64", "int32")})
-"""Dtypes of torch's outputs, and of a port's, that are as good: MindSpore computes indices in int32."""
+NO_GRADIENT = "no gradient arrives"
+EQUIVALENT_DTYPES = frozenset({("int64", "int32")})
+"""Pairs of dtypes, of torch's outputs and a port's, that count as equal: MindSpore computes indices in int32."""
 
 
 @dataclass
@@ -33,14 +33,14 @@ class Comparer:
     Attributes:
         side: name of the side.
         feeding: "isolated" or "end to end".
-        truth: the reference in float64.
-        noise: the reference in the working dtype.
+        truth: records of the reference in float64.
+        noise: the reference's error in the working dtype.
         tolerance: the bars.
-        owners: path of the Cell that answers for each parameter and buffer, by qualified name.
+        owners: path of the Cell that owns each parameter and buffer, by qualified name.
         grads: whether gradients are compared.
-        natural: whether outputs have the floating-point dtypes that the network gives them: it runs in its own dtype.
-        is_port: whether the side is a port, whose outputs may have other dtypes by `OTHER_BY_RULE`.
-        only: whether nothing else tells of the side's outputs: no run in float64, nor of each Cell.
+        natural: whether the network runs in its own dtype, so that the floating-point dtypes of outputs must match.
+        is_port: whether the side is a port, whose outputs may have other dtypes by `EQUIVALENT_DTYPES`.
+        only: whether the side's outputs are judged by this comparison alone, without a run in float64 or per Cell.
     """
 
     side: str
@@ -55,77 +55,84 @@ class Comparer:
     only: bool = False
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
-        """All comparisons of a run of the side: (Cell path, comparison)."""
-        found: list[tuple[str, Comparison]] = [*self._mismatches(check, candidate), *self._values(check, candidate)]
-        if candidate.raised and self.feeding != "isolated":
-            return found  # nothing came out
-        misshapen: set[str] = set(candidate.raised)
+        """Return all comparisons of a run of the side, as (Cell path, comparison)."""
+        result: list[tuple[str, Comparison]] = [
+            *self._call_mismatches(check, candidate),
+            *self._compare_python_values(check, candidate),
+        ]
+        if candidate.raising_cells and self.feeding != "isolated":
+            return result  # it returned nothing
+        wrong_shape: set[str] = set(candidate.raising_cells)
         for key, truth in self.truth.values.items():
-            if _is_inside_any(key.path, candidate.raised) or (key.kind == OUTPUT and key.path in candidate.raised):
+            if _is_inside_any(key.path, candidate.raising_cells) or (
+                key.kind == OUTPUT and key.path in candidate.raising_cells
+            ):
                 continue
-            if key.kind == OUTPUT and self._concerns(key):
-                found.append((key.path, self._boundary(check, "output", key, truth, candidate)))
+            if key.kind == OUTPUT and self._is_compared(key):
+                result.append((key.path, self._compare_boundary(check, "output", key, truth, candidate)))
                 if candidate.values.get(key, truth).shape != truth.shape:
-                    misshapen.add(key.path)
+                    wrong_shape.add(key.path)
             elif key.kind == INPUT and key.path and self.feeding == "isolated":
-                # what arrives at a Cell's input was made by the code of the Cell that calls it
-                found.append((self._caller(key), self._boundary(check, "passed value", key, truth, candidate)))
-        found += self._updates(check, candidate)
+                # the value at a Cell's input was computed by the Cell that calls it
+                result.append((self._caller(key), self._compare_boundary(check, "passed value", key, truth, candidate)))
+        result += self._compare_updates(check, candidate)
         if self.grads:
             gradients = [
-                *self._gradients(check, INPUT_GRADIENT, candidate),
-                *self._gradients(check, OUTPUT_GRADIENT, candidate),
-                *self._parameter_gradients(check, candidate),
+                *self._compare_gradients(check, INPUT_GRADIENT, candidate),
+                *self._compare_gradients(check, OUTPUT_GRADIENT, candidate),
+                *self._compare_parameter_gradients(check, candidate),
             ]
-            # behind an output of the wrong shape no meaningful gradient comes back: the Cell has failed already
-            found += [(path, comparison) for path, comparison in gradients if path not in misshapen]
-        return found
+            # the gradients of an output of the wrong shape mean nothing, and the Cell has failed already
+            result += [(path, comparison) for path, comparison in gradients if path not in wrong_shape]
+        return result
 
-    def _mismatches(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
-        """Calls that differ in more than numbers."""
+    def _call_mismatches(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """Yield a failure for each call that differs in more than numbers."""
         for mismatch in candidate.mismatches:
             fields = {"status": FAIL, "reason": mismatch.reason}
-            found = self._comparison(check, mismatch.kind, mismatch.tensor, mismatch.call, fields, mismatch.source)
-            yield mismatch.path, found
+            comparison = self._make_comparison(
+                check, mismatch.kind, mismatch.tensor, mismatch.call, fields, mismatch.source
+            )
+            yield mismatch.path, comparison
 
-    def _concerns(self, key: Key) -> bool:
+    def _is_compared(self, key: Key) -> bool:
         return self.feeding == "isolated" or key.path == ""
 
-    def _boundary(
+    def _compare_boundary(
         self, check: str, kind: str, key: Key, truth: Array, candidate: Records, group_size: float = 0.0
     ) -> Comparison:
         value = candidate.values.get(key)
         name = key.slot if kind in ("output", "input gradient") else f"{key.path} {key.slot}"
         if value is None:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
-            return self._comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
+            return self._make_comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
-        fields = self._judged(check, value, truth, reference, self.noise.error(key, check), group_size)
+        fields = self._judge(check, value, truth, reference, self.noise.error(key, check), group_size)
         if check == "rounding" and key in candidate.resolutions and np.isfinite(fields.get("error", np.inf)):
-            fields |= self._resolved(candidate.resolutions[key], value, truth, reference, fields)
-        if kind == "output" and fields["status"] == PASS and not self._may_be(key, value, reference, check):
+            fields |= self._judge_by_resolution(candidate.resolutions[key], value, truth, reference, fields)
+        if kind == "output" and fields["status"] == PASS and not self._is_allowed_dtype(key, value, reference, check):
             reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
             fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
-        if kind == "output" and self.only and fields["status"] == PASS and self._is_lost(key, truth, fields):
+        if kind == "output" and self.only and fields["status"] == PASS and self._is_ill_conditioned(key, truth, fields):
             fields |= {
                 "status": NOT_COMPARED,
                 "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "
                 f"the rounding error of the reference itself {fields['reference_error']:.3g}",
             }
-        return self._comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
+        return self._make_comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
 
-    def _is_lost(self, key: Key, truth: Array, fields: Mapping[str, Any]) -> bool:
-        """Whether neither side has a digit of an output, for more than the rounding of what it is computed from."""
-        noise, found = fields.get("reference_error", 0.0), fields.get("error", 0.0)
-        if self.tolerance.overridden or not is_floating(truth.dtype) or min(noise, found) <= size(truth):
+    def _is_ill_conditioned(self, key: Key, truth: Array, fields: Mapping[str, Any]) -> bool:
+        """Whether both sides' errors exceed the output itself, by more than rounding of the inputs explains."""
+        noise, error = fields.get("reference_error", 0.0), fields.get("error", 0.0)
+        if self.tolerance.overridden or not is_floating(truth.dtype) or min(noise, error) <= size(truth):
             return False
-        given = [size(x) for k, x in self.truth.values.items() if k[:2] == key[:2] and k.kind == INPUT]
-        return bool(noise > ROUNDING_FACTOR * self.tolerance.unit * max(given, default=1.0))
+        input_sizes = [size(x) for k, x in self.truth.values.items() if k[:2] == key[:2] and k.kind == INPUT]
+        return bool(noise > ROUNDING_FACTOR * self.tolerance.unit * max(input_sizes, default=1.0))
 
-    def _resolved(
+    def _judge_by_resolution(
         self, resolution: Resolution, value: Array, truth: Array, reference: Array, fields: dict[str, Any]
     ) -> dict[str, Any]:
-        """What changes in the verdict by how finely the kernel resolves."""
+        """Return the fields of the verdict that change because of the kernel's resolution."""
         off, of_reference = (
             np.abs(array.astype(np.float64) - truth.astype(np.float64)) for array in (value, reference)
         )
@@ -140,25 +147,25 @@ class Comparer:
             return {"status": PASS, "reason": "", "ratio": fields["allowed"]}
         return {"status": FAIL, "reason": "off by other than a few single steps of its quantizer"}
 
-    def _may_be(self, key: Key, value: Array, reference: Array, check: str) -> bool:
-        """Whether an output may have its dtype, where its numbers are right; inside a port, Cells may agree on any."""
+    def _is_allowed_dtype(self, key: Key, value: Array, reference: Array, check: str) -> bool:
+        """Whether an output with the right numbers may have its dtype; inside a port, any dtype is allowed."""
         dtypes = reference.dtype.name, value.dtype.name
-        if value.dtype == reference.dtype or (self.is_port and (key.path or dtypes in OTHER_BY_RULE)):
+        if value.dtype == reference.dtype or (self.is_port and (key.path or dtypes in EQUIVALENT_DTYPES)):
             return True
         return is_floating(value.dtype) and is_floating(reference.dtype) and not (self.natural and check == "rounding")
 
-    def _values(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
-        """What the root returns that isn't a tensor, where it differs."""
-        needed_in, given_in, working_in = self.truth.result, candidate.result, self.noise.first.result
-        if needed_in is None or given_in is None or working_in is None:
+    def _compare_python_values(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """Yield a failure for each returned value of the root that isn't a tensor and differs."""
+        truth_result, result, working_result = self.truth.result, candidate.result, self.noise.first.result
+        if truth_result is None or result is None or working_result is None:
             return
-        in_working = {where: value for where, _, value in matched(needed_in, working_in).values}
-        for where, needed, given in matched(needed_in, given_in, is_port=self.is_port).values:
-            fields = judge_values(check, given, needed, in_working.get(where, needed), self.tolerance)
+        working_values = {where: value for where, _, value in match_results(truth_result, working_result).values}
+        for where, truth, given in match_results(truth_result, result, is_port=self.is_port).values:
+            fields = judge_values(check, given, truth, working_values.get(where, truth), self.tolerance)
             if fields["status"] != PASS:
-                yield "", self._comparison(check, "output", where or "result", 0, fields)
+                yield "", self._make_comparison(check, "output", where or "result", 0, fields)
 
-    def _judged(
+    def _judge(
         self, check: str, value: Array, truth: Array, reference: Array, noise: float, group_size: float = 0.0
     ) -> dict[str, Any]:
         fields = judge(check, value, truth, reference, noise, self.tolerance, group_size)
@@ -167,7 +174,7 @@ class Comparer:
         return fields
 
     def _is_untracked(self, gradient: Key, records: Records) -> bool:
-        """Whether a side asks for no gradient of this input."""
+        """Whether a side computes no gradient of this input."""
         return gradient._replace(kind=INPUT) in records.untracked
 
     def _caller(self, key: Key) -> str:
@@ -179,36 +186,36 @@ class Comparer:
         calls = self.truth.calls
         return {(call.path, call.index): calls[call.parent].path for call in calls if call.parent is not None}
 
-    def _gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
-        """What goes back through a Cell's inputs is its own; what arrives at its outputs was made by its caller."""
+    def _compare_gradients(self, check: str, boundary: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+        """Compare gradients at boundaries: the Cell computes those of its inputs, its caller those of its outputs."""
         for key in [k for k in {**self.truth.values, **candidate.values} if k.kind == boundary]:
             own = boundary == INPUT_GRADIENT
-            if not (self._concerns(key) if own else key.path and self.feeding == "isolated"):
+            if not (self._is_compared(key) if own else key.path and self.feeding == "isolated"):
                 continue
-            if _unknown(key.path, candidate) or _is_inside_any(key.path, candidate.opaque):
+            if _is_unknown(key.path, candidate) or _is_inside_any(key.path, candidate.opaque):
                 continue
             kind, path = ("input gradient", key.path) if own else ("passed gradient", self._caller(key))
             if own and key.path and self._is_untracked(key, self.truth):
-                continue  # nobody asked the reference for it
-            if own and key.path and self._is_untracked(key, candidate):  # its caller cut it off
+                continue  # the reference computes none
+            if own and key.path and self._is_untracked(key, candidate):  # its caller detached it
                 kind, path, own = "passed gradient", self._caller(key), False
             truth, value = self.truth.values.get(key), candidate.values.get(key)
             if value is None and candidate.broken:
                 continue
             group = self._group_size(key.path, key.call)
             if truth is not None and value is not None:
-                yield path, self._boundary(check, kind, key, truth, candidate, group)
+                yield path, self._compare_boundary(check, kind, key, truth, candidate, group)
             else:
                 name = key.slot if own else f"{key.path} {key.slot}"
-                yield path, self._comparison(check, kind, name, key.call, self._one_sided(truth, value))
+                yield path, self._make_comparison(check, kind, name, key.call, self._judge_one_sided(truth, value))
 
-    def _parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+    def _compare_parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         reference = self.noise.first.parameter_gradients
         for name in dict.fromkeys([*self.truth.parameter_gradients, *candidate.parameter_gradients]):
             path = self.owners.get(name, "")
-            if _unknown(path, candidate):
+            if _is_unknown(path, candidate):
                 continue
-            if _is_inside_any(path, candidate.opaque):  # the backward written by hand makes it, or doesn't
+            if _is_inside_any(path, candidate.opaque):  # a custom backward computes it
                 path = next(outer for outer in candidate.opaque if is_inside(path, outer))
             triple = (
                 self.truth.parameter_gradients.get(name),
@@ -220,17 +227,17 @@ class Comparer:
                 for holder in holders:
                     share = (name, holder)
                     sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
-                    yield from self._parameter_gradient(
+                    yield from self._compare_parameter_gradient(
                         check, name, holder, sides, self.noise.error(share, check), candidate.broken
                     )
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
                 triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
-            yield from self._parameter_gradient(
+            yield from self._compare_parameter_gradient(
                 check, name, path, triple, self.noise.error(("parameter", name), check), candidate.broken
             )
 
-    def _parameter_gradient(
+    def _compare_parameter_gradient(
         self,
         check: str,
         name: str,
@@ -243,17 +250,17 @@ class Comparer:
         if (truth is None and value is None) or (value is None and broken):
             return
         if truth is not None and value is not None:
-            known = truth if reference is None else reference
-            fields = self._judged(check, value, truth, known, noise, self._group_size(path, None))
+            working = truth if reference is None else reference
+            fields = self._judge(check, value, truth, working, noise, self._group_size(path, None))
         else:
-            fields = self._one_sided(truth, value)
-        yield path, self._comparison(check, "parameter gradient", name, 0, fields)
+            fields = self._judge_one_sided(truth, value)
+        yield path, self._make_comparison(check, "parameter gradient", name, 0, fields)
 
-    def _updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
+    def _compare_updates(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         for name in dict.fromkeys([*self.truth.updates, *candidate.updates]):
-            if _unknown(self.owners.get(name, ""), candidate):
+            if _is_unknown(self.owners.get(name, ""), candidate):
                 continue
-            # a buffer that one side writes what it held already to is as good as one that the other leaves alone
+            # writing a buffer's old value back is the same as not writing to it
             truth, value = (r.updates.get(name, r.buffers.get(name)) for r in (self.truth, candidate))
             if truth is None or value is None:
                 fields = {
@@ -263,30 +270,31 @@ class Comparer:
             else:
                 first = self.noise.first
                 reference = first.updates.get(name, first.buffers.get(name, truth))
-                fields = self._judged(check, value, truth, reference, self.noise.error(("update", name), check))
-            yield self.owners.get(name, ""), self._comparison(check, "buffer update", name, 0, fields)
+                fields = self._judge(check, value, truth, reference, self.noise.error(("update", name), check))
+            yield self.owners.get(name, ""), self._make_comparison(check, "buffer update", name, 0, fields)
 
-    def _one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:
-        """A gradient that only one side has: the same as one of zeros."""
+    def _judge_one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:
+        """Judge a gradient that only one side has: the missing one counts as zeros."""
         present = truth if truth is not None else value
         assert present is not None
         if size(present) == 0.0:
             return {"status": PASS, "shape": tuple(present.shape), "dtype": present.dtype.name}
         where = "the reference has one" if truth is not None else "the reference has none"
-        reason = f"{NOTHING_ARRIVES}, {where}" if truth is not None else f"a gradient arrives, {where}"
+        reason = f"{NO_GRADIENT}, {where}" if truth is not None else f"a gradient arrives, {where}"
         return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
 
     def _group_size(self, path: str, index: int | None) -> float:
-        """Size of the largest gradient at the boundary of a Cell, or of the one that calls it.
+        """The largest gradient element at the boundary of a Cell, or of the Cell that calls it.
 
-        What comes back through a Cell may be the small difference of large gradients that its caller computes with:
-        those of the keys of an attention that looks at one place only, say.
+            A Cell's gradient may be the small difference of its caller's large gradients: for example, those of the
+            keys of an
+        attention whose weights are concentrated on one position.
         """
         return self._group_sizes.get((path, index), 0.0)
 
     @cached_property
     def _group_sizes(self) -> dict[tuple[str, int | None], float]:
-        """By Cell and call, and (None) over all calls."""
+        """The largest elements by (path, call index), and by (path, None) over all calls."""
         own: dict[tuple[str, int], float] = {}
         for key, value in self.truth.values.items():
             if key.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
@@ -299,7 +307,7 @@ class Comparer:
                 sizes[entry] = max(sizes.get(entry, 0.0), largest)
         return sizes
 
-    def _comparison(
+    def _make_comparison(
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
     ) -> Comparison:
         return Comparison(self.side, check, self.feeding, kind, tensor, call, source=source, **fields)
@@ -308,15 +316,15 @@ class Comparer:
 def compare_parameters(
     side: str, reference: Mapping[str, ParameterInfo], other: Mapping[str, ParameterInfo], owners: Mapping[str, str]
 ) -> list[tuple[str, Comparison]]:
-    """Whether both sides have the same parameters: names, shapes, values, and which of them are trained."""
-    found: list[tuple[str, Comparison]] = []
+    """Compare both sides' parameters: names, shapes, values and whether they are trained."""
+    result: list[tuple[str, Comparison]] = []
     for name in dict.fromkeys([*reference, *other]):
         reason = _parameter_difference(side, reference.get(name), other.get(name))
         shape = tuple((reference.get(name) or other[name]).data.shape)
         status = FAIL if reason else PASS
         comparison = Comparison(side, "meaning", "isolated", "parameter", name, 0, status, reason, shape=shape)
-        found.append((owners.get(name, ""), comparison))
-    return found
+        result.append((owners.get(name, ""), comparison))
+    return result
 
 
 def _parameter_difference(side: str, reference: ParameterInfo | None, other: ParameterInfo | None) -> str:
@@ -331,9 +339,9 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
     return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
 
 
-def _unknown(path: str, candidate: Records) -> bool:
-    """Whether nothing is known of a Cell on that side, as it raised an exception, or the one that contains it."""
-    return path in candidate.raised or _is_inside_any(path, candidate.raised)
+def _is_unknown(path: str, candidate: Records) -> bool:
+    """Whether the Cell, or one that contains it, raised an exception on that side: nothing is known of it."""
+    return path in candidate.raising_cells or _is_inside_any(path, candidate.raising_cells)
 
 
 def _is_inside_any(path: str, ancestors: Collection[str]) -> bool:
@@ -341,7 +349,7 @@ def _is_inside_any(path: str, ancestors: Collection[str]) -> bool:
 
 
 def _without_shares(total: Array | None, records: Records, name: str) -> Array | None:
-    """The gradient of a shared parameter less the shares of the Cells that hold it: that of other uses."""
+    """The gradient of a shared parameter that remains after subtracting the shares of the Cells that hold it."""
     if total is None:
         return None
     return total - sum(share for (shared, _), share in records.shares.items() if shared == name)

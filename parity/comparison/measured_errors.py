@@ -1,4 +1,4 @@
-"""The errors that a reference makes by itself, measured over several runs: those of networks and of trainings alike."""
+"""The reference's own errors, measured over several runs; used for networks and for training runs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class MeasuredErrors(Generic[Key]):
-    """The largest errors of a reference, by what they are errors of.
+    """The largest errors of a reference, by key.
 
-    They are measured in the working dtype, and, where rounding grows so much that those tell nothing about double
-    precision, in float64.
+    They are measured in the working dtype; and also in float64, if rounding errors grow so much that those in the
+    working dtype say nothing about double precision.
 
     Args:
         dtype: the working dtype.
@@ -30,30 +30,29 @@ class MeasuredErrors(Generic[Key]):
         self._errors: dict[tuple[Key, str], float] = {}
 
     def add(self, dtype: str, pairs: Iterable[tuple[Key, Array, Array]], factor: float = 1.0) -> None:
-        """Measure one run.
+        """Add the errors of one run.
 
         Args:
-            dtype: of the run: the working dtype, or "float64".
-            pairs: what is measured, the run's value, and the true one, of one shape.
-            factor: what the errors of this run are divided by.
+            dtype: dtype of the run: the working dtype, or "float64".
+            pairs: key, the run's value, and the true value of the same shape.
+            factor: divisor of this run's errors.
         """
         for key, value, expected in pairs:
             error = reference_error(value, expected) / factor
             self._errors[key, dtype] = max(self._errors.get((key, dtype), 0.0), error)
 
     def of(self, key: Key, check: str) -> float:
-        """The largest error for a check; for "meaning" those in float64 count as they would in the working dtype."""
-        found = self._errors.get((key, self.dtype), 0.0)
+        """The largest error for a check; for "meaning", errors in float64 count too, scaled to the working dtype."""
+        largest = self._errors.get((key, self.dtype), 0.0)
         if check == "rounding":
-            return found
-        return max(found, self._errors.get((key, "float64"), 0.0) * epsilon(self.dtype) / epsilon("float64"))
+            return largest
+        return max(largest, self._errors.get((key, "float64"), 0.0) * epsilon(self.dtype) / epsilon("float64"))
 
 
 def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
-    """Of the n-th run: by how many units in the last place it is jittered, and what its errors are divided by.
+    """Return the jitter of the n-th run, in units in the last place, and the divisor of its errors.
 
-    Where `wide`, the last runs are jittered by as much as a Cell may be off, and what passes may reach their errors
-    twice over.
+    If `wide`, the last runs are jittered by as much as a Cell may deviate, and twice their errors pass.
     """
     if not wide or sample < MAX_SAMPLES // 2:
         return 0.5, 1.0

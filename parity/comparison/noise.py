@@ -1,4 +1,4 @@
-"""The reference's own rounding error, measured: its runs in the working dtype against its run in float64."""
+"""The reference's own rounding error: its runs in the working dtype compared with its run in float64."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ ErrorKey = Key | tuple[str, str]
 class Noise:
     """Largest errors of the reference in the working dtype, over several runs.
 
-    The first run is the reference as it is; the others apply a jitter of half a unit in the last place at every Cell
-    boundary, so that the luck of a single run doesn't decide. End to end, the last ones apply as much as a Cell may be
-    off by itself, and their errors may be reached twice over: where values lie so close to a kink (of a ReLU, say)
-    that any Cell that passes may move them across, the reference may be moved across too.
+    The first run is the unchanged reference; the others apply a jitter of half a unit in the last place at every Cell
+    boundary, so that the verdict doesn't depend on the chance of a single run. End to end, the last runs apply as much
+    jitter as a Cell may deviate, and twice their errors pass: where values lie so close to a kink (of a ReLU, say) that
+    any passing Cell may push them across it, the jitter may push the reference across it too.
 
-    What is computed in float64 is held to these errors scaled to double precision. Where rounding errors grow so much
-    that those of the working dtype are as large as the values, they tell nothing about double precision: there the
-    reference in float64 is run again with a jitter, and its errors count too. So does what a side in float64 makes of
-    its numbers' rounding to float32, where it was read from a file or written by hand.
+    Runs in float64 are judged by these errors scaled to double precision. Where the errors of the working dtype grow as
+    large as the values, they say nothing about double precision: there the reference is run again in float64 with a
+    jitter, and those errors count too. So does, for a side that was read from a file or written by hand, the effect in
+    float64 of rounding its numbers to float32.
 
-    It may begin `unmeasured`, as if there were no errors: what passes so needs no run.
+    With `unmeasured`, it begins without any run, as if there were no errors: a comparison that passes needs none.
 
     Attributes:
-        first: records of the first run; the truth before there is one.
-        samples: how many runs have been made in the working dtype.
-        double_samples: how many jittered runs have been made in float64.
-        rounded_numbers: whether meaning may be off by what a rounding of numbers makes of it.
+        first: records of the first run; the truth until there is one.
+        samples: number of runs made in the working dtype.
+        double_samples: number of jittered runs made in float64.
+        rounded_numbers: whether the bar of meaning includes the effect of rounding numbers to float32.
     """
 
     def __init__(self, reference: Side, truth: Records, run: Run, *, unmeasured: bool = False) -> None:
@@ -49,11 +49,11 @@ class Noise:
             self.sample()
 
     def error(self, key: ErrorKey, check: str = "rounding") -> float:
-        """Largest error of a value; for "meaning", those in float64 count as they would in the working dtype."""
+        """The largest error of a value; for "meaning", errors in float64 count too, scaled to the working dtype."""
         return self._errors.of(key, check)
 
     def sample(self) -> bool:
-        """Make one more run; False if enough have been made."""
+        """Make one more run; return False if enough have been made."""
         if self.samples >= MAX_SAMPLES:
             return False
         if self.samples:
@@ -63,7 +63,7 @@ class Noise:
         return True
 
     def sample_double(self) -> bool:
-        """Make one more run in float64, with a jitter; False if enough have been made."""
+        """Make one more run in float64, with a jitter; return False if enough have been made."""
         if self.double_samples >= MAX_FLOAT64_SAMPLES:
             return False
         self.double_samples += 1
@@ -72,10 +72,11 @@ class Noise:
         return True
 
     def allow_rounded_numbers(self, sides: Sequence[Side]) -> bool:
-        """Let meaning be off by what a rounding of the numbers that these sides hold makes of it; False if it may.
+        """Add the effect of rounding these sides' numbers to float32 to the bar of meaning; return False if it is
+        added.
 
         Args:
-            sides: of the reference and the sides under test, those that hold `rounded_numbers`.
+            sides: those of the reference and the sides under test whose numbers may have been rounded.
         """
         if self.rounded_numbers or not sides:
             return False
@@ -88,7 +89,7 @@ class Noise:
         return True
 
     def _sample(self, jitter: int | None) -> Records:
-        alone = len(self.truth.calls) == 1  # fed or not, such a network is run as a whole
+        alone = len(self.truth.calls) == 1  # a network of one Cell is always run as a whole
         units, reached = jitter_of(self.samples, wide=self.run.feed is None or alone)
         records = self.reference.run(replace(self.run, jitter=jitter, jitter_units=units))
         _share_integers(records, self.truth)
@@ -98,7 +99,7 @@ class Noise:
 
 
 def _share_integers(records: Records, truth: Records) -> None:
-    """Let records hold the truth's arrays of integers where their own are equal: each once in memory."""
+    """Replace integer arrays of the records by the truth's where they are equal, to hold each only once in memory."""
     for key, value in records.values.items():
         expected = truth.values.get(key)
         if expected is None or is_floating(value.dtype):
@@ -108,7 +109,7 @@ def _share_integers(records: Records, truth: Records) -> None:
 
 
 def _measurable(records: Records, truth: Records) -> Iterator[tuple[ErrorKey, Array, Array]]:
-    """The pairs of floating-point numbers: integers are compared exactly."""
+    """Yield the pairs of floating-point arrays; integers are compared exactly."""
     for key, value, expected in _pairs(records, truth):
         if value.shape == expected.shape and is_floating(expected.dtype):
             yield key, value, expected

@@ -1,4 +1,4 @@
-"""Inputs that show little: all elements are equal, so that much of what could be wrong makes no difference."""
+"""Notes on weak inputs: if all elements are equal, many faults make no difference."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from ..sides.records import INPUT, Array, Records
 
 
 def weak_inputs(truth: Records) -> list[str]:
-    """A note for each input of the root whose elements are all equal: what it can't show."""
-    named = {key.slot: truth.values[key] for key in truth.root(INPUT)}
+    """Return a note on each input of the root whose elements are all equal."""
+    arrays = {key.slot: truth.values[key] for key in truth.root_keys(INPUT)}
     return [
-        f"{name} is {_shown(array)} in every element, which can't show {_hidden(array)}: give inputs that vary"
-        for name, array in named.items()
+        f"{name} is {_value(array)} in every element, which can't show {_hidden_fault(array)}: give inputs that vary"
+        for name, array in arrays.items()
         if array.size > 1 and (array == array.flat[0]).all()
     ]
 
 
-def _shown(array: Array) -> str:
+def _value(array: Array) -> str:
     return str(array.flat[0]) if array.dtype.kind in "biu" else f"{float(array.flat[0]):g}"
 
 
-def _hidden(array: Array) -> str:
+def _hidden_fault(array: Array) -> str:
     value = array.flat[0]
     if value == 0:
         return "what it is multiplied by"

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, read, shown
+from .reading import MISSING, format_value, read
 
 ALONG_AXIS = ("Softmax", "LogSoftmax", "Softmin", "GLU")
 
 
 def _approximate(pair: Pair) -> Any:
-    kept = read(pair.cell, "approximate")
-    return MISSING if kept is MISSING else kept in (True, "tanh")
+    value = read(pair.cell, "approximate")
+    return MISSING if value is MISSING else value in (True, "tanh")
 
 
 def _fast_gelu(pair: Pair) -> Finding | None:
@@ -25,12 +25,12 @@ def _fast_gelu(pair: Pair) -> Finding | None:
 
 
 def _axis(pair: Pair) -> Any:
-    found = read(pair.cell, "axis", "dim", "softmax.axis", "log_softmax.axis")
-    return found[0] if isinstance(found, tuple) and len(found) == 1 else found
+    axis = read(pair.cell, "axis", "dim", "softmax.axis", "log_softmax.axis")
+    return axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
 
 
 def _dim(pair: Pair) -> Any:
-    """torch's axis; what it chooses if it isn't told."""
+    """torch's axis, or its default choice if none is given."""
     dim = pair.module.dim
     if dim is None and pair.shape is not None:
         return 0 if len(pair.shape) in (0, 1, 3) else 1
@@ -38,7 +38,7 @@ def _dim(pair: Pair) -> Any:
 
 
 def _same_axis(pair: Pair, dim: int) -> Any:
-    """Any axis if the Cell's is the same one, counted from the other end."""
+    """`MISSING` if the Cell's axis is the same one, counted from the other end."""
     axis, rank = _axis(pair), len(pair.shape) if pair.shape else None
     other_end = axis is not MISSING and (axis < 0) != (dim < 0)
     return MISSING if other_end and (rank is None or axis % rank == dim % rank) else dim
@@ -48,8 +48,8 @@ def _random_slopes(pair: Pair) -> Finding:
     lower, upper = pair.module.lower, pair.module.upper
     return Finding(
         "slopes in eval mode=drawn",
-        f"slopes in eval mode={shown((lower + upper) / 2)}",
-        f"nn.LeakyReLU(alpha={shown((lower + upper) / 2)}) for inference",
+        f"slopes in eval mode={format_value((lower + upper) / 2)}",
+        f"nn.LeakyReLU(alpha={format_value((lower + upper) / 2)}) for inference",
     )
 
 

@@ -1,4 +1,4 @@
-"""Which functions a `construct` or `forward` calls, and with which arguments, as far as its source says."""
+"""The functions that a `construct` or `forward` calls, with their arguments, as far as its source tells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Expression:
-    """An argument that is no literal: its source."""
+    """The source of an argument that isn't a literal."""
 
     text: str
 
@@ -24,12 +24,12 @@ class Call:
     """A call in the source.
 
     Attributes:
-        name: of the function, method, or class of the operator object.
-        receiver: source of what it is called on.
+        name: name of the function, the method, or the class of the operator object.
+        receiver: source of the object that it is called on.
         method: whether it is a tensor's method.
-        positional: arguments behind the tensor; literals, or an `Expression`.
-        keywords: by name, likewise; with what an operator object was made with.
-        unpacked: whether two results are taken from it.
+        positional: arguments after the tensor; literals, or an `Expression`.
+        keywords: keyword arguments likewise, including the arguments that an operator object was created with.
+        unpacked: whether its result is unpacked into two.
         place: file and line.
     """
 
@@ -42,7 +42,7 @@ class Call:
     place: str
 
     def argument(self, parameters: Sequence[str], name: str, default: Any) -> Any:
-        """The value of a parameter, given the names of those behind the tensor."""
+        """Return the value of a parameter, given the names of the parameters after the tensor."""
         if name in self.keywords:
             return self.keywords[name]
         at = parameters.index(name) if name in parameters else len(self.positional)
@@ -50,11 +50,11 @@ class Call:
 
 
 def calls(function: Callable[..., Any], owner: Any) -> list[Call]:
-    """The calls in the source of a method; none where there is no source.
+    """Return the calls in the source of a method; none if there is no source.
 
     Args:
-        function: the method, as it is in its class.
-        owner: the object whose method it is: attributes of it may be operator objects.
+        function: the method, as in its class.
+        owner: the object of the method, whose attributes may be operator objects.
     """
     try:
         lines, first = inspect.getsourcelines(function)
@@ -62,60 +62,64 @@ def calls(function: Callable[..., Any], owner: Any) -> list[Call]:
     except (OSError, TypeError, SyntaxError):
         return []
     file = Path(inspect.getsourcefile(function) or "").name
-    unpacked = {id(node) for node in _unpacked(tree)}
+    unpacked = {id(node) for node in _values_unpacked_in_two(tree)}
     names = _names(function)
-    found = []
+    result = []
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call):
             continue
-        called = _called(node.func, names, owner)
-        if called is None:
+        resolved = _resolve(node.func, names, owner)
+        if resolved is None:
             continue
-        name, receiver, method, made_with = called
+        name, receiver, method, object_arguments = resolved
         positional = tuple(_value(argument) for argument in node.args)
-        keywords = made_with | {k.arg: _value(k.value) for k in node.keywords if k.arg}
+        keywords = object_arguments | {k.arg: _value(k.value) for k in node.keywords if k.arg}
         line = first + node.lineno - 1
-        given = positional if method else positional[1:]
-        found.append((line, Call(name, receiver, method, given, keywords, id(node) in unpacked, f"{file}:{line}")))
-    return [call for _, call in sorted(found, key=lambda pair: pair[0])]
+        behind_tensor = positional if method else positional[1:]
+        result.append(
+            (line, Call(name, receiver, method, behind_tensor, keywords, id(node) in unpacked, f"{file}:{line}"))
+        )
+    return [call for _, call in sorted(result, key=lambda pair: pair[0])]
 
 
 def _names(function: Any) -> dict[str, Any]:
-    """What the names in a function stand for, as far as they aren't its own."""
+    """The values of the names in a function that aren't local."""
     captured = zip(function.__code__.co_freevars, function.__closure__ or (), strict=False)
     captured_names = {name: cell.cell_contents for name, cell in captured}
     return {**function.__globals__, **captured_names}
 
 
-def _called(target: ast.expr, names: dict[str, Any], owner: Any) -> tuple[str, str, bool, dict[str, Any]] | None:
-    """Name, receiver, whether it is a method, and arguments given before; None for what is no operator."""
+def _resolve(target: ast.expr, names: dict[str, Any], owner: Any) -> tuple[str, str, bool, dict[str, Any]] | None:
+    """Return name, receiver, whether it is a method, and previous arguments; None if it isn't an operator."""
     if isinstance(target, ast.Name):
         return (target.id, "", False, {}) if callable(names.get(target.id)) else None
     if not isinstance(target, ast.Attribute):
         return None
     receiver = ast.unparse(target.value)
     if receiver == "self":
-        held = getattr(owner, target.attr, None)
-        if "ops" not in type(held).__module__.split(".")[:3]:
-            return None  # a layer, which is a pair of its own, or another method
-        made_with = getattr(held, "_given", None) or getattr(held, "init_attrs", None)  # ours, MindSpore's
-        return type(held).__name__, receiver, False, dict(made_with or {})
+        operator = getattr(owner, target.attr, None)
+        if "ops" not in type(operator).__module__.split(".")[:3]:
+            return None  # a layer, which is a separate pair, or another method
+        object_arguments = getattr(operator, "_given", None) or getattr(
+            operator, "init_attrs", None
+        )  # ours, MindSpore's
+        return type(operator).__name__, receiver, False, dict(object_arguments or {})
     of_library = isinstance(names.get(receiver.partition(".")[0]), ModuleType)
     return target.attr, receiver, not of_library, {}
 
 
-def _unpacked(tree: ast.AST) -> list[ast.expr]:
-    """Values that are taken apart in two: by assignment, or by `[0]`, `[1]` or `.values` behind them."""
-    found: list[ast.expr] = []
+def _values_unpacked_in_two(tree: ast.AST) -> list[ast.expr]:
+    """Return values that are unpacked into two: by assignment, or by `[0]`, `[1]`, `.values` or `.indices`."""
+    values: list[ast.expr] = []
     for node in ast.walk(tree):
         match node:
             case ast.Assign(targets=[ast.Tuple(elts=[_, _])], value=value):
-                found.append(value)
+                values.append(value)
             case ast.Subscript(value=value, slice=ast.Constant(value=0 | 1)):
-                found.append(value)
+                values.append(value)
             case ast.Attribute(value=value, attr="values" | "indices"):
-                found.append(value)
-    return found
+                values.append(value)
+    return values
 
 
 def _value(node: ast.expr) -> Any:
@@ -126,7 +130,7 @@ def _value(node: ast.expr) -> Any:
 
 
 def code_of(layer: Any, method: str) -> list[Call]:
-    """The calls in a method of a block of the user's; none for layers of a library, whose code isn't the user's."""
+    """Return the calls in a method of a block of the user's; none for layers of a library."""
     cls = type(layer)
     if cls.__module__.partition(".")[0] in ("cellbridge", "mindspore", "torch"):
         return []

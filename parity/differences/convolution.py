@@ -1,11 +1,11 @@
-"""The table: convolutions, and pools."""
+"""The table: convolutions and pools."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument, reshaped
-from .reading import MISSING, code, collapsed, read, shown
+from .entry import Difference, Finding, Pair, argument, shape_effect
+from .reading import MISSING, code, collapse, format_value, read
 from .windows import axes_of, output_shapes, sizes_here, sizes_there, windows_here, windows_there
 
 TRANSPOSED = ("Conv2dTranspose", "Conv1dTranspose", "Conv3dTranspose")
@@ -20,25 +20,25 @@ ADAPTIVE_POOLS = (
 
 
 def _padding(pair: Pair) -> Finding | None:
-    """Different padding, in effect: "same" and a number may come to the same."""
+    """Find padding that differs in effect: "same" and a number may be equivalent."""
     here, there = windows_here(pair), windows_there(pair)
     if here is None:
         return None
     axes, spatial = axes_of(pair), pair.shape
     if spatial is not None and len(spatial) > axes:
-        tried = [spatial[-axes:]]
-    else:  # whatever the size: "same" depends on what is left over by the stride
-        tried = [(1024 + extra,) * axes for extra in range(max(here.stride))]
-    if any(here.padding_for(size) == there.padding_for(size) for size in tried):
+        candidate_sizes = [spatial[-axes:]]
+    else:  # for any size: "same" depends on the size modulo the stride
+        candidate_sizes = [(1024 + extra,) * axes for extra in range(max(here.stride))]
+    if any(here.padding_for(size) == there.padding_for(size) for size in candidate_sizes):
         return None
-    mode, given = read(pair.cell, "pad_mode").lower(), read(pair.cell, "padding")
-    effect, reshapes = reshaped(output_shapes(pair))
+    mode, padding = read(pair.cell, "pad_mode").lower(), read(pair.cell, "padding")
+    effect, reshapes = shape_effect(output_shapes(pair))
     if effect is None and spatial is not None:
-        sides = [tuple(n for pads in w.padding_for(tried[0]) for n in pads) for w in (here, there)]
+        sides = [tuple(n for pads in w.padding_for(candidate_sizes[0]) for n in pads) for w in (here, there)]
         effect = (f"zeros {sides[0]}", f"{sides[1]}")
     return Finding(
-        f"padding={shown(collapsed(given))}" if mode == "pad" else f"pad_mode={mode!r}",
-        f"padding={shown(collapsed(read(pair.module, 'padding')))}",
+        f"padding={format_value(collapse(padding))}" if mode == "pad" else f"pad_mode={mode!r}",
+        f"padding={format_value(collapse(read(pair.module, 'padding')))}",
         _padding_to_write(pair, mode),
         effect,
         reshapes,
@@ -51,49 +51,49 @@ def _padding_to_write(pair: Pair, mode: str) -> str:
         return 'pad_mode="same"'
     before = tuple(first for first, _ in padding)
     if len(set(before)) == 1:
-        wanted = shown(before[0])
+        needed = format_value(before[0])
     elif read(pair.cell, "in_channels") is MISSING:
-        wanted = shown(before)
+        needed = format_value(before)
     else:  # convolutions take a number for each side
-        wanted = shown(tuple(size for pads in padding for size in pads))
+        needed = format_value(tuple(size for pads in padding for size in pads))
     if mode == "pad":
-        return f"padding={wanted}"
-    return 'pad_mode="pad"' + (f", padding={wanted}" if any(before) else "")
+        return f"padding={needed}"
+    return 'pad_mode="pad"' + (f", padding={needed}" if any(before) else "")
 
 
 def _windows(layers: tuple[str, ...], name: str, rule: str = "") -> Difference:
-    """An entry about an argument with an int for each axis."""
+    """Return an entry about an argument with an int for each axis."""
     return argument(
-        layers, name, rule=rule, of_cell=lambda pair: collapsed(sizes_here(pair, name)),
-        of_module=lambda pair: collapsed(sizes_there(pair, name)), shapes=output_shapes,
+        layers, name, rule=rule, of_cell=lambda pair: collapse(sizes_here(pair, name)),
+        of_module=lambda pair: collapse(sizes_there(pair, name)), shapes=output_shapes,
     )  # fmt: skip
 
 
-def _grown(pair: Pair) -> Finding | None:
-    """How much longer the output of a transposed convolution is made."""
+def _output_padding(pair: Pair) -> Finding | None:
+    """Find a difference in the output padding of a transposed convolution."""
     here, there = windows_here(pair), windows_there(pair)
-    if here is None or here.grown == there.grown:
+    if here is None or here.output_padding == there.output_padding:
         return None
-    ours, theirs = (f"output_padding={shown(collapsed(w.grown))}" for w in (here, there))
+    ours, theirs = (f"output_padding={format_value(collapse(w.output_padding))}" for w in (here, there))
     write = theirs
     if axes_of(pair) == 1:  # the Cell has no such argument
-        grown = collapsed(there.grown)
-        write = f'pad_mode="pad", and ops.pad(y, (0, {grown})) behind it' if grown else 'pad_mode="pad"'
+        size = collapse(there.output_padding)
+        write = f'pad_mode="pad", and ops.pad(y, (0, {size})) behind it' if size else 'pad_mode="pad"'
     elif read(pair.cell, "pad_mode") != "pad":
         write = f'pad_mode="pad", {theirs}'
     if read(pair.cell, "pad_mode") != "pad":
         ours = f"pad_mode={read(pair.cell, 'pad_mode')!r} ({ours})"
-    return Finding(ours, theirs, write, *reshaped(output_shapes(pair)))
+    return Finding(ours, theirs, write, *shape_effect(output_shapes(pair)))
 
 
-def _padding_filled(pair: Pair) -> Finding | None:
-    """torch pads with more than zeros."""
+def _padding_mode(pair: Pair) -> Finding | None:
+    """Find a padding mode other than zeros, which only torch has."""
     mode = read(pair.module, "padding_mode")
     if mode in (MISSING, "zeros"):
         return None
     sides = tuple(n for pads in reversed(windows_there(pair).padding_for((1024,) * axes_of(pair))) for n in pads)
     layer = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
-    before = f"nn.{layer}{axes_of(pair)}d({shown(collapsed(sides))})" if layer else "ops.concat of both ends"
+    before = f"nn.{layer}{axes_of(pair)}d({format_value(collapse(sides))})" if layer else "ops.concat of both ends"
     return Finding(
         f"pad_mode={read(pair.cell, 'pad_mode')!r} (zeros)",
         f"padding_mode={mode!r}",
@@ -102,7 +102,7 @@ def _padding_filled(pair: Pair) -> Finding | None:
 
 
 def _padding_counts(pair: Pair) -> Finding | None:
-    """Whether padding counts in the mean: never with "same"."""
+    """Find a difference in whether padding counts in the mean; with "same" it never does."""
     here, there = windows_here(pair), windows_there(pair)
     ours, theirs = read(pair.cell, "count_include_pad"), read(pair.module, "count_include_pad")
     if here is None or ours is MISSING or not _pads(there.padding):
@@ -124,13 +124,13 @@ def _pads(padding: Any) -> bool:
 
 
 def _output_sizes(of: Any, pair: Pair) -> Any:
-    """The sizes asked for; None is that of the input."""
-    found, axes = read(of, "output_size"), axes_of(pair)
-    if found is MISSING:
+    """Return the requested output sizes, with the input's size for None."""
+    requested, axes = read(of, "output_size"), axes_of(pair)
+    if requested is MISSING:
         return MISSING
-    found = found if isinstance(found, tuple) else (found,) * axes
-    spatial = pair.shape[-axes:] if pair.shape else found
-    return tuple(n if size is None else size for size, n in zip(found, spatial, strict=True))
+    requested = requested if isinstance(requested, tuple) else (requested,) * axes
+    spatial = pair.shape[-axes:] if pair.shape else requested
+    return tuple(n if size is None else size for size, n in zip(requested, spatial, strict=True))
 
 
 def _adaptive_shapes(pair: Pair) -> Any:
@@ -148,12 +148,12 @@ CONVOLUTION = (
         "Four numbers are (top, bottom, left, right).",
     ),
     Difference(
-        TRANSPOSED, "pad_mode, output_padding", "output_padding", _grown,
+        TRANSPOSED, "pad_mode, output_padding", "output_padding", _output_padding,
         '"same" and "valid" make the output `stride` elements long for each of the input; torch only as long as the '
         'windows reach. `output_padding` needs `pad_mode="pad"`; Conv1dTranspose has none.',
     ),
     Difference(
-        CONVOLUTIONS, "pad_mode", "padding_mode", _padding_filled,
+        CONVOLUTIONS, "pad_mode", "padding_mode", _padding_mode,
         "Convolutions pad with zeros only: write a layer that pads in front of them.",
     ),
     argument(
@@ -186,7 +186,7 @@ POOLING = (
     _windows(MAX_POOLS, "dilation"),
     argument(MAX_POOLS, "return_indices"),
     argument(
-        ADAPTIVE_POOLS, "output_size", of_cell=lambda pair: collapsed(_output_sizes(pair.cell, pair)),
-        of_module=lambda pair: collapsed(_output_sizes(pair.module, pair)), shapes=_adaptive_shapes,
+        ADAPTIVE_POOLS, "output_size", of_cell=lambda pair: collapse(_output_sizes(pair.cell, pair)),
+        of_module=lambda pair: collapse(_output_sizes(pair.module, pair)), shapes=_adaptive_shapes,
     ),
 )  # fmt: skip

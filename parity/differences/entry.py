@@ -1,4 +1,4 @@
-"""What one entry of the table is, and how it finds that it applies to a pair of layers."""
+"""An entry of the table, and how it finds out whether it applies to a pair of layers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..pairing.layers import kind_of_module, kind_of_name
-from .reading import MISSING, code, read, same, shape_text, shown
+from .reading import MISSING, code, format_value, read, same, shape_text
 
 Shape = tuple[int, ...]
 ANY: tuple[str, ...] = ()
@@ -15,12 +15,12 @@ ANY: tuple[str, ...] = ()
 
 @dataclass(frozen=True)
 class Pair:
-    """A layer of each framework, or an optimizer of each.
+    """A layer, or an optimizer, of each framework.
 
     Attributes:
         module: the torch module, or optimizer.
         cell: its counterpart.
-        inputs: the arrays that `module` was called with first; empty if it wasn't called.
+        inputs: the arrays of the first call of `module`; empty if it wasn't called.
     """
 
     module: Any
@@ -40,14 +40,14 @@ class Pair:
 
 @dataclass(frozen=True)
 class Finding:
-    """What differs in a pair.
+    """A difference in a pair.
 
     Attributes:
         here: argument and value of the Cell.
         there: argument and value of the module.
         write: code that makes the Cell right.
-        effect: what comes of it on both sides, e.g. two shapes.
-        reshapes: whether the shapes of the outputs differ by it.
+        effect: the effect on both sides, e.g. two shapes.
+        reshapes: whether it changes the shapes of the outputs.
     """
 
     here: str
@@ -57,7 +57,7 @@ class Finding:
     reshapes: bool = False
 
     def line(self, layer: str) -> str:
-        """For a reader: `Conv2d: pad_mode='same' here, padding=0 there -> ... against ...; write pad_mode="pad"`."""
+        """Format it: `Conv2d: pad_mode='same' here, padding=0 there -> ... against ...; write pad_mode="pad"`."""
         effect = f" -> {self.effect[0]} against {self.effect[1]}" if self.effect else ""
         return f"{layer}: {self.here} here, {self.there} there{effect}; write {self.write}"
 
@@ -70,12 +70,12 @@ class Difference:
     """An entry of the table: one way in which the two APIs differ.
 
     Attributes:
-        layers: classes of Cells that it is about; `ANY` for all.
+        layers: classes of Cells that it applies to; `ANY` for all.
         here: the Cell's arguments, separated by ", ".
         there: the module's arguments.
-        find: what differs in a pair of such layers; None where this entry doesn't apply.
-        rule: how the arguments correspond, for the documentation; empty where they mean the same.
-        originals: classes of torch that it is about; those of the same kind as `layers` if empty.
+        find: returns the difference in a pair of such layers; None if the entry doesn't apply.
+        rule: how the arguments correspond, for the documentation; empty if they mean the same.
+        originals: torch classes that it applies to; those of the same kind as `layers` if empty.
     """
 
     layers: tuple[str, ...]
@@ -86,7 +86,7 @@ class Difference:
     originals: tuple[str, ...] = ()
 
     def concerns(self, pair: Pair) -> bool:
-        """Whether the two are layers that it is about."""
+        """Whether the entry is about this pair of layers."""
         if not self.layers:
             return True
         names = [name for name in class_names(pair.cell) if name in self.layers]
@@ -96,13 +96,13 @@ class Difference:
 
 
 def original(module: Any) -> str:
-    """The class of torch that a module or optimizer is an instance of: the innermost, as AdamW is an Adam."""
-    found = (b.__name__ for b in type(module).__mro__ if b.__module__.partition(".")[0] == "torch")
-    return next(found, "")
+    """Return the most derived torch class of a module or optimizer, since AdamW is also an Adam."""
+    names = (b.__name__ for b in type(module).__mro__ if b.__module__.partition(".")[0] == "torch")
+    return next(names, "")
 
 
 def class_names(cell: Any) -> list[str]:
-    """The classes of the libraries, without those of users, that a Cell is an instance of."""
+    """Return the library classes that a Cell is an instance of."""
     return [b.__name__ for b in type(cell).__mro__ if b.__module__.partition(".")[0] in ("cellbridge", "mindspore")]
 
 
@@ -120,20 +120,20 @@ def argument(
     shapes: Callable[[Pair], tuple[Shape, Shape] | None] | None = None,
     originals: tuple[str, ...] = (),
 ) -> Difference:
-    """An entry about an argument that both layers have.
+    """Return an entry about an argument that both layers have.
 
     Args:
         layers: see `Difference`.
         here: its name in the Cell.
         there: its name in the module; the same if empty.
         rule: see `Difference`.
-        of_cell: reads its value; by default, the attribute of its name. `MISSING` where it can't be known.
-        of_module: likewise.
-        needed: the value here that means what the module's means; that value itself by default. `MISSING` where
-            any is right.
-        meaning: what the values mean on the two sides, where it isn't the same.
+        of_cell: reads its value from the Cell; by default, the attribute of its name. `MISSING` if unknown.
+        of_module: reads its value from the module, likewise.
+        needed: maps the module's value to the Cell's equivalent value; by default the same value. `MISSING` if any
+            value is right.
+        meaning: the meanings of the values on the two sides, if they differ.
         write: code for the needed value; `here=value` by default.
-        shapes: the shapes of the two outputs.
+        shapes: returns the shapes of the two outputs.
         originals: see `Difference`.
     """
     there = there or here
@@ -146,19 +146,19 @@ def argument(
         right = needed(pair, theirs) if needed else theirs
         if right is MISSING or same(ours, right):
             return None
-        found = shapes(pair) if shapes else None
+        output_shapes = shapes(pair) if shapes else None
         ours_text, theirs_text = (
-            f"{name}={shown(value)}{f' ({text})' if text else ''}"
+            f"{name}={format_value(value)}{f' ({text})' if text else ''}"
             for name, value, text in zip((here, there), (ours, theirs), meaning, strict=True)
         )
-        written = write(right) if write else f"{here}={code(right)}"
-        return Finding(ours_text, theirs_text, written, *reshaped(found))
+        code_to_write = write(right) if write else f"{here}={code(right)}"
+        return Finding(ours_text, theirs_text, code_to_write, *shape_effect(output_shapes))
 
     return Difference(layers, here, there, find, rule, originals)
 
 
-def reshaped(shapes: tuple[Shape, Shape] | None) -> tuple[tuple[str, str] | None, bool]:
-    """`effect` and `reshapes` of a finding, given both shapes of the output, as far as they are known."""
+def shape_effect(shapes: tuple[Shape, Shape] | None) -> tuple[tuple[str, str] | None, bool]:
+    """Return `effect` and `reshapes` of a finding for both shapes of the output, if these are known."""
     if shapes is None or shapes[0] == shapes[1]:
         return None, False
     return (shape_text(shapes[0]), shape_text(shapes[1])), True

@@ -1,4 +1,4 @@
-"""Why a port may be wrong: the differences between the two APIs that apply to a pair of layers."""
+"""Possible causes of a port's failures: the differences between the two APIs that apply to a pair of layers."""
 
 from __future__ import annotations
 
@@ -13,29 +13,29 @@ from .table import FUNCTIONS, LAYER_TABLE, OPTIMIZER_TABLE
 
 
 def explain(module: torch.nn.Module, cell: Any, inputs: Sequence[np.ndarray[Any, Any]] = ()) -> list[str]:
-    """The differences that apply to a pair of layers, one line each, with the values of both sides.
+    """Return the differences that apply to a pair of layers, one line each, with the values of both sides.
 
     Args:
-        module: of the reference.
-        cell: its counterpart: a Cell of ours or of MindSpore.
-        inputs: the tensors that `module` was called with first, in order; empty if it wasn't called.
+        module: the reference's layer.
+        cell: its counterpart, a Cell of the runtime or of MindSpore.
+        inputs: the tensors of the first call of `module`, in order; empty if it wasn't called.
 
     Returns:
-        Lines for a reader: what changes the shape of the output first, else in the order of the table. Empty if no
-        entry of it applies.
+        Lines for a reader: those that change the shape of the output first, else in the order of the table. Empty if no
+        entry applies.
     """
     pair = Pair(module, cell, tuple(inputs))
-    found = _findings(pair, (entry for family in LAYER_TABLE.values() for entry in family))
-    found += [finding for function in FUNCTIONS for finding in function.find(pair)]
-    return _lines(pair, found)
+    findings = _findings(pair, (entry for family in LAYER_TABLE.values() for entry in family))
+    findings += [finding for function in FUNCTIONS for finding in function.find(pair)]
+    return _lines(pair, findings)
 
 
 def explain_optimizer(reference: torch.optim.Optimizer, optimizer: Any) -> list[str]:
-    """The differences between two optimizers, one line each, with the values of both sides.
+    """Return the differences between two optimizers, one line each, with the values of both sides.
 
     Args:
-        reference: of torch.
-        optimizer: its counterpart: an optimizer of ours or of MindSpore.
+        reference: torch's optimizer.
+        optimizer: its counterpart, an optimizer of the runtime or of MindSpore.
 
     Returns:
         Lines for a reader, in the order of the table; empty if both make the same steps.
@@ -45,8 +45,8 @@ def explain_optimizer(reference: torch.optim.Optimizer, optimizer: Any) -> list[
 
 
 def _findings(pair: Pair, entries: Iterable[Difference]) -> list[Finding]:
-    return [found for entry in entries if entry.concerns(pair) and (found := entry.find(pair)) is not None]
+    return [finding for entry in entries if entry.concerns(pair) and (finding := entry.find(pair)) is not None]
 
 
-def _lines(pair: Pair, found: list[Finding]) -> list[str]:
-    return [finding.line(pair.name) for finding in sorted(found, key=lambda finding: not finding.reshapes)]
+def _lines(pair: Pair, findings: list[Finding]) -> list[str]:
+    return [finding.line(pair.name) for finding in sorted(findings, key=lambda finding: not finding.reshapes)]

@@ -1,4 +1,4 @@
-"""The table: functions and methods, as blocks of the user's call them in `construct` and `forward`."""
+"""The table: functions and methods that the user's blocks call in `construct` and `forward`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from .calls import Call, Expression, code_of
 from .entry import Finding, Pair
-from .reading import code, same, shown
+from .reading import code, format_value, same
 
 Side = tuple[str, tuple[str, ...], Any]
 
@@ -18,12 +18,12 @@ class FunctionDifference:
     """An entry of the table about a function.
 
     Attributes:
-        names: of the function, method or operator object here.
-        originals: of torch's.
+        names: names of the Cell's function, method or operator object.
+        originals: names of torch's.
         rule: how they correspond, for the documentation.
-        compare: what differs in a call here and the call there that it stands for; None if nothing does.
-        alone: whether a call here is wrong whatever there is called there.
-        absent: what to write where torch's block calls it and the Cell nothing of `names`; empty where that is right.
+        compare: returns the difference between a Cell's call and the corresponding torch call, or None.
+        alone: whether a Cell's call is wrong regardless of torch's calls.
+        absent: code to write if torch's block calls it and the Cell calls none of `names`; empty if that is right.
     """
 
     names: tuple[str, ...]
@@ -34,17 +34,17 @@ class FunctionDifference:
     absent: str = ""
 
     def find(self, pair: Pair) -> Iterator[Finding]:
-        """What differs in the calls of a block and of its original."""
+        """Yield the differences between the calls of a block and of its original."""
         here = [call for call in code_of(pair.cell, "construct") if call.name in self.names]
         if self.alone:
-            yield from (found for call in here if (found := self.compare(call, None)))
+            yield from (finding for call in here if (finding := self.compare(call, None)))
             return
         there = [call for call in code_of(pair.module, "forward") if call.name in self.originals]
         if self.absent and there and not here:
             place = f"{there[0].name}() in {there[0].place}"
             yield Finding(f"{self.names[0]}=nowhere", place, self.absent)
         if len(here) == len(there):  # in the order of the source
-            yield from (found for a, b in zip(here, there, strict=True) if (found := self.compare(a, b)))
+            yield from (finding for a, b in zip(here, there, strict=True) if (finding := self.compare(a, b)))
 
 
 def _argument(
@@ -55,7 +55,7 @@ def _argument(
     there: Side,
     needed: Callable[[Any], Any] = lambda value: value,
 ) -> FunctionDifference:
-    """An entry about an argument: for each side, its name, the parameters behind the tensor, and its default.
+    """Return an entry about an argument; each side has its name, the parameters after the tensor, and its default.
 
     A default may be a function of the call.
     """
@@ -66,33 +66,33 @@ def _argument(
 
     def compare(ours: Call, theirs: Call | None) -> Finding | None:
         assert theirs is not None
-        given, wanted = value(ours, here), value(theirs, there)
-        if any(isinstance(one, Expression) or one is None for one in (given, wanted)):
+        value_here, value_there = value(ours, here), value(theirs, there)
+        if any(isinstance(one, Expression) or one is None for one in (value_here, value_there)):
             return None
-        right = needed(wanted)
-        if right is None or same(given, right):
+        right = needed(value_there)
+        if right is None or same(value_here, right):
             return None
         return Finding(
-            f"{ours.name}({here[0]}={shown(given)}) in {ours.place}",
-            f"{theirs.name}({there[0]}={shown(wanted)}) in {theirs.place}",
+            f"{ours.name}({here[0]}={format_value(value_here)}) in {ours.place}",
+            f"{theirs.name}({there[0]}={format_value(value_there)}) in {theirs.place}",
             f"{here[0]}={code(right)}",
         )
 
     return FunctionDifference(names, originals, rule, compare)
 
 
-def _unbiased(call: Call) -> Any:
-    """The correction that `unbiased` stands for, by default 1."""
-    found = call.argument(("dim", "unbiased"), "unbiased", True)
-    return int(found) if isinstance(found, bool) else found
+def _correction(call: Call) -> Any:
+    """The correction that `unbiased` means, by default 1."""
+    unbiased = call.argument(("dim", "unbiased"), "unbiased", True)
+    return int(unbiased) if isinstance(unbiased, bool) else unbiased
 
 
 def _training(ours: Call, theirs: Call | None) -> Finding | None:
-    """Functional dropout that drops in eval mode too."""
+    """Find a functional dropout that is also active in eval mode."""
     assert theirs is not None
     parameters = ("p", "training")
-    given, wanted = ours.argument(parameters, "training", True), theirs.argument(parameters, "training", True)
-    if given is not True or not isinstance(wanted, Expression) or wanted.text != "self.training":
+    here, there = ours.argument(parameters, "training", True), theirs.argument(parameters, "training", True)
+    if here is not True or not isinstance(there, Expression) or there.text != "self.training":
         return None
     return Finding(
         f"{ours.name}(training=True) in {ours.place}",
@@ -102,36 +102,36 @@ def _training(ours: Call, theirs: Call | None) -> Finding | None:
 
 
 def _same_end(ours: Call, theirs: Call | None) -> Finding | None:
-    """Axes of softmax, where both are counted from the same end."""
+    """Find different axes of softmax, if both are counted from the same end."""
     assert theirs is not None
-    given, wanted = ours.argument(("axis",), "axis", -1), theirs.argument(("dim",), "dim", None)
-    if not isinstance(given, int) or not isinstance(wanted, int) or given == wanted or (given < 0) != (wanted < 0):
+    here, there = ours.argument(("axis",), "axis", -1), theirs.argument(("dim",), "dim", None)
+    if not isinstance(here, int) or not isinstance(there, int) or here == there or (here < 0) != (there < 0):
         return None
     return Finding(
-        f"{ours.name}(axis={given}) in {ours.place}",
-        f"{theirs.name}(dim={wanted}) in {theirs.place}",
-        f"axis={wanted}",
+        f"{ours.name}(axis={here}) in {ours.place}",
+        f"{theirs.name}(dim={there}) in {theirs.place}",
+        f"axis={there}",
     )
 
 
 def _stride_of_mean(ours: Call, theirs: Call | None) -> Finding | None:
     assert theirs is not None
     parameters = ("kernel_size", "stride")
-    given = ours.argument(parameters, "stride", 1)
+    here = ours.argument(parameters, "stride", 1)
     kernel = theirs.argument(parameters, "kernel_size", None)
-    wanted = theirs.argument(parameters, "stride", None)
-    wanted = kernel if wanted is None else wanted
-    if any(isinstance(one, Expression) or one is None for one in (given, wanted)) or given == wanted:
+    there = theirs.argument(parameters, "stride", None)
+    there = kernel if there is None else there
+    if any(isinstance(one, Expression) or one is None for one in (here, there)) or here == there:
         return None
     return Finding(
-        f"{ours.name}(stride={given}) in {ours.place}",
-        f"{theirs.name}(stride={wanted}) in {theirs.place}",
-        f"stride={wanted}",
+        f"{ours.name}(stride={here}) in {ours.place}",
+        f"{theirs.name}(stride={there}) in {theirs.place}",
+        f"stride={there}",
     )
 
 
 def _values_alone(ours: Call, theirs: Call | None) -> Finding | None:
-    """The method gives values; with an axis, torch's gives indices too."""
+    """Find the method that returns only values; with an axis, torch's returns indices too."""
     assert theirs is not None
     pair = "return_indices" in ours.keywords or "dim" in ours.keywords
     if not ours.method or pair or not ours.unpacked or not theirs.unpacked or not (ours.positional or ours.keywords):
@@ -143,10 +143,10 @@ def _values_alone(ours: Call, theirs: Call | None) -> Finding | None:
     )
 
 
-def _size_called(ours: Call, _: Call | None) -> Finding | None:
+def _size_method(ours: Call, _: Call | None) -> Finding | None:
     if not ours.method or ours.receiver.startswith("self."):
         return None
-    inner = shown(ours.positional[0]) if ours.positional and isinstance(ours.positional[0], int) else ""
+    inner = format_value(ours.positional[0]) if ours.positional and isinstance(ours.positional[0], int) else ""
     return Finding(
         f"x.size=the number of elements in {ours.place}",
         "x.size()=the shape",
@@ -173,7 +173,7 @@ FUNCTIONS = (
     _argument(
         ("std", "var", "std_mean", "var_mean"), ("std", "var", "std_mean", "var_mean"),
         "By default divided by n here (`ddof=0`), by n - 1 in torch.",
-        ("ddof", ("axis", "ddof"), lambda call: call.keywords.get("correction", 0)), ("correction", (), _unbiased),
+        ("ddof", ("axis", "ddof"), lambda call: call.keywords.get("correction", 0)), ("correction", (), _correction),
     ),
     _argument(
         ("gelu", "GeLU"), ("gelu",), "`ops.gelu` is exact by default, as torch's; the object `ops.GeLU()` is tanh's.",
@@ -228,6 +228,6 @@ FUNCTIONS = (
         lambda ours, theirs: None, absent="ops.stop_gradient(x)",
     ),
     FunctionDifference(
-        ("size",), ("size",), "`x.size` is the number of elements; the shape is `x.shape`.", _size_called, alone=True
+        ("size",), ("size",), "`x.size` is the number of elements; the shape is `x.shape`.", _size_method, alone=True
     ),
 )  # fmt: skip

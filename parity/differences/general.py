@@ -1,4 +1,4 @@
-"""The table: what may differ in any pair."""
+"""The table: differences that may occur in any pair."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ def _other_layer(pair: Pair) -> Finding | None:
 
 
 def cell_class(kind: str) -> str:
-    """The name of our Cell that is a kind of layer; empty if there is none."""
+    """Return the name of the runtime's Cell for a kind of layer; empty if there is none."""
     from ...runtime import nn
 
-    found = [name for name in nn.__all__ if kind_of_name(name) == kind]
-    return min(found, key=lambda name: (name.lower() == kind, "Fast" in name, name), default="")
+    names_ = [name for name in nn.__all__ if kind_of_name(name) == kind]
+    return min(names_, key=lambda name: (name.lower() == kind, "Fast" in name, name), default="")
 
 
 def _frozen(pair: Pair) -> Finding | None:
-    """Parameters that are trained on one side only."""
+    """Find parameters that are trained on one side only."""
     of_cell = {there: here for here, there in names(kind_of_module(pair.module)).of_cell.items()}
     differing: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for name, parameter in pair.module.named_parameters(recurse=False):
@@ -42,16 +42,16 @@ def _frozen(pair: Pair) -> Finding | None:
         trained = read(pair.cell, f"{here}.requires_grad", f"{name}.requires_grad")
         if trained is not MISSING and trained is not parameter.requires_grad:
             differing[parameter.requires_grad].append((here, name))
-    for wanted, pairs in differing.items():
+    for needed, pairs in differing.items():
         if pairs:
             ours, theirs = (", ".join(some) for some in zip(*pairs, strict=True))
-            write = ", ".join(f"{name}.requires_grad = {wanted}" for name, _ in pairs)
-            return Finding(f"requires_grad={not wanted} of {ours}", f"requires_grad={wanted} of {theirs}", write)
+            write = ", ".join(f"{name}.requires_grad = {needed}" for name, _ in pairs)
+            return Finding(f"requires_grad={not needed} of {ours}", f"requires_grad={needed} of {theirs}", write)
     return None
 
 
 def _precision(pair: Pair) -> Finding | None:
-    dtype = _computing_in(pair.cell)
+    dtype = _compute_dtype(pair.cell)
     parameter = next(iter(pair.module.parameters()), None)
     if dtype is None or parameter is None:
         return None
@@ -63,12 +63,12 @@ def _precision(pair: Pair) -> Finding | None:
     )
 
 
-def _computing_in(cell: Any) -> str | None:
+def _compute_dtype(cell: Any) -> str | None:
     """The dtype of `to_float`, if it was called."""
     dtype = getattr(cell, "_compute_dtype", None)
     if dtype is not None:
         return str(np.dtype(dtype).name)
-    flags = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}  # as MindSpore keeps it
+    flags = {"fp16": "float16", "bf16": "bfloat16", "fp32": "float32"}  # as MindSpore stores it
     return next((name for flag, name in flags.items() if getattr(cell, flag, False) is True), None)
 
 

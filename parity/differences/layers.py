@@ -1,11 +1,11 @@
-"""The table: dense layers, embeddings, dropout, and layers that move elements."""
+"""The table: dense layers, embeddings, dropout, and layers that rearrange elements."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument, reshaped
-from .reading import MISSING, collapsed, is_mindspore, plain, read, same, shown
+from .entry import Difference, Finding, Pair, argument, shape_effect
+from .reading import MISSING, collapse, format_value, is_mindspore, plain, read, same
 
 PADS = tuple(f"{mode}Pad{axes}d" for mode in ("Constant", "Reflection", "Replication") for axes in (2, 1, 3))
 CHANNEL_DROPOUTS = ("Dropout2d", "Dropout1d", "Dropout3d")
@@ -35,19 +35,19 @@ def _padding_idx(pair: Pair) -> Finding | None:
 
 
 def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
-    """An entry about an argument that Cells don't have."""
+    """Return an entry about an argument that Cells don't have."""
 
     def find(pair: Pair) -> Finding | None:
         value = read(pair.module, name)
         if value is MISSING or same(value, default):
             return None
-        return Finding(f"{name}={shown(default)} (there is no other)", f"{name}={shown(value)}", write)
+        return Finding(f"{name}={format_value(default)} (there is no other)", f"{name}={format_value(value)}", write)
 
     return Difference(layers, "", name, find, rule)
 
 
 def _sizes_are_whole(pair: Pair) -> bool:
-    """Whether the sampled sizes are whole numbers, or given: then the scale is the same, computed anew or not."""
+    """Whether the output sizes are whole numbers, or given: then recomputing the scale changes nothing."""
     scale = read(pair.module, "scale_factor")
     if scale in (None, MISSING):
         return True
@@ -65,8 +65,12 @@ def _dropout(pair: Pair) -> Finding | None:
     if p in (None, MISSING):
         if keep is MISSING or same(1 - keep, theirs):
             return None
-        return Finding(f"keep_prob={shown(keep)}", f"p={shown(theirs)}", f"p={shown(theirs)}")
-    return None if same(p, theirs) else Finding(f"p={shown(p)}", f"p={shown(theirs)}", f"p={shown(theirs)}")
+        return Finding(f"keep_prob={format_value(keep)}", f"p={format_value(theirs)}", f"p={format_value(theirs)}")
+    return (
+        None
+        if same(p, theirs)
+        else Finding(f"p={format_value(p)}", f"p={format_value(theirs)}", f"p={format_value(theirs)}")
+    )
 
 
 def _drop_of_channels(pair: Pair) -> Any:
@@ -78,12 +82,12 @@ def _drop_of_channels(pair: Pair) -> Any:
 
 
 def _one_for_all(layers: tuple[str, ...], name: str) -> Difference:
-    """An entry about one number for all axes, or one for each."""
+    """Return an entry about an argument with one number for all axes, or one for each."""
     return argument(
         layers,
         name,
-        of_cell=lambda pair: collapsed(read(pair.cell, name)),
-        of_module=lambda pair: collapsed(read(pair.module, name)),
+        of_cell=lambda pair: collapse(read(pair.cell, name)),
+        of_module=lambda pair: collapse(read(pair.module, name)),
     )
 
 
@@ -92,15 +96,15 @@ def _flat_sides(pair: Pair) -> Any:
 
 
 def _per_side(layer: Any, pair: Pair) -> Any:
-    """A number for each side, from the last axis on."""
-    found, module = read(layer, "padding"), read(pair.module, "padding")
-    if isinstance(found, int) and isinstance(module, tuple):
-        found = (found,) * len(module)
-    return collapsed(found)
+    """Return a number for each side, from the last axis on."""
+    padding, module = read(layer, "padding"), read(pair.module, "padding")
+    if isinstance(padding, int) and isinstance(module, tuple):
+        padding = (padding,) * len(module)
+    return collapse(padding)
 
 
 def _order_of_axes(pair: Pair) -> Finding | None:
-    """`nn.Pad` goes from the first axis on."""
+    """Find a wrong order of axes: `nn.Pad` starts from the first axis."""
     pads = read(pair.cell, "paddings")
     theirs = plain(pair.module.padding)
     if pads is MISSING or not isinstance(theirs, tuple):
@@ -108,24 +112,24 @@ def _order_of_axes(pair: Pair) -> Finding | None:
     if not isinstance(pads, tuple):  # an array
         pads = tuple(map(tuple, pads.tolist()))
     last = [(theirs[i], theirs[i + 1]) for i in range(0, len(theirs), 2)][::-1]
-    wanted = (*((0, 0),) * (len(pads) - len(last)), *last)
+    needed = (*((0, 0),) * (len(pads) - len(last)), *last)
     pads = tuple(map(tuple, pads))
-    if pads == wanted:
+    if pads == needed:
         return None
     shape = pair.shape
     shapes = None
-    if shape is not None and len(shape) == len(pads) == len(wanted):
-        both = [tuple(n + sum(sides) for n, sides in zip(shape, some, strict=True)) for some in (pads, wanted)]
+    if shape is not None and len(shape) == len(pads) == len(needed):
+        both = [tuple(n + sum(sides) for n, sides in zip(shape, some, strict=True)) for some in (pads, needed)]
         shapes = (both[0], both[1])
-    return Finding(f"paddings={pads}", f"padding={theirs}", f"paddings={wanted}", *reshaped(shapes))
+    return Finding(f"paddings={pads}", f"padding={theirs}", f"paddings={needed}", *shape_effect(shapes))
 
 
 def _mode_of_pad(pair: Pair) -> Finding | None:
-    wanted = {"reflectionpad": "REFLECT"}.get(type(pair.module).__name__.lower()[:-2], "CONSTANT")
+    needed = {"reflectionpad": "REFLECT"}.get(type(pair.module).__name__.lower()[:-2], "CONSTANT")
     mode = read(pair.cell, "mode")
-    if mode in (MISSING, wanted):
+    if mode in (MISSING, needed):
         return None
-    return Finding(f"mode={mode!r}", f"{type(pair.module).__name__}", f'mode="{wanted}"')
+    return Finding(f"mode={mode!r}", f"{type(pair.module).__name__}", f'mode="{needed}"')
 
 
 TORCH_PADS = (*PADS, "ZeroPad2d")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, read, same, shown
+from .reading import MISSING, format_value, read, same
 
 MARGINS = (
     "HingeEmbeddingLoss", "MarginRankingLoss", "CosineEmbeddingLoss", "TripletMarginLoss", "MultiMarginLoss",
@@ -23,17 +23,17 @@ CLASSES = ("CrossEntropyLoss", "NLLLoss")
 
 
 def _reduction(pair: Pair) -> Any:
-    found = read(pair.cell, "reduction")
-    if found is not MISSING:
-        return found
-    average, reduce = read(pair.cell, "average"), read(pair.cell, "reduce")  # as MindSpore's LossBase keeps it
+    reduction = read(pair.cell, "reduction")
+    if reduction is not MISSING:
+        return reduction
+    average, reduce = read(pair.cell, "average"), read(pair.cell, "reduce")  # as MindSpore's LossBase stores it
     if MISSING in (average, reduce):
         return MISSING
     return "none" if not reduce else "mean" if average else "sum"
 
 
 def _sparse(pair: Pair) -> Finding | None:
-    """Which labels are right is seen by those that the module was given."""
+    """Find the wrong kind of labels, judging by those that the module got."""
     if len(pair.inputs) < 2:
         return None
     indices = np.issubdtype(pair.inputs[1].dtype, np.integer)
@@ -44,14 +44,14 @@ def _sparse(pair: Pair) -> Finding | None:
 
 
 def _only_cross_entropy(name: str, default: Any, rule: str) -> Difference:
-    """What CrossEntropyLoss has, here too, and SoftmaxCrossEntropyWithLogits has not."""
+    """Return an entry about an argument that CrossEntropyLoss has and SoftmaxCrossEntropyWithLogits lacks."""
 
     def find(pair: Pair) -> Finding | None:
         value = read(pair.module, name)
         if value is None or same(value, default):
             return None
-        text = shown(value) if isinstance(value, float) else "..."
-        return Finding(f"{name}={default}", f"{name}={shown(value)}", f"nn.CrossEntropyLoss({name}={text})")
+        text = format_value(value) if isinstance(value, float) else "..."
+        return Finding(f"{name}={default}", f"{name}={format_value(value)}", f"nn.CrossEntropyLoss({name}={text})")
 
     return Difference(LOGITS, "", name, find, rule)
 
@@ -59,14 +59,14 @@ def _only_cross_entropy(name: str, default: Any, rule: str) -> Difference:
 def _ignored_labels(pair: Pair) -> Finding | None:
     if len(pair.inputs) < 2 or pair.cell.sparse is not True:
         return None
-    ignored = pair.module.ignore_index
-    count = int((pair.inputs[1] == ignored).sum())
+    ignore_index = pair.module.ignore_index
+    count = int((pair.inputs[1] == ignore_index).sum())
     if not count:
         return None
     return Finding(
         f"ignore_index=none (the mean is over all {pair.inputs[1].size} labels)",
-        f"ignore_index={ignored} (the mean leaves {count} out)",
-        f"nn.CrossEntropyLoss(ignore_index={ignored})",
+        f"ignore_index={ignore_index} (the mean leaves {count} out)",
+        f"nn.CrossEntropyLoss(ignore_index={ignore_index})",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, is_mindspore, read, shown
+from .reading import MISSING, format_value, is_mindspore, read
 
 BATCH_NORMS = ("BatchNorm2d", "BatchNorm1d", "BatchNorm3d", "SyncBatchNorm")
 INSTANCE_NORMS = ("InstanceNorm2d", "InstanceNorm1d", "InstanceNorm3d")
@@ -13,13 +13,13 @@ INSTANCE_NORMS = ("InstanceNorm2d", "InstanceNorm1d", "InstanceNorm3d")
 
 def _momentum(pair: Pair) -> Any:
     value = read(pair.cell, "momentum", "bn2d.momentum")
-    # MindSpore's batch norms keep the weight of the new statistic, whatever they were given
-    kept = is_mindspore(pair.cell) and "BatchNorm" in pair.name
-    return 1 - value if kept and value is not MISSING else value
+    # MindSpore's batch norms store the weight of the new statistic
+    is_new_weight = is_mindspore(pair.cell) and "BatchNorm" in pair.name
+    return 1 - value if is_new_weight and value is not MISSING else value
 
 
 def _old_weight(pair: Pair, new_weight: Any) -> Any:
-    """What the momentum of torch's is here; any where there are no moving statistics, or they are plain means."""
+    """The Cell's equivalent of torch's momentum; `MISSING` without moving statistics, or if they are plain means."""
     if new_weight is None or read(pair.module, "running_mean") is None:
         return MISSING
     return 1 - new_weight
@@ -29,7 +29,7 @@ def _cumulative(pair: Pair) -> Finding | None:
     if read(pair.module, "momentum") is not None or read(pair.module, "running_mean") is None:
         return None
     return Finding(
-        f"momentum={shown(_momentum(pair))}",
+        f"momentum={format_value(_momentum(pair))}",
         "momentum=None (the mean over all batches)",
         "the same number on both sides: Cells have moving statistics only",
     )
@@ -58,7 +58,7 @@ def _instance_statistics(pair: Pair) -> Finding | None:
 
 
 def _affine(pair: Pair) -> Finding | None:
-    """Trained here, absent there."""
+    """Find gamma and beta that are trained here and absent there."""
     trained = read_flag(pair.cell, "gamma", "bn2d.gamma")
     if read(pair.module, "weight") is not None or trained is not True:
         return None
@@ -68,36 +68,36 @@ def _affine(pair: Pair) -> Finding | None:
 
 
 def read_flag(cell: Any, *names: str) -> Any:
-    """Whether the Parameter of the first of these names that there is is trained."""
+    """Whether the first existing Parameter of these names is trained."""
     return read(cell, *(f"{name}.requires_grad" for name in names))
 
 
 def _normalized_axes(pair: Pair) -> Finding | None:
     shape, begin = read(pair.cell, "normalized_shape"), read(pair.cell, "begin_norm_axis")
     params = read(pair.cell, "begin_params_axis")
-    wanted = tuple(pair.module.normalized_shape)
+    needed = tuple(pair.module.normalized_shape)
     if MISSING in (shape, begin, params):
         return None
-    count, rank = len(wanted), len(pair.shape) if pair.shape else None
+    count, rank = len(needed), len(pair.shape) if pair.shape else None
     right = {-count} if rank is None else {-count, rank - count}
-    write = [] if shape == wanted else [f"normalized_shape={shown_sizes(wanted)}"]
+    write = [] if shape == needed else [f"normalized_shape={format_shape(needed)}"]
     for name, value in (("begin_norm_axis", begin), ("begin_params_axis", params)):
         if value not in right and not (rank is None and value >= 0):
             write.append(f"{name}={-count}")
     if not write:
         return None
-    axes = f", begin_norm_axis={begin}, begin_params_axis={params}" if len(write) > (shape != wanted) else ""
+    axes = f", begin_norm_axis={begin}, begin_params_axis={params}" if len(write) > (shape != needed) else ""
     return Finding(
-        f"normalized_shape={shown_sizes(shape)}{axes}", f"normalized_shape={shown_sizes(wanted)}", ", ".join(write)
+        f"normalized_shape={format_shape(shape)}{axes}", f"normalized_shape={format_shape(needed)}", ", ".join(write)
     )
 
 
-def shown_sizes(shape: tuple[int, ...]) -> str:
-    """A shape in code, with all its sizes."""
+def format_shape(shape: tuple[int, ...]) -> str:
+    """Format a shape as code, with all its sizes."""
     return f"({shape[0]},)" if len(shape) == 1 else str(shape)
 
 
-def _biased_layer_norm(pair: Pair) -> Finding | None:
+def _layer_norm_bias(pair: Pair) -> Finding | None:
     if read(pair.module, "weight") is None or read(pair.module, "bias") is not None:
         return None
     if read_flag(pair.cell, "beta") is not True:
@@ -132,7 +132,7 @@ NORMALIZATION = (
         "A tuple, also for one size. For more than the last axis, `begin_norm_axis` and `begin_params_axis` must be "
         "`-len(normalized_shape)`: by default only the last axis is normalized.",
     ),
-    Difference(("LayerNorm",), "beta.requires_grad", "bias", _biased_layer_norm, "LayerNorm always has a beta."),
+    Difference(("LayerNorm",), "beta.requires_grad", "bias", _layer_norm_bias, "LayerNorm always has a beta."),
     argument(("GroupNorm", *INSTANCE_NORMS), "eps"),
     argument(("GroupNorm",), "num_groups"),
     argument(("GroupNorm",), "num_channels"),

@@ -1,4 +1,4 @@
-"""Differences that two layers don't show, and that no line of a report can name: for the documentation."""
+"""Differences that aren't visible in two layers, for the documentation only."""
 
 from __future__ import annotations
 
@@ -36,4 +36,4 @@ NOTES = (
         "`grad(f)` is the gradient of the sum of all outputs; give `has_aux=True` for outputs that aren't the loss.",
     ),
 )
-"""(what, how)."""
+"""(subject, explanation)."""

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .entry import Difference, Finding, Pair, argument, original
-from .reading import MISSING, is_mindspore, plain, read, same, shown
+from .reading import MISSING, format_value, is_mindspore, plain, read, same
 
 PORTS = {
     "SGD": ("SGD", "Momentum"),
@@ -19,7 +19,7 @@ PORTS = {
     "Rprop": ("Rprop",),
     "ASGD": ("ASGD",),
 }
-"""Our optimizers that follow the formula of torch's."""
+"""The runtime's optimizers that use the formula of torch's."""
 
 ADAMS = ("Adam", "AdamWeightDecay", "AdaMax")
 OPTIMIZERS_HERE = tuple(dict.fromkeys(name for names in PORTS.values() for name in names))
@@ -28,13 +28,13 @@ WITH_LOSS_SCALE = tuple(name for name in OPTIMIZERS_HERE if name not in ("AdamWe
 
 
 def setting(pair: Pair, name: str) -> Any:
-    """What torch's optimizer was given; `MISSING` if its groups were given different values."""
-    found = [plain(group.get(name, MISSING)) for group in pair.module.param_groups]
-    return found[0] if all(same(value, found[0]) for value in found) else MISSING
+    """Return a setting of torch's optimizer; `MISSING` if its groups have different values."""
+    values = [plain(group.get(name, MISSING)) for group in pair.module.param_groups]
+    return values[0] if all(same(value, values[0]) for value in values) else MISSING
 
 
 def _setting(layers: tuple[str, ...], here: str, there: str = "", rule: str = "", **more: Any) -> Difference:
-    """An entry about an argument of both."""
+    """Return an entry about an argument of both."""
     more.setdefault("of_module", lambda pair: setting(pair, there or here))
     originals = tuple(name for name, ports in PORTS.items() if set(ports) & set(layers))
     return argument(layers, here, there, rule, originals=originals, **more)
@@ -68,28 +68,28 @@ def _beta(index: int) -> Any:
 
 
 def _decay(pair: Pair) -> Any:
-    found = read(pair.cell, "weight_decay")
-    if is_mindspore(pair.cell) and isinstance(found, float):
-        return found / read(pair.cell, "loss_scale")  # it keeps the product
-    if isinstance(found, tuple):
-        return found[0] if all(same(one, found[0]) for one in found) else MISSING
-    return found if isinstance(found, (int, float)) else MISSING
+    decay = read(pair.cell, "weight_decay")
+    if is_mindspore(pair.cell) and isinstance(decay, float):
+        return decay / read(pair.cell, "loss_scale")  # it stores the product
+    if isinstance(decay, tuple):
+        return decay[0] if all(same(one, decay[0]) for one in decay) else MISSING
+    return decay if isinstance(decay, (int, float)) else MISSING
 
 
-def _spared(pair: Pair) -> Finding | None:
-    """Without groups, norms aren't decayed."""
+def _undecayed(pair: Pair) -> Finding | None:
+    """Find norms that aren't decayed, since there are no parameter groups."""
     decay = _decay(pair)
     theirs = setting(pair, "weight_decay")
     if MISSING in (decay, theirs) or not decay or not theirs or read(pair.cell, "is_group") is True:
         return None
-    spared = [p.name for p in pair.cell.parameters if "beta" in p.name or "gamma" in p.name]
-    if not spared:
+    undecayed = [p.name for p in pair.cell.parameters if "beta" in p.name or "gamma" in p.name]
+    if not undecayed:
         return None
-    names = ", ".join(spared[:2]) + (f" and {len(spared) - 2} more" if len(spared) > 2 else "")
+    names = ", ".join(undecayed[:2]) + (f" and {len(undecayed) - 2} more" if len(undecayed) > 2 else "")
     return Finding(
-        f"weight_decay={shown(decay)} (0 for {names})",
-        f"weight_decay={shown(theirs)} (for all)",
-        f'[{{"params": net.trainable_params(), "weight_decay": {shown(theirs)}}}]',
+        f"weight_decay={format_value(decay)} (0 for {names})",
+        f"weight_decay={format_value(theirs)} (for all)",
+        f'[{{"params": net.trainable_params(), "weight_decay": {format_value(theirs)}}}]',
     )
 
 
@@ -99,8 +99,8 @@ def _eps_beside_root(pair: Pair) -> Finding | None:
     if MISSING in (eps, beta2, theirs):
         return None
     return Finding(
-        f"eps={shown(eps)} (beside the uncorrected root: {eps / math.sqrt(1 - beta2):.3g} at step 1)",
-        f"eps={shown(theirs)} (at every step)",
+        f"eps={format_value(eps)} (beside the uncorrected root: {eps / math.sqrt(1 - beta2):.3g} at step 1)",
+        f"eps={format_value(theirs)} (at every step)",
         "an eps far below the gradients on both sides: none is right at every step",
     )
 
@@ -121,9 +121,9 @@ def _loss_scale(pair: Pair) -> Finding | None:
     if scale is MISSING or same(scale, 1):
         return None
     return Finding(
-        f"loss_scale={shown(scale)} (gradients are divided by it)",
+        f"loss_scale={format_value(scale)} (gradients are divided by it)",
         "loss_scale=1",
-        f"sens={shown(scale)} for TrainOneStepCell, or loss_scale=1.0",
+        f"sens={format_value(scale)} for TrainOneStepCell, or loss_scale=1.0",
     )
 
 
@@ -140,9 +140,9 @@ def _eps_in_root(pair: Pair) -> Finding | None:
     if MISSING in (eps, theirs) or same(math.sqrt(eps), theirs):
         return None
     return Finding(
-        f"epsilon={shown(eps)} (in the root: sqrt(v + epsilon))",
-        f"eps={shown(theirs)} (beside it: sqrt(v) + eps)",
-        f"epsilon={shown(theirs**2)}, the same where v is 0",
+        f"epsilon={format_value(eps)} (in the root: sqrt(v + epsilon))",
+        f"eps={format_value(theirs)} (beside it: sqrt(v) + eps)",
+        f"epsilon={format_value(theirs**2)}, the same where v is 0",
     )
 
 
@@ -150,11 +150,11 @@ def _no_eps(pair: Pair) -> Finding | None:
     eps = setting(pair, "eps")
     if eps in (0, MISSING):
         return None
-    return Finding("eps=0 (there is no other)", f"eps={shown(eps)}", "eps=0 in torch, and a start above 0")
+    return Finding("eps=0 (there is no other)", f"eps={format_value(eps)}", "eps=0 in torch, and a start above 0")
 
 
 def _start_of_sum(pair: Pair) -> Any:
-    """What the sums start at; afterwards it can't be seen any more."""
+    """The initial value of the sums, which is known only before the first step."""
     if read(pair.cell, "global_step") != 0:
         return MISSING
     return float(pair.cell.accum[0].asnumpy().flat[0])
@@ -165,7 +165,7 @@ def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, ru
         value = setting(pair, name)
         if value is MISSING or same(value, default):
             return None
-        return Finding(f"{name}={shown(default)} (there is no other)", f"{name}={shown(value)}", write)
+        return Finding(f"{name}={format_value(default)} (there is no other)", f"{name}={format_value(value)}", write)
 
     originals = tuple(there for there, ports in PORTS.items() if set(ports) & set(layers))
     return Difference(layers, "", name, find, rule, originals)
@@ -219,7 +219,7 @@ OPTIMIZERS = (
         rule="Added to the gradient as in torch, after the loss scale is divided out.",
     ),
     Difference(
-        OPTIMIZERS_HERE, "weight_decay", "weight_decay", _spared,
+        OPTIMIZERS_HERE, "weight_decay", "weight_decay", _undecayed,
         'Parameters whose name contains "beta" or "gamma" are spared, unless they come in groups; biases are decayed.',
         OPTIMIZERS_THERE,
     ),

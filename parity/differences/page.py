@@ -30,7 +30,7 @@ means the Cell API, and the defaults are those of the first class in a row.
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page in Markdown."""
     parts = [HEAD]
     for family, entries in LAYER_TABLE.items():
         parts.append(f"## {family}\n\n" + "\n".join(_table(entries, torch.nn)) + "\n")
@@ -44,7 +44,7 @@ def page() -> str:
 
 
 def default(cls: type | None, argument: str) -> str:
-    """`name=default` of an argument of a class, or its name alone where there is none."""
+    """Return `name=default` for an argument of a class, or only its name if it has no default."""
     parameters = inspect.signature(cls).parameters if cls is not None else {}
     if argument not in parameters or parameters[argument].default is inspect.Parameter.empty:
         return argument
@@ -52,17 +52,17 @@ def default(cls: type | None, argument: str) -> str:
 
 
 def cell_class(entry: Difference) -> type | None:
-    """The first class of Cells that an entry is about."""
+    """Return the first class of Cells that an entry is about."""
     return getattr(nn, entry.layers[0], None) if entry.layers else None
 
 
 def torch_class(entry: Difference, library: object) -> type | None:
-    """The class of torch that belongs to it."""
+    """Return the torch class that an entry is about."""
     if not entry.layers:
         return None
-    wanted = [name.lower() for name in entry.originals] or [kind_of_name(entry.layers[0])]
-    found = {name.lower(): value for name, value in vars(library).items() if isinstance(value, type)}
-    return found.get(wanted[0])
+    names_ = [name.lower() for name in entry.originals] or [kind_of_name(entry.layers[0])]
+    classes_ = {name.lower(): value for name, value in vars(library).items() if isinstance(value, type)}
+    return classes_.get(names_[0])
 
 
 def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
 
 
 def _arguments(cls: type | None, names: str) -> str:
-    """Code, but for what is no name."""
+    """Format names as code, and other text as it is."""
     texts = [default(cls, name) for name in names.split(", ") if name]
     return ", ".join(text if " " in text and "=" not in text else f"`{text}`" for text in texts)
 
@@ -87,14 +87,14 @@ def _plain_arguments(entries: Iterable[Difference]) -> str:
 
 
 def classes(layers: tuple[str, ...]) -> str:
-    """`Conv1d, Conv2d and Conv3d` as `Conv1d/2d/3d`."""
+    """Abbreviate `Conv1d, Conv2d and Conv3d` as `Conv1d/2d/3d`."""
     if not layers:
         return "any"
-    found: dict[str, list[str]] = {}
+    axes_of: dict[str, list[str]] = {}
     for name in layers:
         parts = re.fullmatch(r"(.*?)(\dd)(.*)", name)
-        found.setdefault(f"{parts[1]}*{parts[3]}" if parts else name, []).append(parts[2] if parts else "")
-    return ", ".join(stem.replace("*", "/".join(sorted(axes))) for stem, axes in found.items())
+        axes_of.setdefault(f"{parts[1]}*{parts[3]}" if parts else name, []).append(parts[2] if parts else "")
+    return ", ".join(stem.replace("*", "/".join(sorted(axes))) for stem, axes in axes_of.items())
 
 
 def _parameter_names() -> Iterator[str]:

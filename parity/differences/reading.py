@@ -1,4 +1,4 @@
-"""Reading arguments off layers of either framework, and writing them down as people write them."""
+"""Reading arguments from layers of either framework, and formatting them as in code."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 
 class Missing(enum.Enum):
-    """The layer doesn't keep this value: nothing can be said about it."""
+    """Marks a value that the layer doesn't store."""
 
     MISSING = enum.auto()
 
@@ -21,21 +21,21 @@ MISSING = Missing.MISSING
 
 
 def read(layer: Any, *paths: str) -> Any:
-    """The value of the first of these attributes (dots lead into attributes of attributes) that there is, plain.
+    """Return the plain value of the first of these attributes, or dotted paths of attributes, that exists.
 
     Tensors with one element become numbers, lists tuples. `MISSING` if there is none.
     """
     for path in paths:
-        found = layer
+        value = layer
         for name in path.split("."):
-            found = getattr(found, name, MISSING)
-        if found is not MISSING:
-            return plain(found)
+            value = getattr(value, name, MISSING)
+        if value is not MISSING:
+            return plain(value)
     return MISSING
 
 
 def plain(value: Any) -> Any:
-    """Numbers for what holds one, tuples for lists, and what else there is as it is."""
+    """Convert single-element tensors to numbers and lists to tuples; other values stay unchanged."""
     if isinstance(value, torch.Tensor):
         return value.item() if value.numel() == 1 else value.detach().cpu().float().numpy()
     if hasattr(value, "asnumpy"):
@@ -47,25 +47,25 @@ def plain(value: Any) -> Any:
 
 
 def is_mindspore(layer: Any) -> bool:
-    """Whether it is MindSpore's own: some of its layers keep their arguments in another form."""
+    """Whether it is MindSpore's own layer, some of which store their arguments in another form."""
     return any(base.__module__.partition(".")[0] == "mindspore" for base in type(layer).__mro__)
 
 
 def sizes(value: Any, axes: int) -> Any:
-    """An int for each of the last `axes` axes, of one int for all or one for each; `MISSING` stays."""
+    """Return an int for each of the last `axes` axes, from one int for all or one for each; `MISSING` stays."""
     if value is MISSING:
         return MISSING
-    found = value if isinstance(value, tuple) else (value,)
-    return found * axes if len(found) == 1 else found[-axes:]
+    values = value if isinstance(value, tuple) else (value,)
+    return values * axes if len(values) == 1 else values[-axes:]
 
 
-def collapsed(value: Any) -> Any:
-    """One number for a tuple of equal ones."""
+def collapse(value: Any) -> Any:
+    """Replace a tuple of equal numbers by one number."""
     return value[0] if isinstance(value, tuple) and value and len(set(value)) == 1 else value
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two values mean the same: numbers to six digits, since some are kept in float32."""
+    """Whether two values are equal, numbers to six digits, since some are stored in float32."""
     if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
         return isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and np.array_equal(one, other)
     if isinstance(one, bool) or isinstance(other, bool):
@@ -75,10 +75,10 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def shown(value: Any) -> str:
-    """As it is written in code: `1e-5`, `'same'`, `(1, 2)`."""
+def format_value(value: Any) -> str:
+    """Format a value as in code: `1e-5`, `'same'`, `(1, 2)`."""
     if isinstance(value, tuple):
-        inner = ", ".join(map(shown, value))
+        inner = ", ".join(map(format_value, value))
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, np.ndarray):
         return f"array of shape {shape_text(value.shape)}"
@@ -91,8 +91,8 @@ def shown(value: Any) -> str:
 
 
 def code(value: Any) -> str:
-    """As `shown`, with the quotes of code that is to be written."""
-    return f'"{value}"' if isinstance(value, str) else shown(value)
+    """Format a value as code to write, with double quotes."""
+    return f'"{value}"' if isinstance(value, str) else format_value(value)
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -1,4 +1,4 @@
-"""The differences between the two APIs, all of them, by family: the one source of reports and of documentation."""
+"""All differences between the two APIs, by family, for reports and documentation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAYER_TABLE: dict[str, tuple[Difference, ...]] = {
     "Recurrent layers and attention": SEQUENCES,
     "Losses": LOSSES,
 }
-"""What may differ in a module and a Cell, by family."""
+"""Differences between modules and Cells, by family."""
 
 OPTIMIZER_TABLE: tuple[Difference, ...] = OPTIMIZERS
-"""What may differ in two optimizers."""
+"""Differences between optimizers."""

@@ -1,1 +1,1 @@
-"""What is judged, as people give it: model files, ONNX files, arrays and sizes."""
+"""The user's inputs: model files, ONNX files, arrays and sizes."""

@@ -1,4 +1,4 @@
-"""Whether a program read from a file can be run at all: what can't is refused before the sides are run."""
+"""Checks that memory and time suffice for a program from a file, before the sides are run."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ..sides.records import Array
 
 MAX_TRIPS = 2**14
 LOOPS = frozenset({"loop", "scan"})
-VIEWS = frozenset({"boundary", "reshape", "expand", "transpose", "slice"})  # whose results share memory
+VIEWS = frozenset({"boundary", "reshape", "expand", "transpose", "slice"})  # ops whose results share memory
 
 
 def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool) -> None:
-    """Raise an error that names what takes too much, memory or trips of loops, if the program can't be judged.
+    """Raise an error if judging the program takes too much memory or too many loop iterations.
 
-    Memory is what the values take that are needed at one time, and those that are recorded of several runs, backward
-    too with `grads`. Loops are counted in a run of the program.
+    Memory is needed for the values that are live at one time, and for the records of several runs, with gradients if
+    `grads`. Loop iterations are counted in a run of the program.
 
     Raises:
         UsageError: the values don't fit into memory together.
-        CellbridgeError: loops go round too often, or a node fails.
+        CellbridgeError: there are too many loop iterations, or a node fails.
     """
-    of_run, largest = memory_needed(program, inputs)
-    needed = of_run + memory_of_records(program, inputs, grads=grads)
-    if needed > memory_size():
+    run_bytes, largest = peak_memory(program, inputs)
+    total = run_bytes + memory_of_records(program, inputs, grads=grads)
+    if total > memory_size():
         raise UsageError(
-            f"to judge it on these inputs takes at least {size_in_words(needed)}, {size_in_words(of_run)} of it for a "
-            f"run in float64; there are {size_in_words(memory_size())} of memory\n"
+            f"judging it on these inputs takes at least {size_in_words(total)}, {size_in_words(run_bytes)} of it for a "
+            f"run in float64; there is {size_in_words(memory_size())} of memory\n"
             f"  the largest tensor is {largest}\n"
-            "  what to do: take smaller inputs, by --shape or --inputs"
+            "  what to do: use smaller inputs, by --shape or --inputs"
         )
     if any(node.op in LOOPS for node in program.nodes):
         with limit_trips(MAX_TRIPS):
@@ -45,9 +45,9 @@ def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool
 
 
 def memory_of_records(program: Program, inputs: Sequence[Array], *, grads: bool) -> int:
-    """The bytes of what is recorded at the boundaries of Cells, at least, while a side is judged.
+    """A lower bound of the bytes of the records at Cell boundaries while a side is judged.
 
-    Floating-point values are kept of the truth and of the side, in float64, and of the reference in its own dtype; with
+    Floating-point values of the truth and the side are kept in float64, those of the reference in its own dtype; with
     `grads` their gradients too. Integers are kept once.
     """
     sizes = bind(program, inputs)
@@ -60,32 +60,32 @@ def memory_of_records(program: Program, inputs: Sequence[Array], *, grads: bool)
     return total
 
 
-def memory_needed(program: Program, inputs: Sequence[Array]) -> tuple[int, str]:
-    """The bytes of the values that are needed at one time in a run, in float64, and the largest one of them in words.
+def peak_memory(program: Program, inputs: Sequence[Array]) -> tuple[int, str]:
+    """The largest number of bytes of live values in a run in float64, and a description of the largest value.
 
-    Sizes that only the run tells count as nothing.
+    Sizes that are known only in the run count as 0.
     """
     sizes = bind(program, inputs)
 
-    def taken(value: Value) -> int:
+    def bytes_of(value: Value) -> int:
         return _count(value, sizes) * (FLOAT64 if is_floating(value.dtype) else value.dtype).itemsize
 
     stored = (*program.inputs, *program.constant_data)
-    held = sum(map(taken, stored))
-    most, largest = held, max(((taken(value), str(value)) for value in stored), default=(0, ""))
+    current = sum(map(bytes_of, stored))
+    most, largest = current, max(((bytes_of(value), str(value)) for value in stored), default=(0, ""))
     for step in plan(program, program.outputs):
         if step.node.op not in VIEWS:
-            held += sum(map(taken, step.node.outputs))
-            made = f", made by {step.node.source}" if step.node.source else ""
-            largest = max(largest, *((taken(value), f"{value}{made}") for value in step.node.outputs))
-        most = max(most, held)
+            current += sum(map(bytes_of, step.node.outputs))
+            source = f", computed by {step.node.source}" if step.node.source else ""
+            largest = max(largest, *((bytes_of(value), f"{value}{source}") for value in step.node.outputs))
+        most = max(most, current)
         if step.node.op not in VIEWS:
-            held -= sum(taken(value) for value in step.last_uses if program.producers[value].op not in VIEWS)
+            current -= sum(bytes_of(value) for value in step.last_uses if program.producers[value].op not in VIEWS)
     return most, largest[1]
 
 
 def _count(value: Value, sizes: Mapping[str, int]) -> int:
-    """Number of elements; 0 where only the run tells it."""
+    """The number of elements; 0 if it is known only in the run."""
     try:
         return math.prod(evaluate(dim, sizes) for dim in value.shape)
     except KeyError:

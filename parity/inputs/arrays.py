@@ -1,4 +1,4 @@
-"""Files of input arrays (.npz): what they declare is checked before it is read."""
+"""Files of input arrays (.npz), whose headers are checked before the data is read."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _UNREADABLE = (
 
 
 def array_shapes(path: str) -> dict[str, tuple[int, ...]]:
-    """What shapes the arrays of an .npz file have, by name.
+    """Return the shapes of the arrays of an .npz file by name.
 
     Raises:
         UsageError: the file can't be read.
     """
-    with _opened(path) as archive:
-        found = {}
+    with _open_archive(path) as archive:
+        shapes = {}
         for name in archive.namelist():
             with archive.open(name) as file:
-                found[name.removesuffix(".npy")] = tuple(_declared(file)[0])
-        return found
+                shapes[name.removesuffix(".npy")] = tuple(_read_header(file)[0])
+        return shapes
 
 
 @contextlib.contextmanager
-def _opened(path: str) -> Iterator[zipfile.ZipFile]:
+def _open_archive(path: str) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(path) as archive:
             yield archive
@@ -52,24 +52,24 @@ def _opened(path: str) -> Iterator[zipfile.ZipFile]:
 
 
 def read_arrays(path: str, inputs: Sequence[Value]) -> list[Array]:
-    """The arrays of an .npz file that have the names and types of `inputs`, in their order.
+    """Read the arrays of an .npz file that have the names and types of `inputs`, in their order.
 
     Raises:
-        UsageError: the file can't be read, holds other arrays, or one that is no array of numbers.
+        UsageError: the file can't be read, or holds other arrays or types.
         ShapeError: memory can't hold one of them.
     """
     needed = [value.name for value in inputs]
-    with _opened(path) as archive:
-        held = [name.removesuffix(".npy") for name in archive.namelist()]
-        if sorted(held) != sorted(needed):
-            raise UsageError(f"the model takes {', '.join(needed)}; {path} holds {', '.join(held) or 'nothing'}")
-        return [_read(archive, path, value) for value in inputs]
+    with _open_archive(path) as archive:
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+        if sorted(names) != sorted(needed):
+            raise UsageError(f"the model takes {', '.join(needed)}; {path} holds {', '.join(names) or 'nothing'}")
+        return [_read_array(archive, path, value) for value in inputs]
 
 
-def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
+def _read_array(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
     name = f"{value.name}.npy"
     with archive.open(name) as file:
-        shape, dtype = _declared(file)
+        shape, dtype = _read_header(file)
     if dtype != value.dtype and not (value.dtype == object and dtype.kind == "U"):
         needed = "text (NumPy's str)" if value.dtype == object else value.dtype
         raise UsageError(f"{path}: {value.name} must be {needed}, given {dtype}")
@@ -82,8 +82,8 @@ def _read(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
     return array
 
 
-def _declared(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Shape and dtype that an .npy file begins with, in a header that states its own length."""
+def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Read shape and dtype from the header of an .npy file."""
     file = io.BytesIO(file.read(MAX_HEADER_BYTES))
     version = np.lib.format.read_magic(file)
     if version == (1, 0):

@@ -1,4 +1,4 @@
-"""Whether a Python file is a model file, decided from its text: nothing in it is run."""
+"""Decides from the text of a Python file whether it is a model file, without running it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ _LOOKS_LIKE = re.compile(rf"^(?:def[ \t]+)?({'|'.join(NEEDED)})[ \t]*(?:\(|:|=(?
 
 
 def missing(source: bytes) -> list[str]:
-    """Which of `model` and `inputs` a file doesn't define at its top level; none for a model file.
+    """Return which of `model` and `inputs` a file doesn't define at its top level; none for a model file.
 
-    Definitions are functions, classes, assignments and imports, in branches too, except for those of a script alone. A
-    name that is given a text or a number there is no model, and no inputs. `from x import *` may define either: then
-    one of them is enough. A file with a syntax error is judged by its lines.
+    Definitions are functions, classes, assignments and imports, also in branches, except those for scripts only. A name
+    with a string or number as its value is neither a model nor inputs. `from x import *` may define either: then one of
+    them is enough. A file with a syntax error is judged by its lines.
     """
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         defined = {match[1] for match in _LOOKS_LIKE.finditer(source.decode("utf-8", "replace"))}
     else:
-        defined = _defined(tree.body)
+        defined = _defined_names(tree.body)
     absent = [name for name in NEEDED if name not in defined]
     return [] if _EVERYTHING in defined and len(absent) < len(NEEDED) else absent
 
 
-def _defined(body: Iterable[ast.AST]) -> set[str]:
-    """Names that statements bind in the scope that they stand in."""
+def _defined_names(body: Iterable[ast.AST]) -> set[str]:
+    """Return the names that statements bind in their scope."""
     names: set[str] = set()
     open_nodes = list(body)
     while open_nodes:
@@ -61,7 +61,7 @@ def _is_neither(name: str, value: ast.expr) -> bool:
 
 
 def _is_for_scripts_or_types(test: ast.expr) -> bool:
-    """Whether what stands under this condition isn't there when the file is imported."""
+    """Whether the code under this condition isn't run when the file is imported."""
     match test:
         case ast.Compare(left=ast.Name(id="__name__"), ops=[ast.Eq()]):
             return True

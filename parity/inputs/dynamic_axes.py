@@ -1,4 +1,4 @@
-"""`--dynamic NAME:AXIS=SYMBOL`: which axes of a model file's inputs may vary, said on the command line."""
+"""`--dynamic NAME:AXIS=SYMBOL`: dynamic axes of a model file's inputs, given on the command line."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _FORM = re.compile(r"(?P<name>[^\W\d]\w*):(?P<axis>-?\d+)=(?P<symbol>[^\W\d]\w*)
 
 
 def with_dynamic_axes(user_file: ModelFile, dynamic: Sequence[str]) -> ModelFile:
-    """The model file with `dynamic_shapes` as these options say; itself if there are none.
+    """Return the model file with `dynamic_shapes` set by these options, or unchanged if there are none.
 
     Raises:
-        UsageError: an option isn't NAME:AXIS=SYMBOL, names no tensor argument of `forward` or an axis that it hasn't,
-            or the file has `dynamic_shapes` of its own.
+        UsageError: an option isn't NAME:AXIS=SYMBOL, names no tensor argument of `forward` or no axis of it, or the
+            file defines `dynamic_shapes` itself.
     """
     if not dynamic:
         return user_file
@@ -27,14 +27,16 @@ def with_dynamic_axes(user_file: ModelFile, dynamic: Sequence[str]) -> ModelFile
         raise UsageError(f"{user_file.name} defines dynamic_shapes: change them there, or leave out --dynamic")
     import torch
 
-    bound = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
-    tensors = {name: value for name, value in bound.items() if isinstance(value, torch.Tensor)}
-    shapes: dict[str, Any] = {name: None if name in tensors else _fixed(value) for name, value in bound.items()}
+    arguments = inspect.signature(user_file.module.forward).bind(*user_file.args, **user_file.kwargs).arguments
+    tensors = {name: value for name, value in arguments.items() if isinstance(value, torch.Tensor)}
+    shapes: dict[str, Any] = {
+        name: None if name in tensors else _no_dynamic_axes(value) for name, value in arguments.items()
+    }
     for option in dynamic:
-        found = _FORM.fullmatch(option)
-        if found is None:
+        match = _FORM.fullmatch(option)
+        if match is None:
             raise UsageError(f"--dynamic takes NAME:AXIS=SYMBOL, as in x:0=batch, given {option!r}")
-        name, axis, symbol = found["name"], int(found["axis"]), found["symbol"]
+        name, axis, symbol = match["name"], int(match["axis"]), match["symbol"]
         if name not in tensors:
             raise UsageError(
                 f"--dynamic {option}: the tensors that forward takes are {', '.join(tensors) or 'none'}; "
@@ -47,8 +49,8 @@ def with_dynamic_axes(user_file: ModelFile, dynamic: Sequence[str]) -> ModelFile
     return replace(user_file, dynamic_shapes=shapes)
 
 
-def _fixed(value: Any) -> Any:
-    """`dynamic_shapes` of an argument of which nothing varies."""
+def _no_dynamic_axes(value: Any) -> Any:
+    """`dynamic_shapes` of an argument without dynamic axes."""
     import torch
     from torch.utils import _pytree as pytree
 

@@ -1,9 +1,9 @@
-"""Model files: what a user writes to have a network judged.
+"""Model files: Python files in which users define the network to judge.
 
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
-of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, a scalar,
-`dynamic_shapes`, as `torch.export` takes them, and `cell()`, the port of the model, with `cells` and `weights` as
-`parity.compare` takes them.
+of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, which returns a scalar,
+`dynamic_shapes` as for `torch.export`, and `cell()`, the port of the model, with `cells` and `weights` as for
+`parity.compare`.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from typing import TYPE_CHECKING, Any
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
-from ..support.user_code import errors_shown, raised
+from ..support.user_code import format_user_error, report_user_errors
 
 if TYPE_CHECKING:
     from torch import nn
 
 OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights")
-"""What a model file may define besides its model."""
+"""Names that a model file may define besides its model."""
 _NO_MORE = object()
 
 
 @dataclass(frozen=True)
 class ModelFile:
-    """What a model file defines.
+    """The definitions of a model file.
 
     Attributes:
-        module: the network, as the file made it.
+        module: the network.
         args: positional arguments of its call.
         kwargs: keyword arguments of its call.
-        loss: from the module's result to a scalar; None if the file has none.
+        loss: maps the module's result to a scalar; None if the file has none.
         dynamic_shapes: as for `torch.export.export`; None if the file has none.
-        name: what the user called it.
+        name: name of the file, as the user gave it.
         cell: the port; None if the file has none.
         cells: paths of modules by paths of Cells; None if the file has none.
         weights: as for `parity.compare`; None if the file has none.
-        more_inputs: the arguments of further calls, positional and by keyword, made one after the other.
+        more_inputs: positional and keyword arguments of further calls, created one at a time.
     """
 
     module: nn.Module
@@ -63,14 +63,14 @@ class ModelFile:
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
-    """Run a model file and take from it the network and its inputs.
+    """Run a model file and return its network and inputs.
 
     Args:
         target: `path/model.py`, `path/model.py:factory` or `package.module:factory`.
-        seed: torch's random number generator starts from it.
+        seed: seed of torch's random number generator.
 
     Raises:
-        UsageError: the file isn't there, raises, or doesn't define what is needed. The user's exception is the cause.
+        UsageError: the file doesn't exist, raises, or lacks a definition. The user's exception is the cause.
     """
     head, _, factory = target.rpartition(":")
     if not head or not factory.isidentifier():
@@ -82,7 +82,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     import torch
 
     torch.manual_seed(seed)
-    source = _imported(head) if is_module else _executed(Path(head))
+    source = _import_module(head) if is_module else _run_file(Path(head))
     user_file = _UserFile(source, head)
     module = user_file.model(factory or "model")
     every_input = user_file.inputs()
@@ -97,138 +97,140 @@ def load(target: str, seed: int = 0) -> ModelFile:
 
 
 class _UserFile:
-    """A module that a user wrote, and how the messages about it call it."""
+    """A user's Python module, and its name in messages."""
 
-    def __init__(self, source: ModuleType, shown: str) -> None:
+    def __init__(self, source: ModuleType, label: str) -> None:
         self.source = source
-        self.shown = shown
+        self.label = label
 
     def optional(self, name: str) -> Any:
         return getattr(self.source, name, None)
 
     def call(self, name: str, function: Callable[[], Any]) -> Any:
         self._require_callable(name, function)
-        with errors_shown(self.shown, f"when {name}() was called"):
+        with report_user_errors(self.label, f"when {name}() was called"):
             return function()
 
     def _require_callable(self, name: str, function: Callable[..., Any], *parameters: str) -> None:
-        """`UsageError` unless a function can be called with arguments for these parameters, and no others."""
+        """Raise `UsageError` unless a function can be called with arguments for exactly these parameters."""
         try:
             inspect.signature(function).bind(*parameters)
         except TypeError as error:
             given = f"as {name}({', '.join(parameters)})" if parameters else "without arguments"
             raise UsageError(
-                f"{self.shown}: `{name}` is called {given}, but it is {name}{inspect.signature(function)}.\n"
+                f"{self.label}: `{name}` is called {given}, but it is {name}{inspect.signature(function)}.\n"
                 f"Give other parameters default values, or write another function that passes them."
             ) from error
         except ValueError:  # no signature is known, as for some built-in functions
             pass
 
     def model(self, name: str) -> nn.Module:
-        """The network: `name` itself, or what it returns."""
+        """Return the network: the attribute `name`, or its result if it is a function."""
         from torch import nn
 
         if not hasattr(self.source, name):
             raise UsageError(self._no_model(name))
-        found = getattr(self.source, name)
-        if isinstance(found, nn.Module):
-            return found
-        if not callable(found):
+        value = getattr(self.source, name)
+        if isinstance(value, nn.Module):
+            return value
+        if not callable(value):
             raise UsageError(
-                f"{self.shown}: `{name}` must be an nn.Module or a function returning one, it is {_a(found)}"
+                f"{self.label}: `{name}` must be an nn.Module or a function returning one, it is {_a(value)}"
             )
-        made = self.call(name, found)
-        if not isinstance(made, nn.Module):
+        result = self.call(name, value)
+        if not isinstance(result, nn.Module):
             raise UsageError(
-                f"{self.shown}: {name}() must return an nn.Module, it returned {_a(made)}{_forgotten(made)}"
+                f"{self.label}: {name}() must return an nn.Module, it returned {_a(result)}{_missing_return(result)}"
             )
-        return made
+        return result
 
     def inputs(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
-        """Positional and keyword arguments of the network's calls: of at least one."""
+        """Yield positional and keyword arguments of the network's calls, at least once."""
         if not hasattr(self.source, "inputs"):
             raise UsageError(
-                f"{self.shown} defines no `inputs`. It defines {self._defined()}.\n"
+                f"{self.label} defines no `inputs`. It defines {self._definitions()}.\n"
                 f"Write `def inputs():` and return the model's arguments: a tuple, or a dict of keyword arguments."
             )
-        found: Any = self.source.inputs
+        value: Any = self.source.inputs
         what = "`inputs` must be"
-        if callable(found):
-            found, what = self.call("inputs", found), "inputs() must return"
-        if not isinstance(found, Generator):
-            yield self._arguments(found, what)
+        if callable(value):
+            value, what = self.call("inputs", value), "inputs() must return"
+        if not isinstance(value, Generator):
+            yield self._arguments(value, what)
             return
         for number in itertools.count(1):
-            with errors_shown(self.shown, f"when inputs() was to yield number {number}"):
-                yielded = next(found, _NO_MORE)
-            if yielded is _NO_MORE:
+            with report_user_errors(self.label, f"when inputs() was to yield number {number}"):
+                item = next(value, _NO_MORE)
+            if item is _NO_MORE:
                 break
-            yield self._arguments(yielded, "inputs() must yield")
+            yield self._arguments(item, "inputs() must yield")
         if number == 1:
-            raise UsageError(f"{self.shown}: inputs() yields nothing: yield the model's arguments at least once")
+            raise UsageError(f"{self.label}: inputs() yields nothing: yield the model's arguments at least once")
 
-    def _arguments(self, found: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Positional and keyword arguments of one call; `what` begins the sentence about anything else."""
+    def _arguments(self, value: Any, what: str) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return positional and keyword arguments of one call; `what` begins the error message about other values."""
         from torch import Tensor
 
-        match found:
+        match value:
             case Tensor():
-                return (found,), {}
+                return (value,), {}
             case tuple() | list():
-                return tuple(found), {}
-            case Mapping() if all(isinstance(key, str) for key in found):
-                return (), dict(found)
+                return tuple(value), {}
+            case Mapping() if all(isinstance(key, str) for key in value):
+                return (), dict(value)
         raise UsageError(
-            f"{self.shown}: {what} a tuple of arguments or a dict of keyword arguments, "
-            f"not {_a(found)}{_forgotten(found)}"
+            f"{self.label}: {what} a tuple of arguments or a dict of keyword arguments, "
+            f"not {_a(value)}{_missing_return(value)}"
         )
 
     def cell(self) -> Any:
-        """The port: `cell` itself, or what it returns; None if there is none."""
-        found = self.optional("cell")
-        if found is None:
+        """Return the port: the attribute `cell`, or its result if it is a function; None if there is none."""
+        value = self.optional("cell")
+        if value is None:
             return None
         from ..sides.known_frameworks import framework_of
 
-        if framework_of(found) is not None:
-            return found
-        if not callable(found):
-            raise UsageError(f"{self.shown}: `cell` must be a Cell or a function returning one, it is {_a(found)}")
-        made = self.call("cell", found)
-        if framework_of(made) is None:
-            raise UsageError(f"{self.shown}: cell() must return a Cell, it returned {_a(made)}{_forgotten(made)}")
-        return made
+        if framework_of(value) is not None:
+            return value
+        if not callable(value):
+            raise UsageError(f"{self.label}: `cell` must be a Cell or a function returning one, it is {_a(value)}")
+        result = self.call("cell", value)
+        if framework_of(result) is None:
+            raise UsageError(
+                f"{self.label}: cell() must return a Cell, it returned {_a(result)}{_missing_return(result)}"
+            )
+        return result
 
     def mapping(self, name: str, cell: Any) -> Mapping[Any, Any] | None:
-        """A dict that goes with the port; None if there is none."""
-        found = self.optional(name)
-        if found is None or (cell is None and not isinstance(found, Mapping)):
+        """Return a dict that belongs to the port; None if there is none."""
+        value = self.optional(name)
+        if value is None or (cell is None and not isinstance(value, Mapping)):
             return None
-        if inspect.isfunction(found):
-            found = self.call(name, found)
-        if not isinstance(found, Mapping):
-            raise UsageError(f"{self.shown}: `{name}` must be a dict or a function returning one, it is {_a(found)}")
+        if inspect.isfunction(value):
+            value = self.call(name, value)
+        if not isinstance(value, Mapping):
+            raise UsageError(f"{self.label}: `{name}` must be a dict or a function returning one, it is {_a(value)}")
         if cell is None:
-            raise UsageError(f"{self.shown}: `{name}` goes with a port, and the file defines no `cell`")
-        return found
+            raise UsageError(f"{self.label}: `{name}` goes with a port, and the file defines no `cell`")
+        return value
 
     def loss(self) -> Callable[[Any], Any] | None:
-        """The loss, its errors shown; None if there is none."""
-        found = self.optional("loss")
-        if found is None:
+        """Return the loss, wrapped to report its errors; None if there is none."""
+        function = self.optional("loss")
+        if function is None:
             return None
-        if not callable(found):
-            raise UsageError(f"{self.shown}: `loss` must be a function of the model's outputs, it is {_a(found)}")
-        self._require_callable("loss", found, "outputs")
+        if not callable(function):
+            raise UsageError(f"{self.label}: `loss` must be a function of the model's outputs, it is {_a(function)}")
+        self._require_callable("loss", function, "outputs")
 
         def loss(outputs: Any) -> Any:
-            with errors_shown(self.shown, "when loss(outputs) was called"):
-                return found(outputs)
+            with report_user_errors(self.label, "when loss(outputs) was called"):
+                return function(outputs)
 
         return loss
 
     def _own(self) -> dict[str, str]:
-        """Names that the file itself defines, and what they are."""
+        """Return the names that the file itself defines, with their kinds."""
         from torch import nn
 
         own: dict[str, str] = {}
@@ -242,7 +244,7 @@ class _UserFile:
                 own[name] = "nn.Module"
         return own
 
-    def _defined(self) -> str:
+    def _definitions(self) -> str:
         return ", ".join(f"{name} ({kind})" for name, kind in self._own().items()) or "no function and no class"
 
     def _no_model(self, name: str) -> str:
@@ -254,9 +256,9 @@ class _UserFile:
         classes = [
             other for other, kind in own.items() if kind == "class" and issubclass(vars(self.source)[other], nn.Module)
         ]
-        lines = [f"{self.shown} defines no `{name}`. It defines {self._defined()}."]
+        lines = [f"{self.label} defines no `{name}`. It defines {self._definitions()}."]
         if close := difflib.get_close_matches(name, factories + modules, n=1) or (factories + modules)[:1]:
-            lines.append(f"Is it `{close[0]}`? Then give {self.shown}:{close[0]}.")
+            lines.append(f"Is it `{close[0]}`? Then give {self.label}:{close[0]}.")
         elif len(classes) == 1:
             lines.append(f"`{classes[0]}` is an nn.Module: add\n    def model():\n        return {classes[0]}()")
         else:
@@ -280,8 +282,8 @@ def _require_file(path: Path) -> None:
         raise UsageError(f"{path} is no Python file (.py). A model file defines model() and inputs()")
 
 
-def _executed(path: Path) -> ModuleType:
-    """The file run as `python` runs one: its folder comes first on `sys.path`, and no bytecode is cached."""
+def _run_file(path: Path) -> ModuleType:
+    """Run the file as `python` does, with its folder first on `sys.path`, but without caching bytecode."""
     try:
         code = path.read_bytes()
     except OSError as error:
@@ -295,10 +297,10 @@ def _executed(path: Path) -> ModuleType:
     _first_on_path(full.parent)
     sys.modules[name] = module
     try:
-        with errors_shown(str(path), "while it was loaded"):
-            encodable = encodable_name(str(full))  # torch takes names of files in UTF-8 alone
+        with report_user_errors(str(path), "while it was loaded"):
+            encodable = encodable_name(str(full))  # torch accepts file names in UTF-8 only
             compiled = compile(code, encodable, "exec", dont_inherit=True)
-            if encodable != str(full):  # where there is no file: tracebacks and torch read its lines all the same
+            if encodable != str(full):  # no file has this name, but tracebacks and torch read its lines
                 lines = importlib.util.decode_source(code).splitlines(keepends=True)
                 linecache.cache[encodable] = (len(code), None, lines, encodable)
             exec(compiled, vars(module))
@@ -308,19 +310,19 @@ def _executed(path: Path) -> ModuleType:
     return module
 
 
-def _imported(name: str) -> ModuleType:
+def _import_module(name: str) -> ModuleType:
     _first_on_path(Path.cwd())  # as for `python -m`
     try:
-        found = importlib.util.find_spec(name)
+        spec = importlib.util.find_spec(name)
     except ModuleNotFoundError as error:
         raise UsageError(f"no module named {error.name!r} here or among the installed packages (for {name})") from error
     except Exception as error:  # a package on the way raised
-        raise UsageError(raised(name, "while it was loaded", error)) from error
-    if found is None:
+        raise UsageError(format_user_error(name, "while it was loaded", error)) from error
+    if spec is None:
         raise UsageError(
             f"no module named {name!r} here or among the installed packages; for a file, give its path: {name}.py"
         )
-    with errors_shown(name, "while it was loaded"):
+    with report_user_errors(name, "while it was loaded"):
         return importlib.import_module(name)
 
 
@@ -330,7 +332,7 @@ def _first_on_path(folder: Path) -> None:
 
 
 def _a(value: object) -> str:
-    """The type of a value, in words."""
+    """Describe the type of a value."""
     if value is None:
         return "None"
     name = value.__name__ if isinstance(value, type) else type(value).__name__
@@ -338,5 +340,5 @@ def _a(value: object) -> str:
     return f"the class {name}" if isinstance(value, type) else f"{article} {name}"
 
 
-def _forgotten(value: object) -> str:
+def _missing_return(value: object) -> str:
     return " (is a `return` missing?)" if value is None else ""

@@ -1,4 +1,4 @@
-"""ONNX files read as programs, where they can be; else why not."""
+"""ONNX files read as programs if possible, else with the reason."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from ..dtypes import HALVES
 from ..options import Options
 from ..results.notes import warnings_as_notes
 from ..sides.records import Array
-from .onnx_inputs import Declared, runnable
+from .onnx_inputs import DeclaredInputs, runnable
 
 MAX_REASON_LENGTH = 300  # characters of a reason in a note
-SHOWN = 4  # operators that are named in it
+MAX_OPERATORS = 4  # operators that a note names
 
 
 @dataclass(frozen=True)
 class OnnxFile:
-    """A file.
+    """An ONNX file.
 
     Attributes:
-        path: where it is.
-        program: its inputs positional, in the order of the file; None where the file can't be read as one.
-        error: why not.
-        notes: what was taken to hold.
+        path: its path.
+        program: the program, with positional inputs in the order of the file; None if it can't be read as one.
+        error: the reason why it can't.
+        notes: assumptions of the conversion.
     """
 
     path: str
@@ -45,21 +45,21 @@ class OnnxFile:
 
     @property
     def unknown(self) -> str:
-        """Why nothing is known of the Cells of a file that can't be read: which operators, or which node."""
+        """The reason why the Cells of an unreadable file are unknown: its operators, or a node."""
         if isinstance(self.error, UnsupportedOperators):
             names = list(dict.fromkeys(name for name, _, _ in self.error.operators))
-            others = f" and {len(names) - SHOWN} others" if len(names) > SHOWN else ""
-            return f"{self.path} can't be read as a program for want of {', '.join(names[:SHOWN])}{others}"
-        said = str(self.error).partition("\n")[0]
-        reason = said if len(said) <= MAX_REASON_LENGTH else f"{said[:MAX_REASON_LENGTH]}..."
+            others = f" and {len(names) - MAX_OPERATORS} others" if len(names) > MAX_OPERATORS else ""
+            return f"{self.path} can't be read as a program, for lack of {', '.join(names[:MAX_OPERATORS])}{others}"
+        message = str(self.error).partition("\n")[0]
+        reason = message if len(message) <= MAX_REASON_LENGTH else f"{message[:MAX_REASON_LENGTH]}..."
         return f"{self.path} can't be read as a program: {reason}"
 
 
 def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile:
-    """Read a file, with these shapes of its inputs; or a model that was made of it.
+    """Read a file, or a model derived from it, with these shapes of its inputs.
 
     Raises:
-        ConversionError: the model is malformed. Where it is only nothing that a program can be, the result says why.
+        ConversionError: the model is malformed. If it only can't be expressed as a program, the result has the reason.
         UsageError: the file can't be read, or the shapes don't fit.
     """
     try:
@@ -73,7 +73,7 @@ def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile
 
 
 def _inexpressible(error: BaseException | None) -> bool:
-    """Whether an error tells of what there is not here: operators, texts, sizes that can't be told to fit."""
+    """Whether an error is about something that programs lack: operators, strings, sizes that can't be checked."""
     while error is not None:
         if isinstance(error, (UnsupportedOperators, ShapeError, NoNumbers)):
             return True
@@ -81,52 +81,56 @@ def _inexpressible(error: BaseException | None) -> bool:
     return False
 
 
-def read_with_inputs(path: str, declared: Declared, inputs: str | None, seed: int) -> tuple[OnnxFile, list[Array]]:
-    """A file and inputs that it runs on, at sizes at which it can be read as a program if there are any."""
+def read_with_inputs(
+    path: str, declared: DeclaredInputs, inputs: str | None, seed: int
+) -> tuple[OnnxFile, list[Array]]:
+    """Return a file and inputs that it runs on, at sizes at which it can be read as a program if possible."""
     unread: list[tuple[OnnxFile, list[Array]]] = []
     for arrays in runnable(path, declared, inputs, seed):
         file = read(path, declared.shapes(arrays))
         if file.program is not None:
             return file, arrays
         unread.append((file, arrays))
-        if isinstance(file.error, UnsupportedOperators):  # at any size
+        if isinstance(file.error, UnsupportedOperators):  # the same at any size
             break
     return unread[0]
 
 
-def returning(program: Program, names: Sequence[str]) -> Program:
-    """The program that returns a dict of its outputs by these names."""
+def with_named_outputs(program: Program, names: Sequence[str]) -> Program:
+    """Return the program with a dict of its outputs by these names as its result."""
     return program.replace(result=Structure("dict", (TENSOR,) * len(names), tuple(names)))
 
 
 def require_as_many(first: Sequence[Any], second: Sequence[Any]) -> None:
-    """Raise `UsageError` for two files that take other numbers of inputs."""
+    """Raise `UsageError` for two files with different numbers of inputs."""
     if len(first) != len(second):
         raise UsageError(f"the models take {len(first)} and {len(second)} inputs: they can't be compared")
 
 
-def in_order_of(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array]) -> list[Array]:
-    """Arrays for our inputs in the order of theirs: by name, else by position."""
+def reorder(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array]) -> list[Array]:
+    """Return arrays for our inputs in the order of theirs, by name if the names are the same, else by position."""
     require_as_many(ours, theirs)
     by_name = {value.name: array for value, array in zip(ours, arrays, strict=True)}
     return [by_name[value.name] for value in theirs] if {v.name for v in theirs} == set(by_name) else arrays
 
 
-def named_as(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
-    """Shapes by the names of our inputs as shapes by the names of theirs."""
+def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
+    """Return shapes by the names of our inputs as shapes by the names of theirs."""
     return shapes if set(theirs) == set(ours) else renamed(shapes, dict(zip(ours, theirs, strict=True)))
 
 
 def require_eval(options: Options) -> None:
-    """Raise `UsageError` for train mode, which an ONNX file hasn't."""
+    """Raise `UsageError` for train mode, which an ONNX file doesn't have."""
     if options.train:
         raise UsageError("an ONNX model is compared as it is: --train is for torch models")
 
 
-def suited(options: Options, program: Program | None, declared: Sequence[Value] = ()) -> tuple[Options, str, list[str]]:
-    """The options for a file, the dtype that ONNX Runtime is judged in, and notes.
+def adapt_options(
+    options: Options, program: Program | None, declared: Sequence[Value] = ()
+) -> tuple[Options, str, list[str]]:
+    """Return the options for a file, the dtype that ONNX Runtime is judged in, and notes.
 
-    What a file computes in half precision is judged in that, where no other dtype than float32 is asked for.
+    A file that computes in half precision is judged in that dtype, unless a dtype other than float32 is requested.
     """
     own = dtype_of(program, declared)
     if own not in HALVES:
@@ -137,10 +141,10 @@ def suited(options: Options, program: Program | None, declared: Sequence[Value] 
 
 
 def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:
-    """The dtype that most floating-point numbers of a program have, or of declared inputs."""
+    """The dtype of most floating-point numbers of a program, or of declared inputs."""
     sizes: Counter[str] = Counter()
-    known = () if program is None else (*program.inputs, *(p.value for p in program.parameters.values()))
-    for value in known or declared:
+    values = () if program is None else (*program.inputs, *(p.value for p in program.parameters.values()))
+    for value in values or declared:
         if is_floating(value.dtype):
             sizes[value.dtype.name] += math.prod(size for size in value.shape if isinstance(size, int))
     ((own, _),) = sizes.most_common(1) or [("float32", 0)]

@@ -1,9 +1,9 @@
-"""Other sizes at which to compare a network with dynamic dimensions: a constant frozen at capture shows there.
+"""Other sizes at which to compare a network with dynamic dimensions, to reveal constants frozen at capture.
 
-One set of sizes has 1 wherever that is allowed: what broadcasts, or is squeezed, by mistake shows. In another each
-dimension has an odd size of its own: what was divided by two, or taken from another dimension, shows. That size is none
-of the integers in the program. Where it isn't larger than all of them, sizes that are come besides, as far as that is
-affordable: what is cut off at a size shows only beyond it.
+One set of sizes has 1 wherever allowed, which reveals wrong broadcasts and squeezes. In another, each dimension has a
+different odd size, which reveals divisions by two and confusion of dimensions. These sizes aren't integers that occur
+in the program. If they aren't larger than all of those, larger sizes follow as far as affordable, since truncation at a
+constant shows only beyond it.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from ...runtime.ir.program import Program
 Sizes = dict[str, int]
 
 MAX_NUMBERS = 64
-"""Elements of a constant that may be sizes; a larger one is a table."""
+"""Maximum number of elements of a constant that may hold sizes; a larger one is a table."""
 MAX_FACTOR = 16
-"""How many times as much as the example a comparison at other sizes may cost, unless it costs next to nothing."""
-NEXT_TO_NOTHING = 10**6
-"""Products of a size and a parameter."""
+"""Maximum cost of a comparison at other sizes, relative to the example, unless it is below `ALWAYS_AFFORDABLE`."""
+ALWAYS_AFFORDABLE = 10**6
+"""Cost, in products of sizes and parameters, that is always allowed."""
 MAX_STEPS = 64
-"""How far above a size others are tried, where a spec assumes something of it."""
+"""Number of larger sizes tried if a spec has assumptions about sizes."""
 MAX_SIZE = 256
-"""Numbers beyond which no size is tried: sums of so many terms are rounded otherwise on each side."""
+"""Numbers up to which larger sizes are tried: longer sums are rounded differently on each side."""
 
 
 def other_sizes(
     program: Program, tensors: Sequence[Any], dynamic_shapes: Any, candidates: Sequence[Program] = ()
 ) -> list[Sizes]:
-    """Sizes of the program's symbols to compare at, besides those that `tensors`, the example inputs, have.
+    """Return sizes of the program's symbols to compare at, besides those of the example inputs `tensors`.
 
-    `candidates` are programs that it is compared with: what is frozen in one of them must show, too.
+    `candidates` are programs that it is compared with, whose frozen constants must be revealed too.
     """
     names = sorted(symbols_in(*(value.shape for value in program.inputs)))
     if not names:
@@ -52,30 +52,34 @@ def other_sizes(
     odd: Sizes = {}
     for name in names:
         lowest, highest = limits.get(name, (1, None))
-        taken = {example[name], *odd.values()}
+        used = {example[name], *odd.values()}
         larger = range((example[name] + 1) | 1, example[name] + 2 * (len(names) + len(numbers)) + 4, 2)
         possible = itertools.chain(larger, range(1, example[name], 2))
-        fits = [n for n in possible if n >= lowest and (highest is None or n <= highest) and n not in taken]
+        fits = [n for n in possible if n >= lowest and (highest is None or n <= highest) and n not in used]
         odd[name] = next((size for size in fits if size not in numbers), fits[0] if fits else example[name])
-    found = [ones, odd, *_beyond(program, numbers, example, ones, odd, limits)]
+    result = [ones, odd, *_larger_sizes(program, numbers, example, ones, odd, limits)]
     if is_spec(dynamic_shapes):
-        found = [sizes for tried in found if (sizes := _assumed(tried, limits, holds(dynamic_shapes))) is not None]
-    return [sizes for place, sizes in enumerate(found) if sizes != example and sizes not in found[:place]]
+        result = [
+            sizes
+            for candidate in result
+            if (sizes := _satisfying_spec(candidate, limits, holds(dynamic_shapes))) is not None
+        ]
+    return [sizes for place, sizes in enumerate(result) if sizes != example and sizes not in result[:place]]
 
 
-def _assumed(
+def _satisfying_spec(
     sizes: Sizes, limits: Mapping[str, tuple[int, int | None]], agrees: Callable[[Sizes], bool]
 ) -> Sizes | None:
-    """These sizes, or the next above for which what a `ShapesSpec` assumes holds; None if there are none near."""
+    """Return these sizes, or the next larger ones that satisfy a `ShapesSpec`; None if there are none nearby."""
     for step in range(MAX_STEPS):
-        tried = {name: size + step for name, size in sizes.items()}
-        within = all(most is None or tried[name] <= most for name, (_, most) in limits.items() if name in tried)
-        if within and agrees(tried):
-            return tried
+        candidate = {name: size + step for name, size in sizes.items()}
+        within = all(most is None or candidate[name] <= most for name, (_, most) in limits.items() if name in candidate)
+        if within and agrees(candidate):
+            return candidate
     return None
 
 
-def _beyond(
+def _larger_sizes(
     program: Program,
     numbers: set[int],
     example: Sizes,
@@ -83,9 +87,9 @@ def _beyond(
     odd: Sizes,
     limits: Mapping[str, tuple[int, int | None]],
 ) -> list[Sizes]:
-    """Sizes beyond the numbers in the program: of all dimensions together if that is affordable, else of each alone."""
+    """Return sizes larger than the numbers in the program, for all dimensions at once if affordable, else for each."""
     parameters = max(1, sum(p.data.size for p in program.parameters.values()))
-    most = max(MAX_FACTOR * math.prod(example.values()) * parameters, NEXT_TO_NOTHING)
+    most = max(MAX_FACTOR * math.prod(example.values()) * parameters, ALWAYS_AFFORDABLE)
 
     def is_affordable(sizes: Sizes) -> bool:
         return math.prod(sizes.values()) * parameters <= most
@@ -93,8 +97,10 @@ def _beyond(
     large: Sizes = {}
     for name in odd:
         highest = limits.get(name, (1, None))[1]
-        tried = max(odd[name], example[name])
-        steps = (_next_odd(number, numbers) for number in sorted(numbers, reverse=True) if tried <= number <= MAX_SIZE)
+        smallest = max(odd[name], example[name])
+        steps = (
+            _next_odd(number, numbers) for number in sorted(numbers, reverse=True) if smallest <= number <= MAX_SIZE
+        )
         fits = (n for n in steps if (highest is None or n <= highest) and is_affordable(ones | {name: n}))
         size = next(fits, None)
         if size is not None:
@@ -106,23 +112,23 @@ def _beyond(
 
 
 def _next_odd(number: int, numbers: set[int]) -> int:
-    """An odd size well above a number, none of the others."""
+    """Return an odd size well above a number that is none of the others."""
     start = (number + max(2, number // 4)) | 1
     return next(size for size in itertools.count(start, 2) if size not in numbers)
 
 
 def _distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
-    """The sizes, each its own."""
-    found: Sizes = {}
+    """Return the sizes, increased until all are different."""
+    result: Sizes = {}
     for name, size in sizes.items():
-        while size in found.values() or size in numbers:
+        while size in result.values() or size in numbers:
             size += 2
-        found[name] = size
-    return found
+        result[name] = size
+    return result
 
 
 def numbers_in(program: Program) -> set[int]:
-    """The integers above 1 that stand in a program: in attributes of its nodes, in small constants, in dimensions."""
+    """Return the integers above 1 in a program: in attributes of its nodes, small constants and dimensions."""
     constants = (constant.data for constant in program.constants if constant.data.size <= MAX_NUMBERS)
     values = itertools.chain(_integers(node.attributes for node in program.nodes), *map(_elements, constants))
     return {abs(value) for value in values if abs(value) > 1}
@@ -154,36 +160,36 @@ def _integers(value: Any) -> Iterator[int]:
 
 
 def open_axes(program: Program) -> list[dict[int, str]]:
-    """For each input, the axes whose sizes are open, with what they are called."""
+    """Return the open axes of each input, with their names."""
     return [
         {axis: str(dim) for axis, dim in enumerate(value.shape) if not isinstance(dim, int)} for value in program.inputs
     ]
 
 
 def _sizes(program: Program, tensors: Sequence[Any]) -> Sizes:
-    """What the symbols are for these inputs."""
-    found: Sizes = {}
+    """Return the values of the symbols for these inputs."""
+    result: Sizes = {}
     for value, tensor in zip(program.inputs, tensors, strict=True):
         for dim, size in zip(value.shape, tensor.shape, strict=True):
-            if isinstance(dim, SymbolicDim) and (solved := dim.solve(size)):
-                found.setdefault(*solved)
-    return found
+            if isinstance(dim, SymbolicDim) and (solution := dim.solve(size)):
+                result.setdefault(*solution)
+    return result
 
 
 def _limits(dynamic_shapes: Any) -> dict[str, tuple[int, int | None]]:
-    """The smallest and the largest size that each named dimension may have, as far as the user said."""
+    """Return the user's limits of each named dimension, (smallest, largest or None)."""
     if is_spec(dynamic_shapes):
         return variables(dynamic_shapes)
     dims = [leaf for leaf in pytree.tree_leaves(dynamic_shapes) if isinstance(leaf, torch.export.Dim)]
-    found: dict[str, tuple[int, int | None]] = {}
+    limits: dict[str, tuple[int, int | None]] = {}
     for dim in (getattr(dim, "root", dim) for dim in dims):  # `2 * Dim("n")` has the root `n`
         highest = dim.max if isinstance(dim.max, int) else None
-        found[dim.__name__] = max(1, dim.min), highest
-    return found
+        limits[dim.__name__] = max(1, dim.min), highest
+    return limits
 
 
-def resized(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
-    """The example inputs with those sizes: cut off, or repeated from the start."""
+def resize(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes) -> tuple[Any, Any]:
+    """Return the example inputs resized by truncating them, or repeating them from the start."""
     leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
     values = iter(program.inputs)
     for place, leaf in enumerate(leaves):
@@ -197,6 +203,6 @@ def resized(program: Program, args: Any, kwargs: Mapping[str, Any], sizes: Sizes
     return args, kwargs
 
 
-def described(sizes: Sizes) -> str:
-    """`batch=1, length=7`."""
+def format_sizes(sizes: Sizes) -> str:
+    """Format sizes as `batch=1, length=7`."""
     return ", ".join(f"{name}={size}" for name, size in sizes.items())

@@ -1,1 +1,1 @@
-"""ONNX files held against themselves and against each other."""
+"""The comparison of ONNX files, on several sides and with each other."""

@@ -1,4 +1,4 @@
-"""ONNX files, held against themselves: the interpreter, torch, and ONNX Runtime on the file."""
+"""One ONNX file on several sides: the interpreter, torch, and ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16
 from ..comparison.trial import judged
 from ..inputs.affordable import require_affordable
-from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
-from ..inputs.onnx_reading import read_with_inputs, require_eval, suited
+from ..inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
@@ -25,7 +25,7 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
-from .whole import whole
+from .whole import compare_whole
 
 
 @one_at_a_time
@@ -37,45 +37,45 @@ def check_onnx(
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
-    """Hold an ONNX file, read as a program, against itself: in the interpreter, in torch, and in ONNX Runtime.
+    """Compare an ONNX file, read as a program, in the interpreter, in torch and in ONNX Runtime.
 
     Args:
         path: the file.
         inputs: an .npz file of arrays by input name; generated from the declared types if not given.
-        shapes: of generated inputs by name; others are chosen.
-        progress: told of stages.
+        shapes: shapes of generated inputs by name; others are chosen.
+        progress: receives the stages of the run.
         **options: fields of `Options`.
 
     Returns:
-        The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell and
-        backward. ONNX Runtime runs the file itself, and is compared at its outputs. A file that can't be read as a
-        program is compared as a whole: ONNX Runtime as it is used with ONNX Runtime without its optimizations.
+        The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell,
+        with gradients. ONNX Runtime runs the file itself, and is compared at its outputs. A file that can't be read as
+        a program is compared as a whole: ONNX Runtime with and without its optimizations.
 
     Raises:
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
         ConversionError: the model is malformed.
     """
-    chosen, shown = from_keywords(Options, check_onnx, options), progress or NoProgress()
+    chosen, progress = from_keywords(Options, check_onnx, options), progress or NoProgress()
     require_eval(chosen)
-    shown.stage("read", None)
-    declared = declared_inputs(path, shapes, inputs)
-    report = _checked(path, declared, inputs, chosen, shown)
+    progress.stage("read", None)
+    declared = read_declared_inputs(path, shapes, inputs)
+    report = _check(path, declared, inputs, chosen, progress)
     if inputs is None:
         judge_without_optionals(
             report, path, path, declared, shapes or {},
-            lambda left_out: _checked(path, declared_inputs(path, left_out), None, chosen, shown),
+            lambda left_out: _check(path, read_declared_inputs(path, left_out), None, chosen, progress),
         )  # fmt: skip
     return report
 
 
-def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options, shown: Progress) -> Report:
-    """A file held against itself on inputs of one form."""
+def _check(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Options, progress: Progress) -> Report:
+    """Compare the sides of a file on inputs of one structure."""
     file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
     if file.program is None:
-        return whole(file, file, declared, declared, arrays, chosen, shown, generated=inputs is None)
+        return compare_whole(file, file, declared, declared, arrays, chosen, progress, generated=inputs is None)
     if inputs is None:
-        arrays = generated(file.program.inputs, chosen.seed, {}, file.program)
-    chosen, runtime_dtype, notes = suited(chosen, file.program)
+        arrays = generate(file.program.inputs, chosen.seed, {}, file.program)
+    chosen, runtime_dtype, notes = adapt_options(chosen, file.program)
     args = tuple(arrays)
     require_affordable(file.program, args, grads=chosen.grads)
     interpreter = InterpreterSide(
@@ -93,13 +93,13 @@ def _checked(path: str, declared: Declared, inputs: str | None, chosen: Options,
         sides = [interpreter, runtime]
     except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
-    report = judged(reference, sides, chosen, shown)
+    report = judged(reference, sides, chosen, progress)
     report.notes += [*notes, *file.notes]
     return report
 
 
 def _require_dtypes_of_torch(program: Program) -> None:
-    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, integers of 4 bits, ..."""
+    """Raise `ConversionError` for a dtype that torch doesn't compute with: float8, float4, 4-bit integers, ..."""
     values = (
         *program.inputs,
         *program.constant_data,
@@ -115,7 +115,7 @@ def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
     import torch
 
     return tuple(
-        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself doesn't have
+        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself lacks
         if array.dtype == BFLOAT16
         else torch.from_numpy(np.array(array))
         for array in arrays

@@ -1,4 +1,4 @@
-"""ONNX files held against each other: both in the interpreter, the candidate in ONNX Runtime."""
+"""Two ONNX files compared: both in the interpreter, the candidate also in ONNX Runtime."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from ...runtime.ir.types import Constant
 from ...runtime.tree import sequence
 from ..dtypes import HALVES
 from ..inputs.affordable import require_affordable
-from ..inputs.onnx_inputs import Declared, declared_inputs, generated
+from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import (
     OnnxFile,
+    adapt_options,
     dtype_of,
-    named_as,
     read,
     read_with_inputs,
+    rename_shapes,
     require_as_many,
     require_eval,
-    returning,
-    suited,
+    with_named_outputs,
 )
 from ..options import OptionKeywords, Options, from_keywords
 from ..quantized.files import SAMPLES, QuantizedFile
@@ -36,8 +36,8 @@ from ..sides.onnxruntime_side import output_names
 from ..sides.quantized_steps import is_quantized
 from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
-from .two_programs import TwoPrograms, paired
-from .whole import whole
+from .two_programs import TwoPrograms, reorder_inputs
+from .whole import compare_whole
 
 HOW = (
     "one file is quantized: its float network (weights as they were before rounding, no quantizers) was compared Cell "
@@ -55,24 +55,23 @@ def compare_onnx(
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
-    """Hold one ONNX file against another one that should compute the same.
+    """Compare an ONNX file with another one that should compute the same.
 
     Args:
-        reference: the file that is believed.
-        candidate: the other one; inputs and outputs are paired by name, else by position.
+        reference: the reference file.
+        candidate: the other file; inputs and outputs are paired by name, else by position.
         inputs: as for `check_onnx`, by the names of the reference.
-        shapes: likewise.
-        progress: told of stages.
+        shapes: as for `check_onnx`, by the names of the reference.
+        progress: receives the stages of the run.
         **options: fields of `Options`.
 
     Returns:
         The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
-        on the candidate. Cells are compared where both files have the same, else the models as a whole; at other sizes
-        of the dynamic dimensions too, if the inputs are generated. Numbers such as
-        1 / sqrt(2), and weights that one file has multiplied by the scale of a batch norm, may be rounded to float32 in
-        one file and not, or otherwise, in the other. Where a file can't be read as a program,
-        ONNX Runtime on both is compared. Of a float file and a quantized one, the former is the reference, whichever
-        is given first; see docs/quantized.md.
+        on the candidate. Cells are compared if both files have the same ones, else the models as a whole; at other
+        sizes of the dynamic dimensions too, if the inputs are generated. Numbers such as 1 / sqrt(2), and weights that
+        one file has multiplied by the scale of a batch norm, may be rounded differently in the two files. If a file
+        can't be read as a program, ONNX Runtime on both is compared. If one file is quantized, the float file is the
+        reference, whichever is given first; see docs/quantized.md.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
@@ -81,14 +80,16 @@ def compare_onnx(
     chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
     require_eval(chosen)
     shown.stage("read", None)
-    pair = _paired_files(reference, candidate)
-    declared = declared_inputs(pair.reference, shapes, inputs)
+    pair = _pair_files(reference, candidate)
+    declared = read_declared_inputs(pair.reference, shapes, inputs)
     require_as_many(pair.names, pair.others)
-    report = _held(pair, declared, inputs, shapes or {}, chosen, shown)
+    report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
     if inputs is None and not (chosen.fail_fast and not report.ok):
         judge_without_optionals(
             report, pair.reference, pair.candidate, declared, shapes or {},
-            lambda left_out: _held(pair, declared_inputs(pair.reference, left_out), None, left_out, chosen, shown),
+            lambda other_shapes: _compare_pair(
+                pair, read_declared_inputs(pair.reference, other_shapes), None, other_shapes, chosen, shown
+            ),
         )  # fmt: skip
     report.notes += pair.notes
     return report
@@ -99,12 +100,12 @@ class _Pair:
     """Two files that are compared.
 
     Attributes:
-        reference: the one that is believed; the float one where one of them is quantized.
-        candidate: the other one.
-        names: of the inputs of the reference.
-        others: of the inputs of the candidate.
-        quantized: the candidate beside the reference, if it is quantized.
-        notes: on what that means.
+        reference: the reference file; the float file if one of them is quantized.
+        candidate: the other file.
+        names: names of the reference's inputs.
+        others: names of the candidate's inputs.
+        quantized: the quantized candidate with its float network, if it is quantized.
+        notes: notes for the report.
     """
 
     reference: str
@@ -115,42 +116,42 @@ class _Pair:
     notes: list[str]
 
 
-def _held(
-    pair: _Pair, declared: Declared, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+def _compare_pair(
+    pair: _Pair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
 ) -> Report:
-    """One file held against another on inputs of one form."""
+    """Compare two files on inputs of one structure."""
     reference, candidate, names, others, quantized = (
         pair.reference, pair.candidate, pair.names, pair.others, pair.quantized,
     )  # fmt: skip
-    fixed_first, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
-    fixed = named_as(others, names, declared.shapes(arrays))
-    structure = {} if declared.ranked else fixed
-    theirs = declared_inputs(candidate, structure or named_as(others, names, declared.structure(arrays)))
+    fixed_reference, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
+    fixed_shapes = rename_shapes(others, names, declared.shapes(arrays))
+    structure = {} if declared.ranked else fixed_shapes
+    theirs = read_declared_inputs(candidate, structure or rename_shapes(others, names, declared.structure(arrays)))
     open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
         first = read(reference, given)
-        second = _read_candidate(candidate, quantized, named_as(others, names, given))
+        second = _read_candidate(candidate, quantized, rename_shapes(others, names, given))
         if first.program is not None and second.program is not None:
             try:
-                return _compared(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
-            except CellbridgeError as error:  # what holds for some sizes only
+                return _compare_programs(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
+            except CellbridgeError as error:  # a file that can be read only with fixed sizes
                 not_open = f"{error}".partition("\n")[0]
         else:
             not_open = str(first.error or second.error).partition("\n")[0]
-    first, second = fixed_first, _read_candidate(candidate, quantized, fixed)
+    first, second = fixed_reference, _read_candidate(candidate, quantized, fixed_shapes)
     if first.program is None or second.program is None:
-        return whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
-    report = _compared(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
+        return compare_whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
+    report = _compare_programs(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
     if open_sizes:
         report.notes.append(f"not compared at other sizes, with which the files can't be read: {not_open}")
     return report
 
 
-def _compared(
+def _compare_programs(
     first: OnnxFile,
     second: OnnxFile,
-    declared: Declared,
-    theirs: Declared,
+    declared: DeclaredInputs,
+    theirs: DeclaredInputs,
     arrays: list[Array],
     inputs: str | None,
     options: Options,
@@ -158,12 +159,12 @@ def _compared(
     quantized: QuantizedFile | None = None,
     fixed: bool = False,
 ) -> Report:
-    """Two files that can be read."""
+    """Compare two files that can be read as programs."""
     assert first.program is not None
     assert second.program is not None
     if inputs is None:
         sizes = dict(_sizes_of(first.program, arrays))
-        arrays = generated(first.program.inputs, options.seed, sizes, first.program)
+        arrays = generate(first.program.inputs, options.seed, sizes, first.program)
     samples, about = [arrays], list[str]()
     if quantized is not None and inputs is None:
         samples, about = _samples(first.program, second.program, arrays, quantized, options.seed)
@@ -175,11 +176,11 @@ def _compared(
         notes = [f"one file computes in float32, the other in {narrow}, which is what rounding was judged in"]
         options, runtime_dtype = replace(options, dtype=narrow), narrow
     else:
-        options, runtime_dtype, notes = suited(options, programs[0])
+        options, runtime_dtype, notes = adapt_options(options, programs[0])
     names = output_names(first.path), output_names(second.path)
     programs, how = _with_results(*programs, *names)
     notes += [*how, *about]
-    others = paired(*programs, arrays)
+    others = reorder_inputs(*programs, arrays)
     _require_same_dtypes(programs[1], others, first.path, second.path)
     require_affordable(programs[0], arrays, grads=options.grads)
     require_affordable(programs[1], others, grads=options.grads)
@@ -191,24 +192,27 @@ def _compared(
     files = TwoPrograms(
         first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
     )
-    report = files.judged(arrays)
+    report = files.judge_inputs(arrays)
     if inputs is None and not fixed and not (options.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
     if quantized is not None:
         own = list(second.program.inputs)
-        named = [
-            {value.name: array for value, array in zip(own, paired(first.program, second.program, x), strict=True)}
+        samples_by_name = [
+            {
+                value.name: array
+                for value, array in zip(own, reorder_inputs(first.program, second.program, x), strict=True)
+            }
             for x in samples
         ]
-        quantized.judge(report, named, inputs is not None, options)
-        as_it_is = read(second.path, {name: array.shape for name, array in named[0].items()})
-        quantized.judge_runtime(report, as_it_is, others, options, shown)
+        quantized.judge(report, samples_by_name, inputs is not None, options)
+        quantized_file = read(second.path, {name: array.shape for name, array in samples_by_name[0].items()})
+        quantized.judge_runtime(report, quantized_file, others, options, shown)
     report.notes += [*notes, *dict.fromkeys((*first.notes, *second.notes))]
     return report
 
 
-def _paired_files(reference: str, candidate: str) -> _Pair:
-    """Both files as they are compared; each is read once."""
+def _pair_files(reference: str, candidate: str) -> _Pair:
+    """Read both files, and decide which is the reference."""
     models = read_model(reference), read_model(candidate)
     which = [is_quantized(model) for model in models]
     quantized, notes = None, list[str]()
@@ -229,24 +233,26 @@ def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) 
 def _samples(
     first: Program, second: Program, arrays: list[Array], quantized: QuantizedFile, seed: int
 ) -> tuple[list[list[Array]], list[str]]:
-    """Generated inputs in the range of the quantizers: those that are compared on, and others; and notes."""
+    """Return several generated inputs in the range of the quantizers, and notes."""
     samples, notes = [], list[str]()
     for number in range(SAMPLES):
         if number:
-            arrays = generated(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
-        fitted, notes = quantized.fitted(second.inputs, paired(first, second, arrays), seed + number)
-        samples.append(paired(second, first, fitted))
+            arrays = generate(first.inputs, seed + number, dict(_sizes_of(first, arrays)), first)
+        fitted_inputs, notes = quantized.fit_to_quantizers(
+            second.inputs, reorder_inputs(first, second, arrays), seed + number
+        )
+        samples.append(reorder_inputs(second, first, fitted_inputs))
     return samples, notes
 
 
 def _with_results(
     first: Program, second: Program, names: list[str], other_names: list[str]
 ) -> tuple[tuple[Program, Program], list[str]]:
-    """Both programs, returning dicts of their outputs by name, or sequences where names don't pair them; and a note."""
+    """Return both programs with results as dicts by name, or sequences if names don't pair them; and a note."""
     pairs = ((first, names), (second, other_names))
     distinct = all(len(program.outputs) == len(keys) == len(set(keys)) for program, keys in pairs)
     if distinct and (set(names) == set(other_names) or len(names) != len(other_names)):
-        first, second = (returning(program, keys) for program, keys in pairs)
+        first, second = (with_named_outputs(program, keys) for program, keys in pairs)
         return (first, second), [f"outputs were paired by name: {', '.join(names)}"] if len(names) > 1 else []
     first, second = (program.replace(result=sequence(len(program.outputs))) for program, _ in pairs)
     how = f"outputs were paired by position: {', '.join(other_names)} with {', '.join(names)}"
@@ -254,7 +260,7 @@ def _with_results(
 
 
 def _narrower(first: Program, second: Program) -> str:
-    """The half precision that one of two programs computes in, and the other doesn't; empty if there is none."""
+    """Return the half precision that only one of two programs computes in; empty if there is none."""
     names = {dtype_of(first), dtype_of(second)}
     halves = names & HALVES
     return halves.pop() if len(names) == 2 and len(halves) == 1 else ""
@@ -263,7 +269,7 @@ def _narrower(first: Program, second: Program) -> str:
 def _in_half(
     first: Program, second: Program, arrays: list[Array], narrow: str
 ) -> tuple[tuple[Program, Program], list[Array]]:
-    """Both programs, and the inputs, in half precision."""
+    """Return both programs, and the inputs, in half precision."""
     halves = first.astype(narrow), second.astype(narrow)
     return halves, [x.astype(v.dtype) for v, x in zip(halves[0].inputs, arrays, strict=True)]
 
@@ -271,8 +277,8 @@ def _in_half(
 def _sizes_of(program: Program, arrays: list[Array]) -> Iterator[tuple[str, int]]:
     for value, array in zip(program.inputs, arrays, strict=True):
         for dim, size in zip(value.shape, array.shape, strict=True):
-            if isinstance(dim, SymbolicDim) and (solved := dim.solve(size)):
-                yield solved
+            if isinstance(dim, SymbolicDim) and (solution := dim.solve(size)):
+                yield solution
 
 
 def _require_same_dtypes(second: Program, others: list[Array], reference: str, candidate: str) -> None:
@@ -280,13 +286,13 @@ def _require_same_dtypes(second: Program, others: list[Array], reference: str, c
         if value.dtype != array.dtype:
             raise UsageError(
                 f"input {value.name!r} is {array.dtype.name} in {reference} and {value.dtype.name} in {candidate}\n"
-                "  what to do: compare files of one dtype; a model in half precision is held against the torch model "
+                "  what to do: compare files of one dtype; a model in half precision is compared with the torch model "
                 "that it comes from by parity run --dtype float16"
             )
 
 
 def _interface(program: Program) -> set[Any]:
-    """What must be the same in two programs for their Cells to be compared."""
+    """Return a key that must be equal in two programs for their Cells to be compared."""
     marks = [node for node in program.nodes if node.op == "boundary"]
     counts = {(number, kind): 0 for number in range(len(program.calls)) for kind in ("input", "output")}
     for node in marks:
@@ -296,6 +302,6 @@ def _interface(program: Program) -> set[Any]:
 
 
 def _without_parameters(program: Program) -> Program:
-    """The program with its parameters fixed: they have other names in the other one."""
+    """Return the program with its parameters as constants, because the other program has other names."""
     constants = tuple(Constant(p.value, p.data) for p in program.parameters.values())
     return program.replace(parameters={}, constants=program.constants + constants)

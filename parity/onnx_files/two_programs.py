@@ -1,4 +1,4 @@
-"""Two ONNX files that could be read, compared on any inputs."""
+"""Two ONNX files read as programs, compared on any inputs."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.trial import judged
-from ..inputs.onnx_inputs import Declared, generated_inputs
-from ..inputs.onnx_reading import in_order_of
-from ..inputs.sizes import described, other_sizes
+from ..inputs.onnx_inputs import DeclaredInputs, generate_inputs
+from ..inputs.onnx_reading import reorder
+from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
@@ -22,16 +22,16 @@ from ..sides.records import Array, Capabilities, Records, Run
 from ..sides.rounded_numbers import weights_of_one
 from ..support.progress import Progress
 
-TINY = 2e-7  # numbers that converters to half precision make larger, so that they don't vanish
+TINY = 2e-7  # tiny numbers that converters to half precision enlarge so that they don't underflow
 
 
 @dataclass(frozen=True)
 class TwoPrograms:
-    """Two files and the programs read from them, ready to be compared on any inputs."""
+    """Two files and the programs read from them, to be compared on any inputs."""
 
     reference: str
     candidate: str
-    inputs: Declared
+    inputs: DeclaredInputs
     first: Program
     second: Program
     alike: bool
@@ -41,9 +41,9 @@ class TwoPrograms:
     progress: Progress
     with_runtime: bool = True
 
-    def judged(self, arrays: list[Array]) -> Report:
-        """The candidate held against the reference."""
-        others = self.inputs.arguments(paired(self.first, self.second, arrays))
+    def judge_inputs(self, arrays: list[Array]) -> Report:
+        """Compare the candidate with the reference on these inputs."""
+        others = self.inputs.arguments(reorder_inputs(self.first, self.second, arrays))
         reference, side = self._reference_side(arrays), self._side(arrays)
         if not self.alike or self.rounding_only:
             checks = tuple(
@@ -60,10 +60,10 @@ class TwoPrograms:
         return judged(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
-        """Where there are dynamic dimensions, judge at other sizes too, and add that to the report."""
+        """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
-            label = described(sizes)
-            resized = generated_inputs(self.first, self.options.seed, sizes)
+            label = format_sizes(sizes)
+            resized = generate_inputs(self.first, self.options.seed, sizes)
             forward = Run("float64", grads=False)
             try:
                 self._reference_side(resized).run(forward)
@@ -74,29 +74,31 @@ class TwoPrograms:
                 self._side(resized).run(forward)
             except CellbridgeError as error:
                 reason = f"doesn't run where {self.reference} does: {error}".partition("\n")[0]
-                failed = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+                failure = Comparison(self.candidate, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
                 report.sizes.append(label)
-                report.cells[""].comparisons.append(failed)
+                report.cells[""].comparisons.append(failure)
                 continue
             try:
-                report.join_sizes(self.judged(resized), label)
-            except UsageError as error:  # results of no element, say, or that aren't finite
+                report.join_sizes(self.judge_inputs(resized), label)
+            except UsageError as error:  # empty results, say, or results that aren't finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
     def _reference_side(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreted(self.reference, self.first, arrays, self.second)
+        return self._interpreter_side(self.reference, self.first, arrays, self.second)
 
     def _side(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreted(self.candidate, self.second, paired(self.first, self.second, arrays), self.first)
+        return self._interpreter_side(
+            self.candidate, self.second, reorder_inputs(self.first, self.second, arrays), self.first
+        )
 
-    def _interpreted(self, name: str, program: Program, args: list[Array], other: Program) -> InterpreterSide:
+    def _interpreter_side(self, name: str, program: Program, args: list[Array], other: Program) -> InterpreterSide:
         dtype, seed = self.options.dtype, self.options.seed
         rounded = () if self.alike else weights_of_one(program, other)
         return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed, rounded=rounded)
 
 
 class _InHalf(OnnxModelSide):
-    """A file that is compared in half precision, whatever its outputs are in."""
+    """A file that is compared in half precision, whatever the dtype of its outputs."""
 
     def run(self, run: Run) -> Records:
         """Run once; see `OnnxModelSide`."""
@@ -108,18 +110,18 @@ class _InHalf(OnnxModelSide):
 
 
 def _with_weights_of(first: Program, second: Program) -> Program:
-    """`second` with the parameters of `first` where they are the same but for what converters make of tiny numbers."""
+    """Return `second` with the parameters of `first`, where only tiny numbers that converters enlarge differ."""
     parameters = dict(second.parameters)
     for name, parameter in parameters.items():
-        known = first.parameters.get(name)
-        if known is None or known.data.shape != parameter.data.shape:
+        counterpart = first.parameters.get(name)
+        if counterpart is None or counterpart.data.shape != parameter.data.shape:
             continue
-        apart = np.abs(known.data.astype(np.float64) - parameter.data.astype(np.float64)).max(initial=0.0)
+        apart = np.abs(counterpart.data.astype(np.float64) - parameter.data.astype(np.float64)).max(initial=0.0)
         if apart <= TINY:
-            parameters[name] = replace(parameter, data=known.data)
+            parameters[name] = replace(parameter, data=counterpart.data)
     return second.replace(parameters=parameters)
 
 
-def paired(first: Program, second: Program, arrays: list[Array]) -> list[Array]:
-    """The same inputs in the order of another program."""
-    return in_order_of(list(second.inputs), list(first.inputs), arrays)
+def reorder_inputs(first: Program, second: Program, arrays: list[Array]) -> list[Array]:
+    """Return the inputs in the order of another program."""
+    return reorder(list(second.inputs), list(first.inputs), arrays)

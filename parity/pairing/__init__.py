@@ -1,1 +1,1 @@
-"""What of one network belongs to what of another: Cells, layers, results."""
+"""The correspondence between two networks: Cells, layers, results."""

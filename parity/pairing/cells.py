@@ -1,7 +1,7 @@
-"""Which Cell is the port of which module.
+"""Finds the Cell that is the port of each module.
 
-Children of a pair are paired by name; those that remain by class and order; where classes don't decide, wrappers are
-opened and what is in them is paired. What was paired explicitly stays so.
+Children of a pair are paired by name, the remaining ones by class and order; if classes don't decide, wrappers are
+opened and their contents are paired. Explicit pairs are kept.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Node:
         path: `""` for the root.
         of: the module or Cell.
         class_name: its class.
-        kind: the layer that it is, in the same words for both frameworks; `""` for a block of the user's.
-        shapes: of all parameters in it, sorted.
-        children: by name; each object is in the tree once, at its first path.
+        kind: kind of layer, named alike for both frameworks; `""` for a block of the user's.
+        shapes: shapes of all parameters inside, sorted.
+        children: child nodes by name; each object is in the tree once, at its first path.
     """
 
     path: str
@@ -41,7 +41,7 @@ class Node:
     children: dict[str, Node] = field(default_factory=dict)
 
     def inside(self) -> Iterator[Node]:
-        """It and all below, parents first."""
+        """Yield this node and all below, parents first."""
         yield self
         for child in self.children.values():
             yield from child.inside()
@@ -72,13 +72,13 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """All pairs, and what has no partner.
+    """All pairs, and the modules and Cells without a partner.
 
     Attributes:
         pairs: in the order of the module's tree.
-        lone_modules: class by path of the modules that no Cell is the port of; without lists and the like.
-        lone_cells: class by path of the Cells that are the port of no module; without lists and the like.
-        apart: pairs that are called differently, and how; what they do is judged in the Cells around them.
+        lone_modules: class by path of the modules without a port, excluding containers.
+        lone_cells: class by path of the Cells that are the port of no module, excluding containers.
+        apart: pairs that are called differently, with the reason; their computation is judged in the Cells around them.
     """
 
     pairs: tuple[Pair, ...]
@@ -97,37 +97,43 @@ class Pairing:
         return {pair.cell: pair.module for pair in self.pairs}
 
     def without(self, apart: Mapping[str, str]) -> Pairing:
-        """The same, with some pairs apart; `apart`: how they are called differently, by path of the module."""
-        taken = {pair: apart[pair.module] for pair in self.pairs if pair.module in apart}
-        left = tuple(pair for pair in self.pairs if pair not in taken)
-        return replace(self, pairs=left, apart={**self.apart, **taken})
+        """Return this pairing with some pairs apart; `apart` has the reasons by path of the module."""
+        removed = {pair: apart[pair.module] for pair in self.pairs if pair.module in apart}
+        remaining = tuple(pair for pair in self.pairs if pair not in removed)
+        return replace(self, pairs=remaining, apart={**self.apart, **removed})
 
 
-def pair_up(module: torch.nn.Module, cell: Any, given: Mapping[str, str] | None = None) -> Pairing:
+def pair_up(module: torch.nn.Module, cell: Any, explicit_paths: Mapping[str, str] | None = None) -> Pairing:
     """Find the pairs.
 
     Args:
         module: the reference.
-        cell: its port: a Cell of ours or of MindSpore.
-        given: paths of modules by paths of Cells, for what isn't found.
+        cell: its port, a Cell of the runtime or of MindSpore.
+        explicit_paths: paths of modules by paths of Cells, for pairs that aren't found automatically.
 
     Raises:
-        UsageError: `given` names what isn't there, or names it twice.
+        UsageError: `explicit_paths` has an unknown path, or a module twice.
     """
     modules, cells = _module_tree(module), _cell_tree(cell)
     pairer = _Pairer()
-    explicit = _explicit(given or {}, modules, cells)
-    pairer.taken |= {node for nodes in explicit for node in nodes}
+    explicit = _explicit_pairs(explicit_paths or {}, modules, cells)
+    pairer.excluded |= {node for nodes in explicit for node in nodes}
     pairer.pair(modules, cells, "root")
     for one, other in explicit:
         pairer.pair(one, other, "given")
-    found = {one.path: (one, other, how) for one, other, how in pairer.found}
+    match_of = {one.path: (one, other, how) for one, other, how in pairer.pairs}
     pairs = tuple(
-        Pair(node.path, found[node.path][1].path, node.class_name, found[node.path][1].class_name, found[node.path][2])
+        Pair(
+            node.path,
+            match_of[node.path][1].path,
+            node.class_name,
+            match_of[node.path][1].class_name,
+            match_of[node.path][2],
+        )
         for node in modules.inside()
-        if node.path in found
+        if node.path in match_of
     )
-    paired = {node for one, other, _ in pairer.found for node in (one, other)}
+    paired = {node for one, other, _ in pairer.pairs for node in (one, other)}
     return Pairing(pairs, _lone(modules, paired), _lone(cells, paired))
 
 
@@ -136,27 +142,28 @@ def _lone(tree: Node, paired: Collection[Node]) -> dict[str, str]:
 
 
 class _Pairer:
-    """Attributes: found: (module, Cell, how); partner: the Cell of each module; taken: what is paired elsewhere."""
+    """Attributes: pairs: (module, Cell, how); partner: the Cell of each module; excluded: nodes with explicit pairs."""
 
     def __init__(self) -> None:
-        self.found: list[tuple[Node, Node, str]] = []
+        self.pairs: list[tuple[Node, Node, str]] = []
         self.partner: dict[Node, Node] = {}
-        self.taken: set[Node] = set()
+        self.excluded: set[Node] = set()
 
     def pair(self, module: Node, cell: Node, how: str) -> None:
-        """Pair two nodes, and what is below them."""
-        self.found.append((module, cell, how))
+        """Pair two nodes and their descendants."""
+        self.pairs.append((module, cell, how))
         self.partner[module] = cell
-        modules = {name: node for name, node in module.children.items() if node not in self.taken}
-        cells = {name: node for name, node in cell.children.items() if node not in self.taken}
+        modules = {name: node for name, node in module.children.items() if node not in self.excluded}
+        cells = {name: node for name, node in cell.children.items() if node not in self.excluded}
         for name in self._same_names(modules, cells):
             self.pair(modules[name], cells[name], "position" if name.isdigit() else "name")
         self._by_class(list(modules.values()), list(cells.values()))
 
     def _same_names(self, modules: Mapping[str, Node], cells: Mapping[str, Node]) -> list[str]:
-        """Names on both sides. Numbers are positions, which mean something where both sides have equally many.
+        """Return the names on both sides. Numbers are positions, which correspond only if both sides have equally many.
 
-        A layer and a block that holds such a layer have the same name by chance: `conv1`, with or without its norm.
+        A layer and a block that contains such a layer may have the same name by chance: `conv1`, with or without its
+        norm.
         """
         numbered = [[name for name in side if name.isdigit()] for side in (modules, cells)]
         by_position = len(numbered[0]) == len(numbered[1])
@@ -167,38 +174,38 @@ class _Pairer:
         ]
 
     def _by_class(self, modules: list[Node], cells: list[Node]) -> None:
-        """Pair siblings, some of which may be paired by name already; open what is left."""
+        """Pair siblings, some of which may be paired by name already; then open the remaining ones."""
         while True:
-            self._take(_equally_many(*self._free(modules, cells), _class_and_shapes))
-            self._take(_between(modules, cells, self.partner))
+            self._take(_pair_equal_counts(*self._free(modules, cells), _class_and_shapes))
+            self._take(_pair_between_neighbours(modules, cells, self.partner))
             for key in (_class_and_shapes, _class, _shapes_of_block):
                 free = self._free(modules, cells)
-                self._take(_equally_many(*free, key) or _in_order(*free, key))
+                self._take(_pair_equal_counts(*free, key) or _pair_in_order(*free, key))
             modules, cells = self._free(modules, cells)
             if len(modules) == len(cells) == 1 and not modules[0].kind and not cells[0].kind:
-                self._take([(modules[0], cells[0])])  # two blocks of the user's, and no other choice
+                self._take([(modules[0], cells[0])])  # two blocks of the user's are left, which must correspond
                 return
-            opened = self._opened(modules), self._opened(cells)
-            if opened == (modules, cells) or not modules or not cells:
+            inner = self._open(modules), self._open(cells)
+            if inner == (modules, cells) or not modules or not cells:
                 return
-            modules, cells = opened
+            modules, cells = inner
 
     def _take(self, pairs: Iterable[tuple[Node, Node]]) -> None:
         for module, cell in pairs:
             self.pair(module, cell, "class and order")
 
     def _free(self, modules: Nodes, cells: Nodes) -> tuple[list[Node], list[Node]]:
-        """Those that aren't paired yet."""
+        """Return the nodes that aren't paired yet."""
         partners = set(self.partner.values())
         return [node for node in modules if node not in self.partner], [n for n in cells if n not in partners]
 
-    def _opened(self, nodes: Iterable[Node]) -> list[Node]:
-        """What is in the nodes, in place of those that hold anything."""
-        return [inner for node in nodes for inner in (node.children.values() or [node]) if inner not in self.taken]
+    def _open(self, nodes: Iterable[Node]) -> list[Node]:
+        """Replace nodes that have children by their children."""
+        return [inner for node in nodes for inner in (node.children.values() or [node]) if inner not in self.excluded]
 
 
 def _is_within(one: Node, other: Node) -> bool:
-    """Whether one is a layer, and the other a block that holds a layer of its kind, or the other way round."""
+    """Whether one is a layer, and the other a block that contains a layer of its kind."""
     layer, block = (one, other) if one.kind else (other, one)
     if not layer.kind or layer.kind in CONTAINERS or block.kind:
         return False
@@ -210,7 +217,7 @@ def _class_and_shapes(node: Node) -> Any:
 
 
 def _shapes_of_block(node: Node) -> Any:
-    """A block of the user's may have another name there: it is known by its parameters."""
+    """A key for blocks of the user's, whose class may have another name: the shapes of its parameters."""
     return node.shapes if not node.kind and node.children and node.shapes else None
 
 
@@ -218,8 +225,8 @@ def _class(node: Node) -> str | None:
     return node.kind or node.class_name.lower().removeprefix("torch").removesuffix("cell").removeprefix("cell") or None
 
 
-def _equally_many(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
-    """Nodes of equal keys in the same order, where both sides have equally many."""
+def _pair_equal_counts(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
+    """Pair nodes of equal keys in order, for keys that both sides have equally often."""
     pairs: Pairs = []
     for value in dict.fromkeys(k for k in map(key, modules) if k is not None):
         here = [node for node in modules if key(node) == value]
@@ -229,16 +236,16 @@ def _equally_many(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> P
     return pairs
 
 
-def _in_order(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
-    """Nodes of equal keys, in the order of all keys."""
+def _pair_in_order(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
+    """Pair nodes of equal keys, respecting the order of all keys."""
     ours, theirs = [key(node) for node in modules], [key(node) for node in cells]
     blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
     places = [(block.a + i, block.b + i) for block in blocks for i in range(block.size)]
     return [(modules[a], cells[b]) for a, b in places if ours[a] is not None]
 
 
-def _between(modules: Nodes, cells: Nodes, partner: Mapping[Node, Node]) -> Pairs:
-    """Single layers of different classes, with the same parameters, that stand between the same neighbours."""
+def _pair_between_neighbours(modules: Nodes, cells: Nodes, partner: Mapping[Node, Node]) -> Pairs:
+    """Pair single layers of different classes that have the same parameters and the same paired neighbours."""
     places = {cell: place for place, cell in enumerate(cells)}
     paired = [(i, places[partner[node]]) for i, node in enumerate(modules) if partner.get(node) in places]
     anchors = [(-1, -1), *paired, (len(modules), len(cells))]
@@ -257,11 +264,11 @@ def _module_tree(root: torch.nn.Module) -> Node:
     def node(path: str, module: torch.nn.Module) -> Node:
         seen.add(id(module))
         shapes = tuple(sorted(tuple(p.shape) for p in module.parameters()))
-        made = Node(path, module, type(module).__name__, kind_of_module(module), shapes)
+        result = Node(path, module, type(module).__name__, kind_of_module(module), shapes)
         for name, child in module.named_children():
             if id(child) not in seen:
-                made.children[name] = node(f"{path}.{name}" if path else name, child)
-        return made
+                result.children[name] = node(f"{path}.{name}" if path else name, child)
+        return result
 
     return node("", root)
 
@@ -271,20 +278,20 @@ def _cell_tree(root: Any) -> Node:
 
     def node(path: str, cell: Any) -> Node:
         seen.add(id(cell))
-        # moving statistics are no parameters of the module
+        # moving statistics aren't parameters of the module
         shapes = tuple(sorted(tuple(p.shape) for p in cell.get_parameters() if p.requires_grad))
-        made = Node(path, cell, cell.cls_name, kind_of_cell(cell), shapes)
+        result = Node(path, cell, cell.cls_name, kind_of_cell(cell), shapes)
         for name, child in cell.name_cells().items():
             if id(child) not in seen:
-                made.children[name] = node(f"{path}.{name}" if path else name, child)
-        return made
+                result.children[name] = node(f"{path}.{name}" if path else name, child)
+        return result
 
     return node("", root)
 
 
-def _explicit(given: Mapping[str, str], modules: Node, cells: Node) -> list[tuple[Node, Node]]:
+def _explicit_pairs(given: Mapping[str, str], modules: Node, cells: Node) -> list[tuple[Node, Node]]:
     by_path = {node.path: node for node in modules.inside()}, {node.path: node for node in cells.inside()}
-    found: list[tuple[Node, Node]] = []
+    pairs: list[tuple[Node, Node]] = []
     for cell, module in given.items():
         if cell not in by_path[1] and cell in by_path[0] and module in by_path[1]:
             raise UsageError(
@@ -296,9 +303,9 @@ def _explicit(given: Mapping[str, str], modules: Node, cells: Node) -> list[tupl
                 close = difflib.get_close_matches(path, there, n=3, cutoff=0.4)
                 hint = f"did you mean {' or '.join(map(repr, close))}?" if close else "paths are attribute names"
                 raise UsageError(f"cells={{{cell!r}: {module!r}}}: there is no {side} at {path!r}; {hint}")
-        if any(by_path[0][module] is one for one, _ in found):
+        if any(by_path[0][module] is one for one, _ in pairs):
             raise UsageError(f"cells= pairs the module {module!r} with two Cells; it has one port")
         if not cell or not module:
-            raise UsageError("cells= pairs what is inside: the two networks themselves are a pair already")
-        found.append((by_path[0][module], by_path[1][cell]))
-    return found
+            raise UsageError("cells= pairs inner Cells: the two networks themselves are a pair already")
+        pairs.append((by_path[0][module], by_path[1][cell]))
+    return pairs

@@ -1,4 +1,4 @@
-"""Which layers of the two APIs correspond, and what their parameters are called: data."""
+"""Tables of corresponding layers of the two APIs, and of the names of their parameters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME_LAYER = {
     "sequentialcell": "sequential",
     "softmaxcrossentropywithlogits": "crossentropyloss",
 }
-"""Layers whose classes have different names: the Cell's in lower case, and the module's. Others are alike in name."""
+"""Layers whose classes have different names: the Cell's, in lower case, and the module's."""
 
 _TRANSPOSED_DENSE = frozenset({("transformers.pytorch_utils", "Conv1D")})
 """Dense layers of other libraries (module, class) whose weight is (in, out)."""
@@ -38,11 +38,11 @@ _TRANSPOSED_DENSE = frozenset({("transformers.pytorch_utils", "Conv1D")})
 
 @dataclass(frozen=True)
 class Names:
-    """The parameters of one kind of layer.
+    """The names of parameters of one kind of layer.
 
     Attributes:
-        of_cell: the module's name for each name of the Cell's that differs.
-        absent: what a parameter of the Cell is that the module was made without (`affine=False`).
+        of_cell: the module's name for each name of the Cell that differs.
+        absent: value of a Cell's parameter if the module was created without it (`affine=False`).
         unit_axes: whether the two shapes may differ by axes of size 1.
         ignored: buffers of the module that no Cell has.
     """
@@ -62,8 +62,8 @@ _BATCH_NORM = Names(
 )
 
 
-def _inside(child: str, of: Names) -> Names:
-    """The names where a child of the Cell holds the Parameters."""
+def _within_child(child: str, of: Names) -> Names:
+    """Return the names for a Cell whose child holds the Parameters."""
     of_cell = {f"{child}.{name}": there for name, there in of.of_cell.items()}
     absent = {f"{child}.{name}": value for name, value in of.absent.items()}
     return Names(of_cell, absent, of.unit_axes, of.ignored)
@@ -71,23 +71,23 @@ def _inside(child: str, of: Names) -> Names:
 
 _NAMES: dict[str, Names] = {
     **dict.fromkeys(("batchnorm1d", "batchnorm2d", "syncbatchnorm"), _BATCH_NORM),
-    "batchnorm3d": _inside("bn2d", _BATCH_NORM),  # the Cell holds a BatchNorm2d
+    "batchnorm3d": _within_child("bn2d", _BATCH_NORM),  # the Cell holds a BatchNorm2d
     **dict.fromkeys(("instancenorm1d", "instancenorm2d", "instancenorm3d"), _BATCH_NORM),
     **dict.fromkeys(("layernorm", "groupnorm", "rmsnorm"), _NORM),
     "embedding": Names({"embedding_table": "weight"}),
     "prelu": Names({"a": "weight", "w": "weight"}),
-    # the one spatial axis of a Cell's kernel comes with a unit axis before it
+    # a Cell's kernel has a unit axis before its one spatial axis
     **dict.fromkeys(("conv1d", "convtranspose1d"), Names(unit_axes=True)),
 }
 
 
 def names(kind: str) -> Names:
-    """The names of parameters in a kind of layer; names that aren't listed are the same in both."""
+    """Return the names of parameters in a kind of layer; unlisted names are the same on both sides."""
     return _NAMES.get(kind, Names())
 
 
 def kind_of_module(module: torch.nn.Module) -> str:
-    """The layer that a module is, or is a subclass of, in lower case; `""` for a block of the user's."""
+    """Return the layer class of a module, or of its base class, in lower case; `""` for a block of the user's."""
     for base in type(module).__mro__:
         if (base.__module__, base.__name__) in _TRANSPOSED_DENSE:
             return "linear"
@@ -97,12 +97,12 @@ def kind_of_module(module: torch.nn.Module) -> str:
 
 
 def is_transposed_dense(module: torch.nn.Module) -> bool:
-    """Whether it is a Dense layer whose class is known to keep its weight as (in, out)."""
+    """Whether it is a dense layer whose class stores its weight as (in, out)."""
     return any((base.__module__, base.__name__) in _TRANSPOSED_DENSE for base in type(module).__mro__)
 
 
 def kind_of_cell(cell: Any) -> str:
-    """The layer that a Cell is, or is a subclass of, in torch's name and lower case; `""` for a block of the user's."""
+    """Return the layer class of a Cell, or of its base class, as torch names it; `""` for a block of the user's."""
     libraries = [base for base in type(cell).__mro__ if _is_library(base, "cellbridge", "mindspore")]
     # in a captured network, `cls_name` is the name of the module's class
     own = [str(cell.cls_name).lower()] if type(cell) in libraries else []
@@ -114,7 +114,7 @@ def kind_of_cell(cell: Any) -> str:
 
 
 def kind_of_name(name: str) -> str:
-    """The layer that a class of Cells of this name is, in torch's name and lower case."""
+    """Return torch's name, in lower case, for a class of Cells."""
     return _SAME_LAYER.get(name.lower(), name.lower())
 
 
@@ -126,5 +126,5 @@ def _is_library(base: type, *packages: str) -> bool:
 def _torch_layers() -> frozenset[str]:
     """The names of torch's layers, in lower case."""
     layers = [value for value in vars(torch.nn).values() if isinstance(value, type)]
-    found = {value.__name__.lower() for value in layers if issubclass(value, torch.nn.Module)}
-    return frozenset(found - {"module"})
+    layer_names = {value.__name__.lower() for value in layers if issubclass(value, torch.nn.Module)}
+    return frozenset(layer_names - {"module"})

@@ -1,7 +1,6 @@
-"""What a network returns, beside what its reference returns: which tensors belong together, and what differs.
+"""A network's result compared with its reference's: the pairs of tensors, and structural differences.
 
-Tensors are paired by where they stand: by the keys of dicts, the fields of dataclasses and named tuples, the positions
-in tuples and lists.
+Tensors are paired by their place: keys of dicts, fields of dataclasses and named tuples, positions in tuples and lists.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ MAX_SHOWN = 300
 
 
 @dataclass
-class Matched:
-    """What was found.
+class ResultMatch:
+    """The result of matching.
 
     Attributes:
-        partners: for each tensor of the one, in flat order, the position of its partner in the reference; None for one
-            that the reference hasn't.
-        differences: what differs, in words.
-        notes: what differs and makes no difference to who takes the result: a list for a tuple, say.
-        values: what isn't a tensor on either side: where it stands, the reference's and the other's.
+        partners: for each tensor, in flat order, the position of its partner in the reference, or None.
+        differences: descriptions of differences.
+        notes: descriptions of harmless differences, such as a list instead of a tuple.
+        values: values other than tensors: place, the reference's value and the other's.
     """
 
     partners: list[int | None]
@@ -34,72 +32,72 @@ class Matched:
     values: list[tuple[str, Any, Any]] = field(default_factory=list)
 
 
-def matched(reference: Structure, other: Structure, *, is_port: bool = False) -> Matched:
-    """Pair the tensors of a result with those of the reference's.
+def match_results(reference: Structure, other: Structure, *, is_port: bool = False) -> ResultMatch:
+    """Pair the tensors of a result with the reference's.
 
     Args:
-        reference: what the reference returns.
-        other: what the other network returns.
-        is_port: of a Cell and the module that it is the port of: a Cell may return tuples where the module returns an
-            object with names.
+        reference: structure of the reference's result.
+        other: structure of the other network's result.
+        is_port: whether the other network is a port, which may return tuples where the module returns an object with
+            names.
     """
-    found = Matched([None] * other.tensors)
-    _match(found, reference, other, 0, 0, "", is_port)
-    taken = set(found.partners)
-    free = [place for place in range(reference.tensors) if place not in taken]
-    alone = [place for place, partner in enumerate(found.partners) if partner is None]
-    if len(free) == len(alone):  # under other names, they may still be the same
+    result = ResultMatch([None] * other.tensors)
+    _match(result, reference, other, 0, 0, "", is_port)
+    paired = set(result.partners)
+    free = [place for place in range(reference.tensors) if place not in paired]
+    alone = [place for place, partner in enumerate(result.partners) if partner is None]
+    if len(free) == len(alone):  # they may correspond under different names
         for place, partner in zip(alone, free, strict=True):
-            found.partners[place] = partner
-    if found.differences:
-        shown = f"returns {described(other)} here, {described(reference)} there"
-        found.differences = [f"{shown}: {'; '.join(found.differences)}"]
-    return found
+            result.partners[place] = partner
+    if result.differences:
+        summary = f"returns {format_structure(other)} here, {format_structure(reference)} there"
+        result.differences = [f"{summary}: {'; '.join(result.differences)}"]
+    return result
 
 
 def _match(
-    found: Matched, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
+    result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
 ) -> None:
-    """Match two parts, whose tensors are counted from `theirs` and `ours`."""
+    """Match two parts, whose tensors are numbered from `theirs` and `ours`."""
     if reference.kind == other.kind == "tensor":
-        found.partners[ours] = theirs
+        result.partners[ours] = theirs
     elif reference.kind == other.kind == "constant":
-        found.values.append((where, reference.constant, other.constant))
+        result.values.append((where, reference.constant, other.constant))
     elif _is_container(reference) and _is_container(other):
         labels = _common_labels(reference, other)
         if labels is None:
-            _by_position(found, reference, other, theirs, ours, where, is_port)
+            _by_position(result, reference, other, theirs, ours, where, is_port)
             return
         if _class(reference) != _class(other):
-            found.notes.append(f"{_at(where)}{_class(other)} here, {_class(reference)} there")
-        _lacks(found, reference, other, where, labels, is_port)
+            result.notes.append(f"{_at(where)}{_class(other)} here, {_class(reference)} there")
+        _lacks(result, reference, other, where, labels, is_port)
         if reference.kind == other.kind == "namedtuple" and sorted(its for _, _, its in labels) != [
             its for _, _, its in labels
         ]:
-            found.differences.append(f"{_at(where)}the fields stand in another order")
+            result.differences.append(f"{_at(where)}the fields are in another order")
         starts, own_starts = _starts(reference, theirs), _starts(other, ours)
         for label, mine, its in labels:
             arguments = reference.children[mine], other.children[its], starts[mine], own_starts[its]
-            _match(found, *arguments, f"{where}[{label!r}]", is_port)
+            _match(result, *arguments, f"{where}[{label!r}]", is_port)
     else:
-        _by_position(found, reference, other, theirs, ours, where, is_port)
+        _by_position(result, reference, other, theirs, ours, where, is_port)
 
 
 def _by_position(
-    found: Matched, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
+    result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
 ) -> None:
-    """Pair the tensors of two parts of different kinds, one after the other."""
+    """Pair the tensors of two parts of different kinds by position."""
     difference = f"{_at(where)}{_kind(other)} here, {_kind(reference)} there"
     for i in range(min(reference.tensors, other.tensors)):
-        found.partners[ours + i] = theirs + i
+        result.partners[ours + i] = theirs + i
     if is_port and reference.tensors == other.tensors:
-        found.notes.append(f"{difference}; tensors were paired by position")
+        result.notes.append(f"{difference}; tensors were paired by position")
     else:
-        found.differences.append(difference)
+        result.differences.append(difference)
 
 
 def _common_labels(reference: Structure, other: Structure) -> list[tuple[Any, int, int]] | None:
-    """What both have, with its place in each; None where one goes by names and the other by positions."""
+    """Return the common labels with their places on both sides; None if one side has names and the other positions."""
     if reference.keys and other.keys:
         places = {key: place for place, key in enumerate(other.keys)}
         return [(key, place, places[key]) for place, key in enumerate(reference.keys) if key in places]
@@ -109,14 +107,14 @@ def _common_labels(reference: Structure, other: Structure) -> list[tuple[Any, in
 
 
 def _lacks(
-    found: Matched,
+    result: ResultMatch,
     reference: Structure,
     other: Structure,
     where: str,
     labels: Sequence[tuple[Any, int, int]],
     is_port: bool,
 ) -> None:
-    """Note what is only on one side. None under a name is as good as none; a port may leave out what isn't a tensor."""
+    """Note parts of only one side. None under a name counts as absent; a port may omit values other than tensors."""
     named = bool(reference.keys or other.keys)
     missing = _others(reference, {mine for _, mine, _ in labels})
     additional = _others(other, {its for _, _, its in labels})
@@ -124,16 +122,16 @@ def _lacks(
         absent = {label: part for label, part in parts.items() if not (named and _is_none(part))}
         if absent:
             places = ", ".join(f"{where}[{label!r}]" for label in absent)
-            noted = is_port and not any(part.tensors for part in absent.values())
-            (found.notes if noted else found.differences).append(
+            is_note = is_port and not any(part.tensors for part in absent.values())
+            (result.notes if is_note else result.differences).append(
                 f"{places} {'is' if len(absent) == 1 else 'are'} {what}"
             )
 
 
-def _others(container: Structure, taken: set[int]) -> dict[Any, Structure]:
+def _others(container: Structure, excluded: set[int]) -> dict[Any, Structure]:
     labels: Iterable[Any] = container.keys or range(len(container.children))
     parts = zip(labels, container.children, strict=True)
-    return {label: child for place, (label, child) in enumerate(parts) if place not in taken}
+    return {label: child for place, (label, child) in enumerate(parts) if place not in excluded}
 
 
 def _is_none(structure: Structure) -> bool:
@@ -141,7 +139,7 @@ def _is_none(structure: Structure) -> bool:
 
 
 def _starts(container: Structure, start: int) -> list[int]:
-    """Where the tensors of each child begin."""
+    """The number of the first tensor of each child."""
     starts = []
     for child in container.children:
         starts.append(start)
@@ -154,7 +152,7 @@ def _is_container(structure: Structure) -> bool:
 
 
 def _class(container: Structure) -> str:
-    """What kind of container it is, for who takes things out of it: names of classes don't matter."""
+    """Describe the kind of a container, regardless of its class's name."""
     if container.kind == "dict":
         return "an object with attributes" if container.name else "a dict"
     return {"tuple": "a tuple", "list": "a list", "namedtuple": "a named tuple"}[container.kind]
@@ -170,18 +168,18 @@ def _at(where: str) -> str:
     return f"at {where} " if where else ""
 
 
-def described(structure: Structure) -> str:
-    """A structure in one line: `{logits: tensor, states: (tensor, tensor)}`."""
-    text = _described(structure)
+def format_structure(structure: Structure) -> str:
+    """Format a structure in one line: `{logits: tensor, states: (tensor, tensor)}`."""
+    text = _format(structure)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
 
-def _described(structure: Structure) -> str:
+def _format(structure: Structure) -> str:
     if structure.kind == "tensor":
         return "tensor"
     if structure.kind == "constant":
         return repr(structure.constant)
-    parts = list(map(_described, structure.children))
+    parts = list(map(_format, structure.children))
     if structure.keys:
         names = [key if isinstance(key, str) and key.isidentifier() else repr(key) for key in structure.keys]
         parts = [f"{name}: {part}" for name, part in zip(names, parts, strict=True)]

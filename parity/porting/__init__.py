@@ -1,1 +1,1 @@
-"""A torch module held against its port: a network written by hand as Cells."""
+"""The comparison of a torch module with its port."""

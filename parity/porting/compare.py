@@ -1,4 +1,4 @@
-"""A torch module held against its port: a network written by hand as Cells."""
+"""The comparison of a torch module with its port."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ def compare_port(
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
 ) -> Report:
-    """Hold a Cell against the module that it is the port of; see `parity.compare`."""
+    """Compare a module with its port; see `parity.compare`."""
     pairing = pair_up(module, cell, cells)
-    carried = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
+    port_weights = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
 
     def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
         reference = TorchSide(
@@ -50,9 +50,9 @@ def compare_port(
             loss=options.loss,
             working_dtype=options.dtype,
             seed=options.seed,
-            watched=of.cell_of,
-            ignored=carried.ignored | carried.unseen,
-            rounded=carried.left_buffers(),
+            cell_paths=of.cell_of,
+            ignored=port_weights.ignored | port_weights.unseen,
+            rounded=port_weights.unmatched_buffers(),
         )
         side = CellSide(
             framework,
@@ -61,7 +61,7 @@ def compare_port(
             args,
             kwargs,
             of,
-            carried,
+            port_weights,
             layouts,
             train=options.train,
             working_dtype=options.dtype,
@@ -69,25 +69,25 @@ def compare_port(
         return reference, side
 
     progress.stage("align", None)
-    aligned = align(sides, pairing)
-    reference, side = sides(aligned.pairing, aligned.layouts)
+    alignment = align(sides, pairing)
+    reference, side = sides(alignment.pairing, alignment.layouts)
     trial = Trial(reference, options, progress, rounded=[reference, side])
     report = trial.report([side])
-    report.pairs = _pairs(aligned.pairing)
-    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in carried.carried]
+    report.pairs = _pairs(alignment.pairing)
+    report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.entries]
     for pair in pairing.pairs:
         if pair.module in report.cells:
             place = "" if pair.cell == pair.module else f" at {pair.cell}"
             report.cells[pair.module].counterpart = pair.cell_class + place
-    for path, comparison in [*trial.selected(_mismatches(side.name, carried)), *trial.judge(side)]:
+    for path, comparison in [*trial.selected(_mismatches(side.name, port_weights)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
-    report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(carried, side, aligned)
-    explain_failures(report, module, cell, aligned.pairing, carried, trial.truth)
+    report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
+    explain_failures(report, module, cell, alignment.pairing, port_weights, trial.truth)
     return report
 
 
 def _pairs(pairing: Pairing) -> list[PairedCell]:
-    """Which Cell is the port of which module, and what has no partner."""
+    """Return the pairs, and the modules and Cells without a partner."""
     pairs = [PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how) for p in pairing.pairs]
     pairs += [
         PairedCell(p.module, p.module_class, p.cell, p.cell_class, p.how, how) for p, how in pairing.apart.items()
@@ -98,25 +98,23 @@ def _pairs(pairing: Pairing) -> list[PairedCell]:
 
 
 def _mismatches(side: str, weights: Weights) -> list[tuple[str, Comparison]]:
-    """Parameters without counterpart."""
+    """Return a failure for each parameter without a counterpart."""
     return [
         (m.module, Comparison(side, "meaning", "isolated", "parameter", m.name, 0, FAIL, m.reason, shape=m.shape))
         for m in weights.mismatches
     ]
 
 
-def _notes(weights: Weights, side: CellSide, aligned: Alignment) -> list[str]:
+def _notes(weights: Weights, side: CellSide, alignment: Alignment) -> list[str]:
     notes = []
-    for path in dict.fromkeys(key.path for key in aligned.layouts):
-        shapes = next(f"{list(x.after)} for {list(x.before)}" for k, x in aligned.layouts.items() if k.path == path)
-        notes.append(f"{path} has its tensors laid out otherwise in the Cell, {shapes}; they are compared as torch's")
+    for path in dict.fromkeys(key.path for key in alignment.layouts):
+        shapes = next(f"{list(x.after)} for {list(x.before)}" for k, x in alignment.layouts.items() if k.path == path)
+        notes.append(f"{path} has tensors in another layout in the Cell, {shapes}; they are compared in torch's layout")
     if "meaning" not in side.framework.checks:
         notes.append(f"{side.name} was judged by rounding only: it has no kernels in float64 for many operators")
     if side.train and not side.framework.replays:
         notes.append(f"random draws of {side.name} can't be replayed: give Dropout p=0 on both sides in train mode")
     if weights.unseen:
         names = ", ".join(sorted(weights.unseen))
-        notes.append(
-            f"not compared: the gradients of {names}; the function given for them does more than move elements"
-        )
+        notes.append(f"not compared: the gradients of {names}; their function does more than move elements")
     return notes

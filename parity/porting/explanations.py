@@ -1,4 +1,4 @@
-"""Why a port may be wrong: known differences between the APIs, and what was only supposed of pairs and weights."""
+"""Possible causes of a port's failures: known differences of the APIs, and assumptions about pairs and weights."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from ..comparison.comparer import NOTHING_ARRIVES
+from ..comparison.comparer import NO_GRADIENT
 from ..differences import explain
 from ..pairing.cells import Pairing
 from ..report.report import Report
@@ -19,14 +19,14 @@ from ..weights.mapping import Weights
 def explain_failures(
     report: Report, module: torch.nn.Module, cell: Any, pairing: Pairing, weights: Weights, truth: Records
 ) -> None:
-    """Fill in the `explanations` of the Cells at fault.
+    """Fill in the `explanations` of the failing Cells.
 
     Args:
-        report: of the comparison.
+        report: the report of the comparison.
         module: the reference.
         cell: its port.
-        pairing: of the two.
-        weights: how its Parameters were filled.
+        pairing: the pairing of the two.
+        weights: the sources of the port's Parameters.
         truth: records of the reference.
     """
     explainer = _Explainer(module, cell, pairing, weights, truth)
@@ -44,18 +44,18 @@ class _Explainer:
         self.cell_of = pairing.cell_of | {pair.module: pair.cell for pair in pairing.apart}
 
     def lines(self, report: CellReport) -> Iterator[str]:
-        """What may be the cause, the most telling first."""
+        """Yield possible causes, the most likely first."""
         path = report.path
         if path in self.cell_of:
             inputs = [self.truth.values[key] for key in self._inputs(path)]
             yield from self._differences(path, inputs)
         for pair, how in self.pairing.apart.items():
-            if self._judged_in(pair.module) == path:
-                yield f"{pair.module} ({pair.module_class}) is not called as its port is, and judged here: {how}"
+            if self._judging_module(pair.module) == path:
+                yield f"{pair.module} ({pair.module_class}) is called differently from its port, and judged here: {how}"
                 yield from self._differences(pair.module, [])
-        alone = [f"{p} ({name})" for p, name in self.pairing.lone_modules.items() if self._judged_in(p) == path]
+        alone = [f"{p} ({name})" for p, name in self.pairing.lone_modules.items() if self._judging_module(p) == path]
         if alone:
-            yield f"no Cell is the port of {', '.join(alone)}: what that does is judged here"
+            yield f"no Cell is the port of {', '.join(alone)}: its computation is judged here"
         yield from self._backward(report)
         yield from self._suppositions(report)
         if all(c.check == "rounding" for c in report.failures):
@@ -65,9 +65,9 @@ class _Explainer:
         return explain(self.module.get_submodule(path), self.cells[self.cell_of[path]], inputs)
 
     def _backward(self, report: CellReport) -> Iterator[str]:
-        """A backward pass written by hand that says nothing of Parameters."""
+        """Yield a hint for a custom backward that returns no gradients of Parameters."""
         cell = self.cells.get(self.cell_of.get(report.path, ""))
-        missing = any(c.kind == "parameter gradient" and c.reason.startswith(NOTHING_ARRIVES) for c in report.failures)
+        missing = any(c.kind == "parameter gradient" and c.reason.startswith(NO_GRADIENT) for c in report.failures)
         if missing and getattr(cell, "bprop", None) is not None and not getattr(cell, "internal_params", ()):
             yield (
                 "its bprop gives Parameters no gradient: name them in internal_params, a list, and return (gradients "
@@ -75,19 +75,19 @@ class _Explainer:
             )
 
     def _suppositions(self, report: CellReport) -> Iterator[str]:
-        """What the user may know better."""
+        """Yield assumptions that the user may know to be wrong."""
         path = report.path
         forward = any(not c.kind.endswith("gradient") for c in report.failures)
-        for entry in self.weights.carried:
+        for entry in self.weights.entries:
             if entry.module == path and entry.square and forward:
                 yield (
-                    f"{entry.path} is square and was taken as {entry.source} is; if it is stored with its axes "
+                    f"{entry.path} is square and was assumed to have {entry.source}'s layout; if its axes are "
                     f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
                 )
-        if kept := self._kept(path):
+        if unset := self._unset_parameters(path):
             yield (
-                f"{', '.join(kept)} kept what the Cell held, as it is not clear that the module's "
-                f"{', '.join(kept.values())} go there; if they do, say so: weights={kept}"
+                f"{', '.join(unset)} kept what the Cell held, as it is not clear that the module's "
+                f"{', '.join(unset.values())} go there; if they do, say so: weights={unset}"
             )
         for pair in self.pairing.pairs:
             if pair.module == path and pair.how == "class and order":
@@ -96,19 +96,21 @@ class _Explainer:
                     f"which is: cells={{'path of the Cell': {path!r}}}"
                 )
 
-    def _kept(self, path: str) -> dict[str, str]:
-        """Parameters that aren't trained and were made of nothing, with buffers of the module that may belong there."""
-        left = [name for name in self.weights.left_buffers() if self._judged_in(name.rpartition(".")[0]) == path]
-        kept: dict[str, str] = {}
-        for entry in self.weights.carried:
+    def _unset_parameters(self, path: str) -> dict[str, str]:
+        """Return untrained Parameters that kept their own values, with module buffers that may belong there."""
+        unassigned = [
+            name for name in self.weights.unmatched_buffers() if self._judging_module(name.rpartition(".")[0]) == path
+        ]
+        result: dict[str, str] = {}
+        for entry in self.weights.entries:
             shape = tuple(entry.parameter.shape)
             if entry.module != path or entry.arrangement is not None or entry.parameter.requires_grad:
                 continue
-            likely = next((name for name in left if tuple(self.weights.arrays[name].shape) == shape), None)
+            likely = next((name for name in unassigned if tuple(self.weights.arrays[name].shape) == shape), None)
             if likely is not None:
-                left.remove(likely)
-                kept[entry.path] = likely
-        return kept
+                unassigned.remove(likely)
+                result[entry.path] = likely
+        return result
 
     def _precision(self, path: str) -> Iterator[str]:
         dtype = getattr(self.cells.get(self.cell_of.get(path, "")), "_compute_dtype", None)
@@ -118,8 +120,8 @@ class _Explainer:
                 f"dtype={str(dtype)!r}, or give rtol and atol"
             )
 
-    def _judged_in(self, path: str) -> str:
-        """The innermost module with a port that contains the one at `path`."""
+    def _judging_module(self, path: str) -> str:
+        """Return the innermost module with a port that contains the module at `path`."""
         while path and path not in self.pairing.cell_of:
             path = path.rpartition(".")[0]
         return path

@@ -1,1 +1,1 @@
-"""Files of quantized networks held against the float files that they were made of."""
+"""The comparison of quantized ONNX files with their float files."""

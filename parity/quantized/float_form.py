@@ -1,8 +1,8 @@
-"""The float network of a quantized file: the same graph on numbers, without quantizers.
+"""The float network of a quantized file: the same graph on floating-point numbers, without quantizers.
 
-Codes become the numbers that they stand for, so that a quantizer does nothing; an operator on codes becomes the one on
-numbers; a stored weight becomes the tensor of the float file that it is a rounding of. What is left is the network that
-was quantized: it must be that of the float file, to the last digit.
+Codes become the numbers that they represent, so that a quantizer does nothing; an operator on codes becomes its
+floating-point counterpart; a stored weight becomes the tensor of the float file that it is a rounding of. The result is
+the network that was quantized, which must equal that of the float file exactly.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ from ..sides.float_operators import (
 )
 from .float_graph import FloatGraph, inner_nodes
 from .places import Places
-from .quantized_tensors import NOT_ROUNDED, Quantized, WrongScale
+from .quantized_tensors import NOT_ROUNDED, QuantizedTensor, WrongScale
 from .quantizers import Quantizer
-from .removed import Removed, bounds
-from .stored import Stored
-from .weights import FloatTensors, Rounded, original
+from .removed import RemovedActivations, bounds
+from .stored import StoredTensors
+from .weights import FloatTensors, RoundedWeight, original
 
 RESULTS = frozenset({*ON_CODES, CONCAT})
-PRODUCT = 1e-3  # relative difference of a bias's scale and the product that it should be
+PRODUCT = 1e-3  # relative difference between a bias's scale and the expected product
 
 
 class FloatForm:
@@ -53,60 +53,59 @@ class FloatForm:
         model: the network.
         weights: the stored weights.
         quantized: the tensors that are rounded.
-        wrong_scales: see `WrongScale`.
-        saved: what else was read of the file.
+        wrong_scales: biases with wrong scales; see `WrongScale`.
     """
 
     def __init__(self, model: onnx.ModelProto, folder: Path | None, float_model: onnx.ModelProto, floats: Path) -> None:
         """
         Args:
-            model: of the quantized file.
-            folder: where it lies.
-            float_model: of the float file.
-            floats: where that lies.
+            model: model of the quantized file.
+            folder: folder of the quantized file.
+            float_model: model of the float file.
+            floats: folder of the float file.
 
         Raises:
-            UnsupportedOperators: operators on codes whose form on numbers isn't known.
+            UnsupportedOperators: there are operators on codes without a known floating-point counterpart.
             ConversionError: the quantizers are malformed.
         """
         self.tensors = FloatTensors(float_model.graph, floats)
-        self.weights: list[Rounded] = []
-        self.quantized: list[Quantized] = []
+        self.weights: list[RoundedWeight] = []
+        self.quantized: list[QuantizedTensor] = []
         self.wrong_scales: list[WrongScale] = []
-        self._stored = Stored(model.graph, folder)
+        self._stored = StoredTensors(model.graph, folder)
         self._codes: dict[str, Quantizer | None] = {}
         self._dynamic: set[str] = set()
-        self._made: dict[tuple[str, str], str] = {}
+        self._emitted: dict[tuple[str, str], str] = {}
         self._graph = FloatGraph()
         self._missing: list[tuple[str, str, str]] = []
         self._scales: dict[str, Quantizer] = {}
-        self._removed = Removed(float_model.graph, model.graph)
-        taken = {*self.tensors.protos, *self.tensors.constants}
-        taken |= {original(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output}
-        made = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
+        self._removed = RemovedActivations(float_model.graph, model.graph)
+        float_names = {*self.tensors.protos, *self.tensors.constants}
+        float_names |= {original(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output}
+        outputs = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
         self._outputs = {value.name for value in model.graph.output}
-        self._renamed = {name: f"{name} (of the quantized file)" for name in (made & taken) - self._outputs}
+        self._renamed = {name: f"{name} (of the quantized file)" for name in (outputs & float_names) - self._outputs}
         nodes = in_order(model.graph.node)
-        self._behind = {
+        self._scales_after = {
             node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER and node.output
         }
-        self._ones = {scale for scale in self._behind.values() if scale is not None}
+        self._ones = {scale for scale in self._scales_after.values() if scale is not None}
         for node in nodes:
             try:
-                self._enter(node)
-            except FAILURES as error:  # operands that aren't there, or of other shapes than it takes
-                shown = f"{node.op_type} node {node.name!r}"
-                raise ConversionError(f"{shown} is malformed ({type(error).__name__}: {error})") from error
+                self._convert(node)
+            except FAILURES as error:  # missing operands, or operands of wrong shapes
+                description = f"{node.op_type} node {node.name!r}"
+                raise ConversionError(f"{description} is malformed ({type(error).__name__}: {error})") from error
         if self._missing:
             require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
-        if coded := [value.name for value in model.graph.output if value.name in self._codes]:
-            raise ConversionError(f"outputs are codes of a quantizer: {', '.join(coded)}")
-        self.model = self._graph.finished(model, self._stored, Places(float_model.graph))
-        self.quantized = [replace(each, bounds=self._bounds_behind(each.codes)) for each in self.quantized]
+        if code_outputs := [value.name for value in model.graph.output if value.name in self._codes]:
+            raise ConversionError(f"outputs are codes of a quantizer: {', '.join(code_outputs)}")
+        self.model = self._graph.to_model(model, self._stored, Places(float_model.graph))
+        self.quantized = [replace(each, bounds=self._bounds_after(each.codes)) for each in self.quantized]
 
-    def _bounds_behind(self, codes: str) -> tuple[float, float]:
-        """Between which numbers values matter: where nothing but an activation takes them."""
-        names, found = {codes}, list[tuple[float, float]]()
+    def _bounds_after(self, codes: str) -> tuple[float, float]:
+        """The range in which values matter, if only activations use them."""
+        names, ranges = {codes}, list[tuple[float, float]]()
         clips = self._stored.initializers | self._stored.constants | self._graph.added
         clips |= {new: clips[old] for old, new in self._renamed.items() if old in clips}
         for node in self._graph.nodes:
@@ -115,58 +114,58 @@ class FloatForm:
             if node.op_type == "Identity":
                 names |= set(node.output)
             elif node.op_type in ("Relu", "Clip") and node.input[0] in names:
-                found.append(bounds(node, clips))
+                ranges.append(bounds(node, clips))
             else:
                 return -np.inf, np.inf
-        return (min(low for low, _ in found), max(high for _, high in found)) if found else (-np.inf, np.inf)
+        return (min(low for low, _ in ranges), max(high for _, high in ranges)) if ranges else (-np.inf, np.inf)
 
     # ---- nodes ----
 
-    def _enter(self, node: NodeProto) -> None:
-        node = self._under_new_names(node)
+    def _convert(self, node: NodeProto) -> None:
+        node = self._rename_tensors(node)
         key = _key(node)
         if key in QUANTIZE:
             self._quantize(node)
         elif key in DEQUANTIZE:
             self._dequantize(node)
         elif key == DYNAMIC:
-            self._dynamically(node)
+            self._quantize_dynamically(node)
         elif key in INTEGER:
-            self._product(node, *INTEGER[key])
+            self._convert_product(node, *INTEGER[key])
         elif key in ON_CODES:
-            self._on_codes(node, ON_CODES[key])
+            self._convert_operator(node, ON_CODES[key])
         elif key == CONCAT:
-            self._concat(node)
+            self._convert_concat(node)
         elif key == LSTM:
-            self._lstm(node)
+            self._convert_lstm(node)
         elif key in QUANTIZED:
             self._missing.append((f"{node.domain}.{node.op_type}".lstrip("."), "", node.name))
         else:
-            self._other(node)
+            self._convert_other(node)
 
-    def _under_new_names(self, node: NodeProto) -> NodeProto:
-        """A copy whose outputs aren't called like tensors of the float file."""
-        found = NodeProto()
-        found.CopyFrom(node)
-        for part in (found, *inner_nodes(found)):
+    def _rename_tensors(self, node: NodeProto) -> NodeProto:
+        """Return a copy whose output names don't clash with tensors of the float file."""
+        result = NodeProto()
+        result.CopyFrom(node)
+        for part in (result, *inner_nodes(result)):
             part.input[:] = [self._renamed.get(name, name) for name in part.input]
             part.output[:] = [self._renamed.get(name, name) for name in part.output]
-        return found
+        return result
 
     def _quantize(self, node: NodeProto) -> None:
-        """Codes are the numbers themselves."""
+        """Replace a quantizer by an identity: codes become the numbers themselves."""
         dtype = next((a.i for a in node.attribute if a.name == "output_dtype"), 0)
         quantizer = self._stored.quantizer(node, 1, 2, dtype=dtype)
-        self._graph.identity(self._leaving(node.input[0], node.output[0], quantizer), node.output[0], node)
+        self._graph.identity(self._add_quantized(node.input[0], node.output[0], quantizer), node.output[0], node)
 
-    def _leaving(self, tensor: str, codes: str, quantizer: Quantizer) -> str:
-        """What a tensor is called of which codes are made: with the activation that these made superfluous."""
-        tensor, made = self._removed.restored(tensor, codes, quantizer, self._graph.nodes)
-        for name, taken in made.items():
-            array = protos.array_of(taken, self.tensors.folder, f"initializer {name!r}")
+    def _add_quantized(self, tensor: str, codes: str, quantizer: Quantizer) -> str:
+        """Add a quantized tensor, restoring an activation that its quantizer replaced; return the tensor's name."""
+        tensor, stored = self._removed.restore(tensor, codes, quantizer, self._graph.nodes)
+        for name, proto in stored.items():
+            array = protos.array_of(proto, self.tensors.folder, f"initializer {name!r}")
             self._graph.added[name] = numpy_helper.from_array(array, name)
-        maker = next((node.op_type for node in self._graph.nodes if tensor in node.output), "")
-        self.quantized.append(Quantized(tensor, codes, quantizer, maker))
+        producer = next((node.op_type for node in self._graph.nodes if tensor in node.output), "")
+        self.quantized.append(QuantizedTensor(tensor, codes, quantizer, producer))
         self._codes[codes] = quantizer
         return tensor
 
@@ -176,28 +175,28 @@ class FloatForm:
         self._graph.identity(self._numbers(codes, quantizer, node), node.output[0], node)
 
     def _numbers(self, codes: str, quantizer: Quantizer, node: NodeProto) -> str:
-        """The name of what codes stand for, read by a quantizer."""
+        """Return the name of the numbers that codes represent, as read by a quantizer."""
         if self._stored.data(codes) is not None:
             return self._weight(codes, quantizer, node)
         if codes not in self._codes:
-            raise ConversionError(f"{node.op_type} node {node.name!r}: nothing makes the codes {codes!r}")
-        made_by = self._codes[codes]
-        if made_by is None or made_by.same(quantizer):
+            raise ConversionError(f"{node.op_type} node {node.name!r}: nothing computes the codes {codes!r}")
+        producer = self._codes[codes]
+        if producer is None or producer.same(quantizer):
             return codes
-        # read otherwise than they were made: ((x / scale + zero) - other zero) * other scale
-        first, second = (each.scale.reshape(-1) for each in (made_by, quantizer))
+        # read by another quantizer than written: ((x / scale + zero) - other zero) * other scale
+        first, second = (each.scale.reshape(-1) for each in (producer, quantizer))
         if max(first.size, second.size) > 1:
             raise ConversionError(f"{node.op_type} node {node.name!r} reads the codes {codes!r} by other scales")
         factor = float(second[0] / first[0])
-        offset = float((made_by.zero_point.reshape(-1)[0] - quantizer.zero_point.reshape(-1)[0]) * second[0])
+        offset = float((producer.zero_point.reshape(-1)[0] - quantizer.zero_point.reshape(-1)[0]) * second[0])
         result = f"{codes} as read for {node.output[0]}"
         scaled = f"{result}, scaled"
         self._graph.emit("Mul", [codes, self._graph.number(factor)], scaled, node)
         self._graph.emit("Add", [scaled, self._graph.number(offset)], result, node)
         return result
 
-    def _dynamically(self, node: NodeProto) -> None:
-        """The scale is 1, and a product of codes is that of the numbers."""
+    def _quantize_dynamically(self, node: NodeProto) -> None:
+        """Replace a dynamic quantizer: its scale becomes 1, and products of codes become products of numbers."""
         codes, scale, _ = node.output
         self._graph.identity(node.input[0], codes, node)
         self._codes[codes] = None
@@ -205,29 +204,29 @@ class FloatForm:
         one = numpy_helper.from_array(np.ones((), np.float32), scale)
         self._graph.nodes.append(helper.make_node("Constant", [], [scale], value=one))
 
-    def _product(self, node: NodeProto, operator: str, axis: int) -> None:
-        """A product of codes, which is multiplied by their scales behind it."""
+    def _convert_product(self, node: NodeProto, operator: str, axis: int) -> None:
+        """Replace a product of codes, which is multiplied by their scales afterwards."""
         first, second = node.input[:2]
         product = self._original_name(node.output[0])
         if self._stored.data(second) is not None:
-            scale = self._behind[product]
+            scale = self._scales_after[product]
             if scale is None:
                 raise ConversionError(f"{node.op_type} node {node.name!r}: its result isn't multiplied by a scale")
             zero = node.input[3] if len(node.input) > 3 else ""
-            second = self._weight(second, self._stored.made_of(scale, zero, axis, second), node)
+            second = self._weight(second, self._stored.quantizer_of(scale, zero, axis, second), node)
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._graph.emit(operator, [first, second], node.output[0], node, **attributes)
 
     def _original_name(self, name: str) -> str:
         return next((old for old, new in self._renamed.items() if new == name), name)
 
-    def _on_codes(self, node: NodeProto, form: FloatOperator) -> None:
+    def _convert_operator(self, node: NodeProto, form: FloatOperator) -> None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.name not in form.dropped}
         axes = form.axes
         if node.op_type == "QGemm":
             axes = (1, 0 if attributes.get("transB") else 1)
         quantizers = [
-            self._stored.made_of(
+            self._stored.quantizer_of(
                 node.input[scale], node.input[zero] if zero < len(node.input) else "", axis, node.input[codes]
             )
             for (codes, scale, zero), axis in zip(form.values, axes, strict=False)
@@ -242,9 +241,9 @@ class FloatForm:
             of_bias = Quantizer(quantizers[1].name, product, np.zeros(1), np.dtype(np.int32), 0)
             inputs.append(self._weight(node.input[form.bias], of_bias, node))
         scale, zero = (node.input[at] if at < len(node.input) else "" for at in form.output)
-        self._result(form.name, inputs, node, scale, zero, attributes)
+        self._emit_result(form.name, inputs, node, scale, zero, attributes)
 
-    def _result(
+    def _emit_result(
         self,
         operator: str,
         inputs: Sequence[str],
@@ -253,7 +252,7 @@ class FloatForm:
         zero: str,
         attributes: Mapping[str, Any],
     ) -> None:
-        """A node on numbers, whose result is rounded where there is a scale."""
+        """Add a floating-point node, whose result is quantized if there is a scale."""
         output = node.output[0]
         if not scale:
             self._graph.emit(operator, inputs, output, node, **attributes)
@@ -262,31 +261,35 @@ class FloatForm:
         if result == output or result in self._outputs or result in self._stored.initializers:
             result = f"{output}{NOT_ROUNDED}"
         self._graph.emit(operator, inputs, result, node, **attributes)
-        self._graph.identity(self._leaving(result, output, self._stored.made_of(scale, zero, 1)), output, node)
+        self._graph.identity(
+            self._add_quantized(result, output, self._stored.quantizer_of(scale, zero, 1)), output, node
+        )
 
-    def _concat(self, node: NodeProto) -> None:
+    def _convert_concat(self, node: NodeProto) -> None:
         triples = [node.input[i : i + 3] for i in range(2, len(node.input), 3)]
-        inputs = [self._numbers(codes, self._stored.made_of(scale, zero, 1), node) for codes, scale, zero in triples]
+        inputs = [
+            self._numbers(codes, self._stored.quantizer_of(scale, zero, 1), node) for codes, scale, zero in triples
+        ]
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        self._result("Concat", inputs, node, node.input[0], node.input[1], attributes)
+        self._emit_result("Concat", inputs, node, node.input[0], node.input[1], attributes)
 
-    def _lstm(self, node: NodeProto) -> None:
-        """X, W, R, B, lengths, h, c, P, and the scales and zero points of W and R."""
+    def _convert_lstm(self, node: NodeProto) -> None:
+        """Replace an LSTM with inputs X, W, R, B, lengths, h, c, P, and the scales and zero points of W and R."""
         x, w, r, *others = node.input[:8]
         matrices = []
         for codes, at in ((w, 8), (r, 10)):
-            quantizer = self._stored.made_of(node.input[at], node.input[at + 1], 1)
-            directions = max(quantizer.scale.shape[:1], default=1)  # each with one scale, or with one per column
+            quantizer = self._stored.quantizer_of(node.input[at], node.input[at + 1], 1)
+            directions = max(quantizer.scale.shape[:1], default=1)  # each has one scale, or one per column
             scale, zero = (a.reshape(directions, 1, -1) for a in (quantizer.scale, quantizer.zero_point))
             matrices.append(
                 self._weight(codes, Quantizer(quantizer.name, scale, zero, self._stored.dtype(codes)), node, swap=True)
             )  # fmt: skip
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        made = self._graph.emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
-        made.output[:] = node.output
+        result = self._graph.emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
+        result.output[:] = node.output
 
-    def _other(self, node: NodeProto) -> None:
-        """A node as it is; what it makes of codes is codes."""
+    def _convert_other(self, node: NodeProto) -> None:
+        """Add a node unchanged; its results from codes are codes."""
         quantizers = [self._codes[name] for name in node.input if name in self._codes]
         weights = [name for name in node.input if self._stored.holds_codes(name)]
         if not quantizers and weights and node.op_type in ("Gather", "GatherElements", "Transpose", "Reshape"):
@@ -309,7 +312,7 @@ class FloatForm:
         self._check_bias(node)
 
     def _check_bias(self, node: NodeProto) -> None:
-        """Of a convolution or a Gemm on what quantizers made: the bias must have the product of the scales."""
+        """Check that the bias of a quantized convolution or Gemm has the product of the scales."""
         if node.op_type not in ("Conv", "ConvTranspose", "Gemm") or len(node.input) < 3:
             return
         x, w, bias = (self._scales.get(name) for name in node.input[:3])
@@ -325,9 +328,9 @@ class FloatForm:
             self.wrong_scales.append(WrongScale(node, self._original_name(node.input[2]), of_bias, of_both, x.name))
 
     def _weight(self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False) -> str:
-        """The name of the float tensor that stored codes are a rounding of."""
+        """Return the name of the float tensor that stored codes are a rounding of."""
         array = self._stored.array(codes)
-        rounded = self.tensors.rounded(codes, array, quantizer, node.name)
+        rounded = self.tensors.match_weight(codes, array, quantizer, node.name)
         if not any(each.stored == codes and each.quantizer.same(quantizer) for each in self.weights):
             self.weights.append(rounded)
         name = rounded.tensor
@@ -336,17 +339,17 @@ class FloatForm:
             self._graph.added[name] = numpy_helper.from_array(rounded.numbers.astype(np.float32), name)
         elif name in self.tensors.protos:
             self._graph.added[name] = numpy_helper.from_array(self.tensors.array(name), name)
-        elif (name, "constant") not in self._made:
-            self._made[name, "constant"] = name
+        elif (name, "constant") not in self._emitted:
+            self._emitted[name, "constant"] = name
             self._graph.nodes.append(helper.make_node("Constant", [], [name], value=self.tensors.constants[name]))
         if rounded.swapped == swap:
             return name
-        turned = f"{name}, axes exchanged"
-        if (name, "turned") not in self._made:
-            self._made[name, "turned"] = turned
+        transposed = f"{name}, axes exchanged"
+        if (name, "turned") not in self._emitted:
+            self._emitted[name, "turned"] = transposed
             order = [*range(array.ndim - 2), array.ndim - 1, array.ndim - 2]
-            self._graph.emit("Transpose", [name], turned, node, perm=order)
-        return turned
+            self._graph.emit("Transpose", [name], transposed, node, perm=order)
+        return transposed
 
 
 def _key(node: NodeProto) -> Operator:

@@ -1,4 +1,4 @@
-"""The verdict on a quantized file's quantizers, in their own steps."""
+"""The verdict on a quantized file's weights and quantizers, in steps."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from ...runtime.compiled.session import SessionError
 from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
 from .float_form import FloatForm
-from .quantized_tensors import Quantized
+from .quantized_tensors import QuantizedTensor
 from .quantizers import HALF
-from .runs import Apart, measured
-from .weights import Rounded
+from .runs import Deviation, measure
+from .weights import RoundedWeight
 
 CHECK = "quantization"
-MIN_QUANTIZERS = 6  # quantizers of which one can stand apart
+MIN_QUANTIZERS = 6  # smallest number of quantizers among which an outlier is detected
 OCTAVES = 1.5
-"""How far a quantizer's range may be from what its values need, in powers of two, beyond the others'."""
+"""Allowed deviation, in powers of two, of a quantizer's range from the needed one, relative to the others."""
 SPREADS = 8.0  # ... or in median deviations of the others
 BEYOND = 1.0 / 16.0
-"""Share of the values of given inputs that may lie beyond a quantizer's range."""
+"""Share of values of the user's inputs that may lie beyond a quantizer's range."""
 BOUNDED = frozenset({"Sigmoid", "Softmax", "Tanh", "HardSigmoid", "LogSoftmax", "Clip"})
-"""Operators whose results have a range of their own, whatever values there are."""
+"""Operators whose results have a fixed range, whatever the inputs."""
 
 Found = list[tuple[str, Comparison]]
 
@@ -44,11 +44,11 @@ class Cells:
                 self._takers.setdefault(name, []).append(node)
 
     def of_node(self, node: onnx.NodeProto) -> str:
-        """The Cell of a node."""
+        """Return the Cell of a node."""
         return self._paths.path(self._paths.call_of(node, 0))
 
-    def taking(self, tensor: str) -> str:
-        """The Cell of the first node that computes with a tensor."""
+    def cell_using(self, tensor: str) -> str:
+        """Return the Cell of the first node that uses a tensor."""
         for _ in range(len(self._makers)):
             takers = self._takers.get(tensor, [])
             if not takers:
@@ -58,29 +58,29 @@ class Cells:
             tensor = takers[0].output[0]
         return ""
 
-    def making(self, tensor: str) -> str:
-        """The Cell that makes a tensor; of an input, the one that takes it."""
+    def cell_computing(self, tensor: str) -> str:
+        """Return the Cell that computes a tensor, or, for an input, the one that uses it."""
         node = self._makers.get(tensor)
-        return self.taking(tensor) if node is None or node.op_type == "Identity" else self.of_node(node)
+        return self.cell_using(tensor) if node is None or node.op_type == "Identity" else self.of_node(node)
 
 
-def judged_weights(form: FloatForm, side: str, cells: Cells) -> Found:
-    """Each stored weight against the tensor that it is a rounding of; and the scales of biases."""
-    found = []
+def judge_weights(form: FloatForm, side: str, cells: Cells) -> Found:
+    """Compare each stored weight with the tensor that it is a rounding of, and check the scales of biases."""
+    result = []
     for weight in form.weights:
-        path = cells.taking(weight.tensor or f"{weight.stored}, as numbers")
-        found.append((path, _weight(weight, side)))
+        path = cells.cell_using(weight.tensor or f"{weight.stored}, as numbers")
+        result.append((path, _weight(weight, side)))
     for wrong in form.wrong_scales:
         reason = (
-            f"its scale is {wrong.scale:.3g}, those of its input ({wrong.quantizer}) and its weight make "
+            f"its scale is {wrong.scale:.3g}, the product of those of its input ({wrong.quantizer}) and its weight is "
             f"{wrong.product:.3g}: one of the three is wrong"
         )
         comparison = Comparison(side, CHECK, "isolated", "parameter", wrong.bias, 0, FAIL, reason)
-        found.append((cells.of_node(wrong.node), comparison))
-    return found
+        result.append((cells.of_node(wrong.node), comparison))
+    return result
 
 
-def _weight(weight: Rounded, side: str) -> Comparison:
+def _weight(weight: RoundedWeight, side: str) -> Comparison:
     quantizer = weight.quantizer
     name = weight.tensor or weight.stored
     if not weight.tensor:
@@ -117,7 +117,7 @@ def _weight(weight: Rounded, side: str) -> Comparison:
     )
 
 
-def judged_ranges(
+def judge_ranges(
     form: FloatForm,
     side: str,
     cells: Cells,
@@ -126,29 +126,29 @@ def judged_ranges(
     given: bool,
     provider: str,
 ) -> tuple[Found, list[str]]:
-    """Each quantizer of values between weights: how many steps they are off, and whether it has the range they need.
+    """Judge each quantizer of intermediate values: their error in steps, and whether its range fits.
 
     Args:
         form: the float network.
         side: name of the quantized file.
-        cells: of the float network.
-        quantized: the file.
+        cells: Cells of the float network.
+        quantized: the quantized model.
         samples: inputs by name.
-        given: whether they are the user's.
-        provider: of ONNX Runtime.
+        given: whether the inputs are the user's.
+        provider: ONNX Runtime's provider.
 
     Returns:
         Comparisons by Cell, and notes.
     """
     try:
-        apart = measured(form, quantized, samples, provider)
+        deviations = measure(form, quantized, samples, provider)
     except SessionError as error:
         reason = str(error).partition("\n")[0]
-        return [], [f"the steps that values between weights are off couldn't be measured: {reason}"]
-    wrong = _stands_apart(form.quantized, apart)
-    found: Found = []
+        return [], [f"the errors of intermediate values, in steps, couldn't be measured: {reason}"]
+    wrong = _wrong_ranges(form.quantized, deviations)
+    result: Found = []
     for each in form.quantized:
-        one = apart.get(each.codes)
+        one = deviations.get(each.codes)
         if one is None or not one.count:
             continue
         reason = wrong.get(each.codes, "")
@@ -158,65 +158,65 @@ def judged_ranges(
                 f"{share:.0%} of its values lie beyond the range of its quantizer, {_range(each)}: they need "
                 f"{one.low:.3g} to {one.high:.3g}"
             )
-        path = cells.making(each.tensor)
-        found += [(path, comparison) for comparison in _steps(each, one, side, reason)]
+        path = cells.cell_computing(each.tensor)
+        result += [(path, comparison) for comparison in _steps(each, one, side, reason)]
     notes = []
-    clipping = [each for each in form.quantized if _share(apart.get(each.codes)) > BEYOND]
+    clipping = [each for each in form.quantized if _share(deviations.get(each.codes)) > BEYOND]
     if clipping and not given:
         notes.append(
-            f"generated inputs make values that the quantizers clip ({len(clipping)} of {len(apart)} tensors, "
-            f"{clipping[0].name} first): give inputs such as the file was calibrated with, --inputs"
+            f"the quantizers clip values of the generated inputs ({len(clipping)} of {len(deviations)} tensors, "
+            f"{clipping[0].name} first): give inputs like those of the calibration, --inputs"
         )
-    return found, notes
+    return result, notes
 
 
-def _share(one: Apart | None) -> float:
+def _share(one: Deviation | None) -> float:
     return one.beyond / one.count if one is not None and one.count else 0.0
 
 
-def _range(each: Quantized) -> str:
+def _range(each: QuantizedTensor) -> str:
     low, high = each.quantizer.range()
     return f"{low:.3g} to {high:.3g}"
 
 
-def _stands_apart(quantized: Sequence[Quantized], apart: Mapping[str, Apart]) -> dict[str, str]:
-    """What is wrong with quantizers whose range is another than their values need, more than that of the others."""
-    ratios = dict(_ratios(quantized, apart))
+def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str, Deviation]) -> dict[str, str]:
+    """Return the faults of quantizers whose range fits their values worse than the others' ranges do."""
+    ratios = dict(_ratios(quantized, deviations))
     if len(ratios) < MIN_QUANTIZERS:
         return {}
     logs = np.array(list(ratios.values()))
     middle = float(np.median(logs))
     allowed = max(OCTAVES, SPREADS * float(np.median(np.abs(logs - middle))))
-    found = {}
+    result = {}
     for each in quantized:
         ratio = ratios.get(each.codes, middle) - middle
-        one = apart.get(each.codes)
+        one = deviations.get(each.codes)
         too_small = ratio > allowed and one is not None and one.beyond > 0
         if one is not None and (too_small or (ratio < -allowed and each.made_by not in BOUNDED)):
             how = f"{2.0**ratio:.2g} times as small" if ratio > 0 else f"{2.0**-ratio:.2g} times as large"
-            found[each.codes] = (
+            result[each.codes] = (
                 f"its scale is {how} as the values need, as the file's other scales are: it represents {_range(each)}, "
                 f"the values lie between {one.low:.3g} and {one.high:.3g}"
             )
-    return found
+    return result
 
 
-def _ratios(quantized: Sequence[Quantized], apart: Mapping[str, Apart]) -> Iterator[tuple[str, float]]:
-    """The logarithm of the range that values need by that of the quantizer; quantizers alike have one together."""
-    alike: dict[tuple[float, float], list[Quantized]] = {}
+def _ratios(quantized: Sequence[QuantizedTensor], deviations: Mapping[str, Deviation]) -> Iterator[tuple[str, float]]:
+    """Yield log2 of the ratio of needed range to quantizer's range; equal quantizers share one ratio."""
+    alike: dict[tuple[float, float], list[QuantizedTensor]] = {}
     for each in quantized:
-        if each.quantizer.scale.size == 1 and each.codes in apart and apart[each.codes].count:
+        if each.quantizer.scale.size == 1 and each.codes in deviations and deviations[each.codes].count:
             alike.setdefault(each.quantizer.range(), []).append(each)
     for (low, high), group in alike.items():
-        ends = [apart[each.codes] for each in group]
+        ends = [deviations[each.codes] for each in group]
         needed = max(max(one.high for one in ends), 0.0) - min(min(one.low for one in ends), 0.0)
         if needed > 0 and high > low:
             for each in group:
                 yield each.codes, float(np.log2(needed / (high - low)))
 
 
-def _steps(each: Quantized, one: Apart, side: str, reason: str) -> Iterator[Comparison]:
-    """Of the Cell alone, with the verdict on the range; and end to end, where steps add up."""
+def _steps(each: QuantizedTensor, one: Deviation, side: str, reason: str) -> Iterator[Comparison]:
+    """Yield the comparison of the isolated Cell, with the verdict on the range, and that end to end."""
     quantizer = each.quantizer
     yield Comparison(
         side,

@@ -1,4 +1,4 @@
-"""Which Cell the nodes of a quantized file belong to: that of the node of the float file whose work they do."""
+"""Assigns the nodes of a quantized file to Cells: those of the corresponding nodes of the float file."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from onnx import NodeProto
 from ...converter.onnx_in.model.cells import SCOPES
 from ...runtime.lowering.graph import CELL
 
-ENDINGS = ("_quant", "_MatMul", "_Add")  # that onnxruntime.quantization gives to names of nodes
+ENDINGS = ("_quant", "_MatMul", "_Add")  # suffixes that onnxruntime.quantization adds to names of nodes
 
 
 class Places:
-    """The nodes of a float file, by their names and by what they make."""
+    """The nodes of a float file, by their names and outputs."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._by_output: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output if name}
         self._by_name: dict[str, NodeProto] = {node.name: node for node in graph.node if node.name}
 
     def place(self, nodes: Sequence[NodeProto]) -> None:
-        """Give each node that doesn't tell its Cell the name and metadata of the node that does its work there.
+        """Give each node without a Cell the name and metadata of the corresponding node of the float file.
 
-        What makes an intermediate result, which the float file hasn't, belongs to what it is made for.
+        A node that computes an intermediate result that the float file lacks belongs to the node that uses it.
         """
         of_value: dict[str, NodeProto] = {}
         for node in reversed(nodes):
-            found = self._counterpart(node)
-            if found is None and not _tells(node):
-                found = next((of_value[name] for name in node.output if name in of_value), None)
-            if found is not None and not _has_metadata(node):
-                node.name = found.name
+            counterpart = self._counterpart(node)
+            if counterpart is None and not _has_cell(node):
+                counterpart = next((of_value[name] for name in node.output if name in of_value), None)
+            if counterpart is not None and not _has_metadata(node):
+                node.name = counterpart.name
                 del node.metadata_props[:]
-                node.metadata_props.extend(found.metadata_props)
-            if found is not None or _tells(node):
-                of_value.update(dict.fromkeys(node.input, found if found is not None else node))
+                node.metadata_props.extend(counterpart.metadata_props)
+            if counterpart is not None or _has_cell(node):
+                of_value.update(dict.fromkeys(node.input, counterpart if counterpart is not None else node))
 
     def _counterpart(self, node: NodeProto) -> NodeProto | None:
         for name in node.output:
@@ -52,6 +52,6 @@ def _has_metadata(node: NodeProto) -> bool:
     return any(entry.key in (CELL, SCOPES) for entry in node.metadata_props)
 
 
-def _tells(node: NodeProto) -> bool:
-    """Whether a node tells its Cell."""
+def _has_cell(node: NodeProto) -> bool:
+    """Whether a node's metadata or name tells its Cell."""
     return _has_metadata(node) or (node.name.startswith("/") and node.name.count("/") > 1)

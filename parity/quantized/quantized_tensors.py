@@ -1,4 +1,4 @@
-"""What a file quantizes: the tensors that it rounds, and biases whose scale its integer kernels take for another."""
+"""The tensors that a file quantizes, and biases with wrong scales."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ NOT_ROUNDED = ", not rounded"
 
 
 @dataclass(frozen=True)
-class Quantized:
+class QuantizedTensor:
     """A tensor of the float network that the file rounds to the steps of a quantizer.
 
     Attributes:
         tensor: its name in the float network.
-        codes: the name of the codes in the file; `quantizer` says what they stand for.
+        codes: the name of its codes in the file.
         quantizer: its quantizer.
-        made_by: operator that makes it; empty for an input.
-        bounds: numbers beyond these are clipped by the activation that follows.
+        made_by: operator that computes it; empty for an input.
+        bounds: range outside which the following activation clips.
     """
 
     tensor: str
@@ -33,13 +33,13 @@ class Quantized:
 
     @property
     def name(self) -> str:
-        """What to call it: what it is called without quantizers."""
+        """Its name without quantizers."""
         return original(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
 
 
 @dataclass(frozen=True)
 class WrongScale:
-    """A bias whose scale isn't the product of the scales of input and weight, which integer kernels take it for."""
+    """A bias whose scale isn't the product of the scales of input and weight, as integer kernels assume."""
 
     node: NodeProto
     bias: str

@@ -1,4 +1,4 @@
-"""Runs of a quantized file and of its float network that show how many steps their tensors are apart."""
+"""Runs of a quantized file and its float network that measure the deviations of their tensors in steps."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.ir.types import is_floating
 from ..sides.records import Array
 from .float_form import FloatForm
-from .quantized_tensors import Quantized
+from .quantized_tensors import QuantizedTensor
 
 
 @dataclass
-class Apart:
-    """What is known of a tensor that the file rounds.
+class Deviation:
+    """The deviation of a quantized tensor.
 
     Attributes:
-        low: the smallest number that the float network has there.
-        high: the largest.
-        count: of numbers that were seen.
-        beyond: how many of them can't be represented.
-        isolated: steps that the rounding of what it is computed from, weights and operands, moves it by.
-        end_to_end: steps that it is off in the file as it runs.
-        index: where it is off most, end to end.
-        values: of the float network and of the file there.
+        low: the smallest number in the float network.
+        high: the largest number in the float network.
+        count: number of elements measured.
+        beyond: number of elements that aren't representable.
+        isolated: error in steps caused by rounding its direct inputs, weights and operands.
+        end_to_end: error in steps in the whole quantized file.
+        index: index of the largest error end to end.
+        values: values of the float network and the file at that index.
     """
 
     low: float = np.inf
@@ -41,67 +41,67 @@ class Apart:
     values: tuple[float, float] = (0.0, 0.0)
 
 
-def measured(
+def measure(
     form: FloatForm, quantized: onnx.ModelProto, samples: Sequence[Mapping[str, Array]], provider: str
-) -> dict[str, Apart]:
-    """How far tensors are apart on these inputs, by the names of their codes.
+) -> dict[str, Deviation]:
+    """Return the deviations of tensors on these inputs, by the names of their codes.
 
     Raises:
-        SessionError: ONNX Runtime doesn't run the models.
+        SessionError: ONNX Runtime can't run the models.
     """
-    shown = [each for each in form.quantized if each.quantizer.scale.size]
-    found = {each.codes: Apart() for each in shown}
-    if not shown:
-        return found
+    tensors = [each for each in form.quantized if each.quantizer.scale.size]
+    result = {each.codes: Deviation() for each in tensors}
+    if not tensors:
+        return result
     inputs = {value.name for value in form.model.graph.input}
-    made = {each.tensor: TensorProto.FLOAT for each in shown if each.tensor not in inputs}
-    floats = _session(_returning(form.model, made), provider)
-    kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in shown}
-    whole = _session(_returning(quantized, kinds), provider)
-    apart = _session(cut(form, shown), provider)
+    float_outputs = {each.tensor: TensorProto.FLOAT for each in tensors if each.tensor not in inputs}
+    floats = _session(_with_outputs(form.model, float_outputs), provider)
+    kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in tensors}
+    whole = _session(_with_outputs(quantized, kinds), provider)
+    isolated = _session(cut_at_quantizers(form, tensors), provider)
     try:
         for sample in samples:
             numbers = dict(sample) | _tensors(floats.run(sample))
             codes = _tensors(whole.run(sample, list(kinds)))
-            rounded = {each.codes: _rounded(each, numbers[each.tensor]) for each in shown}
-            alone = _tensors(apart.run({**_taken(apart, sample), **rounded}))
-            for each in shown:
-                _compare(found[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.tensor))
+            rounded_inputs = {each.codes: _round(each, numbers[each.tensor]) for each in tensors}
+            alone = _tensors(isolated.run({**_inputs_of(isolated, sample), **rounded_inputs}))
+            for each in tensors:
+                _compare(result[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.tensor))
     finally:
-        for session in (floats, whole, apart):
+        for session in (floats, whole, isolated):
             session.close()
-    return found
+    return result
 
 
-def _compare(found: Apart, each: Quantized, numbers: Array, codes: Array, alone: Array | None) -> None:
+def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes: Array, alone: Array | None) -> None:
     if not numbers.size:
         return
     numbers = numbers.astype(np.float64)
     quantizer = each.quantizer
     matter = np.clip(numbers, *each.bounds)
-    found.low, found.high = min(found.low, float(matter.min())), max(found.high, float(matter.max()))
-    found.count += numbers.size
-    found.beyond += int((quantizer.beyond(matter) > 0).sum())
+    deviation.low, deviation.high = min(deviation.low, float(matter.min())), max(deviation.high, float(matter.max()))
+    deviation.count += numbers.size
+    deviation.beyond += int((quantizer.beyond(matter) > 0).sum())
     if codes.shape == numbers.shape:
         steps = quantizer.steps_between(codes, numbers)
         if np.isfinite(each.bounds).any():
-            scale = quantizer.aligned(quantizer.scale, numbers.shape)
+            scale = quantizer.broadcast(quantizer.scale, numbers.shape)
             steps = np.abs(np.clip(quantizer.numbers(codes), *each.bounds) - matter) / scale
-        if float(steps.max()) >= found.end_to_end:
+        if float(steps.max()) >= deviation.end_to_end:
             at = tuple(int(i) for i in np.unravel_index(int(np.argmax(steps)), steps.shape))
-            found.end_to_end, found.index = float(steps.max()), at
-            found.values = float(numbers[at]), float(quantizer.numbers(codes)[at])
+            deviation.end_to_end, deviation.index = float(steps.max()), at
+            deviation.values = float(numbers[at]), float(quantizer.numbers(codes)[at])
     if alone is not None and alone.shape == numbers.shape:
-        scale = quantizer.aligned(quantizer.scale, numbers.shape)
+        scale = quantizer.broadcast(quantizer.scale, numbers.shape)
         with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.abs(alone.astype(np.float64) - numbers) / scale
-        found.isolated = max(found.isolated, float(np.nan_to_num(moved).max()))
+            steps_alone = np.abs(alone.astype(np.float64) - numbers) / scale
+        deviation.isolated = max(deviation.isolated, float(np.nan_to_num(steps_alone).max()))
 
 
-def _rounded(each: Quantized, numbers: Array) -> Array:
-    """The numbers rounded to their steps."""
+def _round(each: QuantizedTensor, numbers: Array) -> Array:
+    """Return the numbers rounded to multiples of the step."""
     quantizer = each.quantizer
-    scale, zero = (quantizer.aligned(a, numbers.shape) for a in (quantizer.scale, quantizer.zero_point))
+    scale, zero = (quantizer.broadcast(a, numbers.shape) for a in (quantizer.scale, quantizer.zero_point))
     low, high = quantizer.codes
     with np.errstate(divide="ignore", invalid="ignore"):
         codes = np.clip(np.round(numbers.astype(np.float64) / scale) + zero, low, high)
@@ -109,7 +109,7 @@ def _rounded(each: Quantized, numbers: Array) -> Array:
 
 
 def _tensors(results: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """Outputs by name; of what isn't a tensor, nothing."""
+    """Return outputs by name, without those that aren't tensors."""
     return {name: next(iter(parts.values())) for name, parts in results.items() if len(parts) == 1}
 
 
@@ -117,43 +117,43 @@ def _session(model: onnx.ModelProto, provider: str) -> IsolatedSession:
     return IsolatedSession(model, provider, optimized=False)
 
 
-def _taken(session: IsolatedSession, sample: Mapping[str, Array]) -> dict[str, Array]:
+def _inputs_of(session: IsolatedSession, sample: Mapping[str, Array]) -> dict[str, Array]:
     assert isinstance(session.model, onnx.ModelProto)
     names = {value.name for value in session.model.graph.input}
     return {name: array for name, array in sample.items() if name in names}
 
 
-def _unnamed(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy without names of nodes: ONNX Runtime refuses those that two have."""
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
-    for node in found.graph.node:
+def _without_node_names(model: onnx.ModelProto) -> onnx.ModelProto:
+    """Return a copy without names of nodes, since ONNX Runtime refuses duplicates."""
+    result = onnx.ModelProto()
+    result.CopyFrom(model)
+    for node in result.graph.node:
         node.ClearField("name")
-    return found
+    return result
 
 
-def _returning(model: onnx.ModelProto, kinds: Mapping[str, int]) -> onnx.ModelProto:
-    """The model that also returns these tensors, of these element types."""
-    found = _unnamed(model)
-    known = {value.name for value in found.graph.output}
-    found.graph.output.extend(
-        helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items() if name not in known
+def _with_outputs(model: onnx.ModelProto, kinds: Mapping[str, int]) -> onnx.ModelProto:
+    """Return the model with these tensors, of these element types, as additional outputs."""
+    result = _without_node_names(model)
+    existing = {value.name for value in result.graph.output}
+    result.graph.output.extend(
+        helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items() if name not in existing
     )
-    return found
+    return result
 
 
-def cut(form: FloatForm, shown: Sequence[Quantized]) -> onnx.ModelProto:
-    """The float network with rounded weights, whose rounded tensors are inputs: each part of it alone."""
-    found = _unnamed(form.model)
-    graph = found.graph
-    fed = {each.codes for each in shown}
+def cut_at_quantizers(form: FloatForm, tensors: Sequence[QuantizedTensor]) -> onnx.ModelProto:
+    """Return the float network with rounded weights, cut so that its quantized tensors are inputs."""
+    result = _without_node_names(form.model)
+    graph = result.graph
+    fed = {each.codes for each in tensors}
     nodes = [node for node in graph.node if not fed & set(node.output)]
     del graph.node[:], graph.output[:]
     graph.node.extend(nodes)
     graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(fed))
     inputs = {value.name for value in graph.input}
-    wanted = dict.fromkeys(each.tensor for each in shown if each.tensor not in inputs)
-    graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in wanted)
+    outputs = dict.fromkeys(each.tensor for each in tensors if each.tensor not in inputs)
+    graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs)
     numbers = {
         weight.tensor: weight.numbers.swapaxes(-1, -2) if weight.swapped else weight.numbers
         for weight in form.weights
@@ -162,4 +162,4 @@ def cut(form: FloatForm, shown: Sequence[Quantized]) -> onnx.ModelProto:
     for tensor in graph.initializer:
         if tensor.name in numbers and is_floating(helper.tensor_dtype_to_np_dtype(tensor.data_type)):
             tensor.CopyFrom(numpy_helper.from_array(numbers[tensor.name].astype(np.float32), tensor.name))
-    return found
+    return result

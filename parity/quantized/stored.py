@@ -1,4 +1,4 @@
-"""The tensors that a quantized file stores: codes, and the scales and zero points that say what they stand for."""
+"""The stored tensors of a quantized file: codes, scales and zero points."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .quantizers import Quantizer
 CODES = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16)
 
 
-class Stored:
-    """The stored tensors of a graph, and the quantizers that they make.
+class StoredTensors:
+    """The stored tensors of a graph, and their quantizers.
 
     Attributes:
-        graph: of the quantized file.
-        folder: where it lies; None if the model comes from memory.
-        initializers: by name.
-        constants: values of Constant nodes, by the name of their output.
+        graph: graph of the quantized file.
+        folder: folder of the file; None if the model comes from memory.
+        initializers: initializers by name.
+        constants: values of Constant nodes, by output name.
     """
 
     def __init__(self, graph: onnx.GraphProto, folder: Path | None) -> None:
@@ -41,14 +41,14 @@ class Stored:
         }
 
     def data(self, name: str) -> TensorProto | None:
-        """The stored tensor of a name, initializer or constant; None if there is none."""
+        """Return the initializer or constant of a name; None if there is none."""
         return self.initializers.get(name) or self.constants.get(name)
 
     def array(self, name: str) -> Array:
-        """The contents of a stored tensor.
+        """Return the contents of a stored tensor.
 
         Raises:
-            ConversionError: none has that name, or its data don't fit.
+            ConversionError: there is none, or its data doesn't fit.
         """
         tensor = self.data(name)
         if tensor is None:
@@ -56,26 +56,29 @@ class Stored:
         return protos.array_of(tensor, self.folder, f"initializer {name!r}")
 
     def dtype(self, codes: str) -> np.dtype[Any]:
-        """The dtype of stored codes; of others uint8, ONNX's default."""
+        """Return the dtype of stored codes; uint8, ONNX's default, for others."""
         tensor = self.data(codes)
         return np.dtype(np.uint8) if tensor is None else protos.dtype_of(tensor.data_type, codes)
 
     def quantizer(self, node: NodeProto, scale: int, zero: int, *, of: str = "", dtype: int = 0) -> Quantizer:
-        """The quantizer of a QuantizeLinear or DequantizeLinear, whose scale and zero point are inputs of it."""
+        """Return the quantizer of a QuantizeLinear or DequantizeLinear with these inputs as scale and zero point."""
         attributes = {a.name: a.i for a in node.attribute}
         point = node.input[zero] if len(node.input) > zero else ""
-        made = self.made_of(node.input[scale], point, attributes.get("axis", 1), of, attributes.get("block_size", 0))
+        result = self.quantizer_of(
+            node.input[scale], point, attributes.get("axis", 1), of, attributes.get("block_size", 0)
+        )
         if dtype and not point:
             return Quantizer(
-                made.name, made.scale, made.zero_point, protos.dtype_of(dtype, node.name), made.axis, made.block
+                result.name, result.scale, result.zero_point, protos.dtype_of(dtype, node.name), result.axis,
+                result.block,
             )  # fmt: skip
-        return made
+        return result
 
-    def made_of(self, scale: str, zero: str, axis: int, codes: str = "", block: int = 0) -> Quantizer:
-        """The quantizer of a stored scale and zero point (empty: 0) along an axis, in blocks if `block`.
+    def quantizer_of(self, scale: str, zero: str, axis: int, codes: str = "", block: int = 0) -> Quantizer:
+        """Return the quantizer of a stored scale and zero point (empty: 0) along an axis, in blocks if `block`.
 
         Raises:
-            ConversionError: they aren't stored, or codes are no integers.
+            ConversionError: they aren't stored, or codes aren't integers.
         """
         points = self.array(zero) if zero else np.zeros((), np.uint8)
         dtype = points.dtype if zero else self.dtype(codes)
@@ -84,12 +87,12 @@ class Stored:
         return Quantizer(scale, self.array(scale).astype(np.float64), points.astype(np.float64), dtype, axis, block)
 
     def holds_codes(self, name: str) -> bool:
-        """Whether an initializer of that name has a dtype of codes."""
+        """Whether the initializer of a name has a dtype of codes."""
         data = self.initializers.get(name)
         return data is not None and data.data_type in CODES
 
     def reader_of(self, codes: str) -> Quantizer | None:
-        """By which quantizer codes are read."""
+        """Return the quantizer that reads codes."""
         for node in self.graph.node:
             if (node.domain, node.op_type) in DEQUANTIZE and node.input[0] == codes:
                 return self.quantizer(node, 1, 2)
@@ -97,11 +100,11 @@ class Stored:
                 if (node.domain, node.op_type) == (domain, op):
                     for at in form.values:
                         if node.input[at[0]] == codes:
-                            return self.made_of(node.input[at[1]], node.input[at[2]], 1)
+                            return self.quantizer_of(node.input[at[1]], node.input[at[2]], 1)
         return None
 
     def scale_behind(self, product: NodeProto) -> str | None:
-        """The stored scale that a product of codes and of a stored weight is multiplied by, with that of the codes."""
+        """Return the stored scale that multiplies a product of codes with a stored weight."""
         if len(product.input) < 2 or self.data(product.input[1]) is None:
             return None
         makers = {name: node for node in self.graph.node for name in node.output}

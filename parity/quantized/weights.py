@@ -1,4 +1,4 @@
-"""The weights of a quantized file, each with the tensor of the float file that it is a rounding of."""
+"""The weights of a quantized file, with the tensors of the float file that they are roundings of."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ...converter.onnx_in.model import protos
 from ..sides.records import Array
 from .quantizers import HALF, Quantizer
 
-SUFFIX = "_quantized"  # that onnxruntime.quantization gives to what it stores as codes
-SLACK = 1e-3  # steps by which halves may be missed
+SUFFIX = "_quantized"  # that onnxruntime.quantization adds to names of stored codes
+SLACK = 1e-3  # tolerance on half a step
 CLIPPED = 1.0 / 64.0  # share of the elements that a quantizer may have clipped
 
 
 @dataclass(frozen=True)
-class Rounded:
-    """A stored weight held against a tensor of the float file.
+class RoundedWeight:
+    """A stored weight compared with a tensor of the float file.
 
     Attributes:
         stored: its name in the quantized file.
         quantizer: its quantizer.
-        node: name of the node that it was met at.
-        tensor: name of the tensor of the float file; empty where there is none of that shape.
+        node: name of the node that uses it.
+        tensor: name of the tensor of the float file; empty if there is none of that shape.
         swapped: whether its last two axes are exchanged.
-        steps: how many steps each element is off, in the order of the quantized file.
-        numbers: what its codes stand for.
+        steps: error of each element in steps, in the order of the quantized file.
+        numbers: the numbers that its codes represent.
         wanted: the numbers of the float file, in the same order.
-        clipped: how many elements are the smallest or the largest code and off for that.
+        clipped: number of elements with an error that are saturated.
     """
 
     stored: str
@@ -46,12 +46,12 @@ class Rounded:
 
     @property
     def largest(self) -> float:
-        """Steps that it is off at most."""
+        """The largest error in steps."""
         return float(self.steps.max(initial=0.0))
 
     @property
     def right(self) -> bool:
-        """Whether it is a rounding to the nearest step, but for a few elements that are clipped."""
+        """Whether it is a rounding to the nearest step, except for a few clipped elements."""
         off = int((self.steps > HALF + SLACK).sum())
         return off == self.clipped <= CLIPPED * self.steps.size
 
@@ -60,8 +60,8 @@ class FloatTensors:
     """The stored tensors of a float file.
 
     Attributes:
-        protos: by name.
-        constants: names of those that are values of Constant nodes.
+        protos: initializers by name.
+        constants: values of Constant nodes, by output name.
     """
 
     def __init__(self, graph: onnx.GraphProto, folder: Path | None) -> None:
@@ -77,30 +77,30 @@ class FloatTensors:
             self._by_shape.setdefault(tuple(sorted(tensor.dims)), []).append(name)
 
     def array(self, name: str) -> Array:
-        """The elements of one."""
+        """Return the elements of a tensor."""
         if name not in self._arrays:
             tensor = self.protos.get(name) or self.constants[name]
             self._arrays[name] = protos.array_of(tensor, self.folder, f"initializer {name!r}")
         return self._arrays[name]
 
-    def rounded(self, stored: str, codes: Array, quantizer: Quantizer, node: str) -> Rounded:
-        """A stored weight held against the tensor that it is a rounding of, else against the one of its name."""
-        best: Rounded | None = None
+    def match_weight(self, stored: str, codes: Array, quantizer: Quantizer, node: str) -> RoundedWeight:
+        """Compare a stored weight with the tensor that it is a rounding of, else with the one of its name."""
+        best: RoundedWeight | None = None
         for name, swapped, wanted in self._candidates(stored, codes.shape):
             steps = quantizer.steps_between(codes, wanted.astype(np.float64))
-            clipped = int(((steps > HALF + SLACK) & quantizer.saturated(codes)).sum())
-            found = Rounded(
+            clipped = int(((steps > HALF + SLACK) & quantizer.is_saturated(codes)).sum())
+            match = RoundedWeight(
                 stored, quantizer, node, name, swapped, steps, quantizer.numbers(codes), wanted, clipped
             )  # fmt: skip
-            if found.right:
-                return found
-            if best is None or (name == original(stored) == best.tensor and found.largest < best.largest):
-                best = found
+            if match.right:
+                return match
+            if best is None or (name == original(stored) == best.tensor and match.largest < best.largest):
+                best = match
         numbers = quantizer.numbers(codes)
-        return best or Rounded(stored, quantizer, node, "", False, np.zeros(0), numbers, np.zeros(0))
+        return best or RoundedWeight(stored, quantizer, node, "", False, np.zeros(0), numbers, np.zeros(0))
 
     def _candidates(self, stored: str, shape: tuple[int, ...]) -> Iterator[tuple[str, bool, Array]]:
-        """Tensors of that shape, with the last two axes exchanged or not; the one of the same name first."""
+        """Yield tensors of that shape, with or without the last two axes exchanged; that of the same name first."""
         names = self._by_shape.get(tuple(sorted(shape)), [])
         for name in sorted(names, key=lambda each: each != original(stored)):
             array = self.array(name)

@@ -1,1 +1,1 @@
-"""Views of one parity result."""
+"""Views of a parity result."""

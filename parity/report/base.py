@@ -1,4 +1,4 @@
-"""What all reports have in common: a verdict, data, and what each view of them is made of."""
+"""The interface of all reports: a verdict, data, and the parts of each view."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from .cases import Case
 
 
 class BaseReport(ABC):
-    """The verdict on networks or on trainings.
+    """The verdict on networks or training runs.
 
     Attributes:
-        model: what was compared, as the user named it.
-        sides: names of the sides that were held against the reference.
+        model: name of the network, as the user gave it.
+        sides: names of the sides that were compared with the reference.
         dtype: working dtype.
-        notes: what a reader should know, e.g. what could not be compared.
+        notes: remarks for the reader, e.g. what couldn't be compared.
     """
 
     model: str
@@ -35,30 +35,30 @@ class BaseReport(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the report as JSON values."""
 
     @abstractmethod
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
-        """For a person, in lines of at most `width` characters; with `verbose` nothing is collapsed."""
+        """Return the report for a person, in lines of at most `width` characters; `verbose` collapses nothing."""
 
     @abstractmethod
     def failure_lines(self, width: int) -> list[Text]:
-        """What is wrong, for a person, without what isn't."""
+        """Return only the failures, for a person."""
 
     @abstractmethod
     def cases(self) -> Iterable[Case]:
-        """As test cases, for continuous integration."""
+        """Return the report as test cases, for continuous integration."""
 
     def properties(self) -> list[tuple[str, str]]:
-        """Names and values of what belongs to the report and to none of its cases."""
+        """Return names and values of properties of the whole report."""
         return []
 
     def raise_if_failed(self) -> None:
-        """Raise `ParityError` with what is wrong, unless parity holds."""
+        """Raise `ParityError` with the failures, unless parity holds."""
         __tracebackhide__ = True
         if not self.ok:
             raise ParityError(terminal.failure_text(self))
 
     def __str__(self) -> str:
-        """As `parity run` shows it, in 80 columns."""
+        """Return the report as `parity run` prints it, in 80 columns."""
         return terminal.text(self)

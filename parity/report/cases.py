@@ -1,4 +1,4 @@
-"""A report as test cases, which formats for continuous integration are written from."""
+"""A report as test cases, for the formats of continuous integration."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .training import SEVERAL, worst_lines
 
 REASONS = {
     INLINED: "never called itself: its parameters are judged in the Cell that uses them",
-    UNPAIRED: "no Cell is its port, or that is called otherwise: judged in the Cell around it",
+    UNPAIRED: "it has no port, or one that is called differently: judged in the Cell around it",
     NOT_REACHED: "never reached by the inputs: nothing is known about it",
     SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
 }
@@ -27,11 +27,11 @@ class Case:
     """One test case.
 
     Attributes:
-        name: of the case, e.g. `layer1.0.conv1[interpreter]`.
+        name: name of the case, e.g. `layer1.0.conv1[interpreter]`.
         outcome: "passed", "failure" or "skipped".
-        message: why, in one line; empty for one that passed.
-        status: of a failure: `FAIL` or `NOT_COMPARED`.
-        detail: of a failure: what is wrong, in lines.
+        message: the reason in one line; empty for a case that passed.
+        status: `FAIL` or `NOT_COMPARED` for a failure.
+        detail: lines that explain a failure.
     """
 
     name: str
@@ -42,10 +42,10 @@ class Case:
 
 
 def network_cases(report: NetworkResult) -> Iterator[Case]:
-    """A case `path[side]` for each Cell and side.
+    """Yield a case `path[side]` for each Cell and side.
 
-    A comparison that fails or couldn't be made is a failure of its Cell. A Cell that has none is skipped, with the
-    reason, and so is one that differs end to end only, by the Cells that fail.
+    A comparison that fails or couldn't be made is a failure of its Cell. A Cell without comparisons is skipped, with
+    the reason, and so is a Cell that differs end to end only, because of failing Cells.
     """
     failing = set(report.failing)
     for cell in report.cells.values():
@@ -54,13 +54,13 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
 
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
-    """Which Cell is the port of which module, and what its Parameters were filled with."""
+    """Return the port of each module, and the source of each Parameter's value."""
     found = [(f"port of {p.module or '(root)'}", _counterpart(p)) for p in report.pairs if p.module_class]
     return found + [(f"Parameter {w.parameter}", f"{w.source} (by {w.how})") for w in report.weights]
 
 
 def training_cases(report: TrainingResult) -> Iterator[Case]:
-    """A case `kind[side]` for each kind of tensor and side; what differs in more than numbers fails one of its own."""
+    """Yield a case `kind[side]` for each kind of tensor and side, and one for differences other than in numbers."""
     for kind in KINDS:
         for side in report.sides:
             of_case = [c for c in report.comparisons if (c.kind, c.side) == (kind, side)]
@@ -75,7 +75,7 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
     failed = [c for c in comparisons if c.status != PASS]
     if failed and cell.path not in failing:
         culprits = ", ".join(path or "(root)" for path in report.failing)
-        return Case(name, "skipped", f"differs end to end only, by {culprits}")
+        return Case(name, "skipped", f"differs end to end only, because of {culprits}")
     if failed:
         worst = FAIL if any(c.status == FAIL for c in failed) else NOT_COMPARED
         first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
@@ -84,7 +84,7 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
         return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))
     if not comparisons:
         presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
-        return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared with {side}"))
+        return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared on the {side} side"))
     return Case(name)
 
 

@@ -1,4 +1,4 @@
-"""The view of a converted checkpoint: how much became what, and with `-v` a line for each parameter."""
+"""The view of a converted checkpoint: a summary, and with `-v` a line for each parameter."""
 
 from __future__ import annotations
 
@@ -10,70 +10,70 @@ from rich.text import Text
 
 from ..weights.checkpoints import Conversion
 from ..weights.transfer import Link
-from .detail import counted
-from .layout import GAP, Piece, Row, paragraph, shortened_path, show, tree_lines
+from .detail import pluralize
+from .layout import GAP, Piece, Row, paragraph, shorten_path, show, tree_lines
 
 FEW = 3
-"""So many names are listed; of more, how often each last part of them occurs."""
+"""Up to this many names are listed; more are counted by their last parts."""
 
 
-def render(done: Conversion, source: str, target: str, console: Console, verbose: bool) -> None:
-    """Print it."""
+def render(conversion: Conversion, source: str, target: str, console: Console, verbose: bool) -> None:
+    """Print the view."""
     lines: list[Text] = []
     if verbose:
-        lines += [*_table(done, console.width), Text()]
-    changed = sum(bool(str(link.layout)) or len(link.cells) > 1 for link in done.links)
-    renamed = sum(link.cells != (link.torch,) for link in done.links)
-    what = f"wrote {target}: {counted(len(done.links), 'parameter')} of {source}, {renamed} under another name"
+        lines += [*_table(conversion, console.width), Text()]
+    changed = sum(bool(str(link.layout)) or len(link.cells) > 1 for link in conversion.links)
+    renamed = sum(link.cells != (link.torch,) for link in conversion.links)
+    what = f"wrote {target}: {pluralize(len(conversion.links), 'parameter')} of {source}, {renamed} under another name"
     lines += paragraph(what + (f", {changed} in another layout" if changed else ""), console.width)
-    reasons = dict.fromkeys(dropped.why for dropped in done.dropped)
-    left = [(why, _names(d.name for d in done.dropped if d.why == why)) for why in reasons]
-    for text in (*(f"left behind: {names} ({why})" for why, names in left), *done.notes):
+    reasons = dict.fromkeys(dropped.why for dropped in conversion.drops)
+    left_behind = [(why, _names(d.name for d in conversion.drops if d.why == why)) for why in reasons]
+    for text in (*(f"left behind: {names} ({why})" for why, names in left_behind), *conversion.notes):
         lines += paragraph(text, console.width, indent=2)
     show(lines, console)
 
 
 def _names(names: Iterable[str]) -> str:
-    found = list(names)
-    if len(found) <= FEW:
-        return ", ".join(found)
-    leaves = Counter(name.rpartition(".")[2] for name in found)
+    names_ = list(names)
+    if len(names_) <= FEW:
+        return ", ".join(names_)
+    leaves = Counter(name.rpartition(".")[2] for name in names_)
     return ", ".join(f"{count} {leaf}" if count > 1 else leaf for leaf, count in leaves.items())
 
 
-def _table(done: Conversion, width: int) -> list[Text]:
-    sides = ("in Cells", "in torch") if done.back else ("in torch", "in Cells")
-    rows = [row for link in done.links for row in _rows(link, done)]
-    rows += [(dropped.name, "- left behind", "", "", "") for dropped in done.dropped]
+def _table(conversion: Conversion, width: int) -> list[Text]:
+    sides = ("in Cells", "in torch") if conversion.back else ("in torch", "in Cells")
+    rows = [row for link in conversion.links for row in _rows(link, conversion)]
+    rows += [(dropped.name, "- left behind", "", "", "") for dropped in conversion.drops]
     heading = (*sides, "shape", "layout", "by")
     widths = [max(len(row[i]) for row in (heading, *rows)) for i in range(len(heading))]
     room = width - sum(widths[2:]) - (len(heading) - 1) * GAP
     second = min(widths[1], max(room // 2, room - widths[0]))
-    cut = [
-        Row((), ((shortened_path(row[0], room - second), ""), (shortened_path(row[1], second), ""), *_plain(row[2:])))
+    short_rows = [
+        Row((), ((shorten_path(row[0], room - second), ""), (shorten_path(row[1], second), ""), *_plain(row[2:])))
         for row in rows
     ]
-    return tree_lines(heading, cut, width, left=len(heading))
+    return tree_lines(heading, short_rows, width, left=len(heading))
 
 
 def _plain(texts: Iterable[str]) -> Iterator[Piece]:
     yield from ((text, "") for text in texts)
 
 
-def _rows(link: Link, done: Conversion) -> Iterator[tuple[str, ...]]:
-    """One for each name of the Cells."""
-    shape = str(list(done.shapes[0][link.torch]))
+def _rows(link: Link, conversion: Conversion) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each name of the Cells."""
+    shape = str(list(conversion.shapes[0][link.torch]))
     for i, name in enumerate(link.cells):
-        source, target = (name, link.torch) if done.back else (link.torch, name)
+        source, target = (name, link.torch) if conversion.back else (link.torch, name)
         if i == 0:
-            yield source, _briefly(target, source), shape, str(link.layout), link.how
+            yield source, _abbreviate(target, source), shape, str(link.layout), link.how
         else:
-            names = (source, "") if done.back else ("", _briefly(target, source))
+            names = (source, "") if conversion.back else ("", _abbreviate(target, source))
             yield *names, "", "", ""
 
 
-def _briefly(name: str, source: str) -> str:
-    """The name, with `…` for what is before its last part if that is as in the source."""
+def _abbreviate(name: str, source: str) -> str:
+    """Return the name, with `…` for a prefix that is the same as in the source."""
     if name == source:
         return "same"
     prefix, dot, leaf = name.rpartition(".")

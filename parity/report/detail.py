@@ -1,4 +1,4 @@
-"""A failing Cell in words: which tensor, how far off, where, both values and the truth, and the source line."""
+"""The lines on a failing Cell: tensor, error, index, both values and the truth, and the source line."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.text import Text
 from ..results.cell_report import CellReport
 from ..results.comparison import Comparison
 from ..results.network_result import NetworkResult
-from .globs import in_few_words, listed
-from .layout import paragraph, shortened, shortened_path
+from .globs import list_names, summarize_paths
+from .layout import paragraph, shorten, shorten_path
 
 INDENT = 2
 
@@ -21,53 +21,53 @@ INDENT = 2
 def cell_detail(
     cell: CellReport, report: NetworkResult, width: int, everything: bool = False, alike: Sequence[str] = ()
 ) -> list[Text]:
-    """What is wrong with a Cell; and with others, whose paths are `alike`.
+    """Return the lines on a failing Cell, which stands for others whose paths are `alike`.
 
-    Of the failing checks of one tensor, the one that says most is shown in full, the others are counted up below it;
-    of several failing tensors of a kind likewise. `everything` shows every check in full.
+    Of the failing checks of one tensor, the most important is shown in full, and the others are listed below it;
+    likewise for several failing tensors of a kind. `everything` shows every check in full.
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
     lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style="bold red")
     if alike:
-        names = in_few_words([path for path in report.cells if path in {cell.path, *alike}], report.cells)
-        same = f"the same in {len(alike) + 1} Cells: {names}; this is the one that is furthest off"
+        names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
+        same = f"the same in {len(alike) + 1} Cells: {names}; this one has the largest error"
         lines += paragraph(same, width, INDENT, "red")
     explained = [
         line for text in cell.explanations for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")
     ]
     if everything:
         for comparison in sorted(cell.failures, key=lambda c: _importance(c, report)):
-            lines += _in_full(comparison, cell, report, width)
+            lines += _comparison_lines(comparison, cell, report, width)
         return lines + explained
     tensors = _by_tensor(cell.failures, report)
-    shown: set[str] = set()
+    kinds_shown: set[str] = set()
     for checks in tensors:
-        if checks[0].kind not in shown:
-            shown.add(checks[0].kind)
-            lines += _in_full(checks[0], cell, report, width)
+        if checks[0].kind not in kinds_shown:
+            kinds_shown.add(checks[0].kind)
+            lines += _comparison_lines(checks[0], cell, report, width)
             if len(checks) > 1:
                 also = "; ".join(f"{_check(c)} {_amount(c)}" for c in checks[1:])
                 lines += paragraph(f"also: {also}", width, 2 * INDENT)
             likewise = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
             if likewise:
                 others = [f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in likewise]
-                lines += paragraph(f"likewise: {listed(others)}", width, INDENT)
+                lines += paragraph(f"likewise: {list_names(others)}", width, INDENT)
     return lines + explained
 
 
-def line_of(cell: CellReport, report: NetworkResult, width: int) -> Text:
-    """A failing Cell in one line: what is most telling of it."""
+def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
+    """Return a failing Cell's most important failure in one line."""
     first = min(cell.failures, key=lambda c: _importance(c, report))
     reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
-    return Text(shortened(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
+    return Text(shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
 
 
 def alike(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
-    """Failing Cells in lots whose faults are equal but for the numbers, the one that is furthest off first in each.
+    """Group failing Cells whose faults differ only in numbers; the worst Cell comes first in each group.
 
-    The lots stand in the order of how telling their faults are: differences in what is computed before rounding, of a
-    Cell alone before those of the whole; else in the order of the network.
+    Groups are in order of importance: meaning before rounding, isolated before end to end, then the order of the
+    network.
     """
     lots: dict[object, list[CellReport]] = {}
     for cell in cells:
@@ -85,19 +85,21 @@ def _furthest(cell: CellReport) -> float:
 
 
 def _fault(cell: CellReport, report: NetworkResult) -> object:
-    """What is equal for Cells with the same fault: for each kind of tensor, the check that is shown, and its words."""
+    """Return a key that is equal for Cells with the same fault: for each kind of tensor, the most important check."""
     port = cell.counterpart.partition(" ")[0]
-    shown: dict[str, tuple[str, ...]] = {}
+    checks_by_kind: dict[str, tuple[str, ...]] = {}
     for checks in _by_tensor(cell.failures, report):
         c = checks[0]
         own = c.tensor.removeprefix(cell.path)
-        shown.setdefault(c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes))
+        checks_by_kind.setdefault(
+            c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes)
+        )
     causes = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
-    return cell.class_name, port, tuple(sorted(shown.items())), causes
+    return cell.class_name, port, tuple(sorted(checks_by_kind.items())), causes
 
 
 def times(ratio: float) -> str:
-    """A ratio in at most five characters: `1.3×`, `41×`, `3e5×`."""
+    """Format a ratio in at most five characters: `1.3×`, `41×`, `3e5×`."""
     if not math.isfinite(ratio):
         return "inf×"
     if ratio == 0:
@@ -111,7 +113,7 @@ def times(ratio: float) -> str:
 
 
 def _by_tensor(comparisons: Sequence[Comparison], report: NetworkResult) -> list[list[Comparison]]:
-    """The comparisons of each tensor together, in each the most telling first."""
+    """Group the comparisons by tensor, with the most important first."""
     together: dict[tuple[str, str, int], list[Comparison]] = {}
     for comparison in comparisons:
         together.setdefault((comparison.kind, comparison.tensor, comparison.call), []).append(comparison)
@@ -123,14 +125,14 @@ def _importance(comparison: Comparison, report: NetworkResult) -> tuple[bool, bo
     return bool(comparison.sizes), comparison.feeding != "isolated", comparison.check != "meaning", side
 
 
-def _in_full(c: Comparison, cell: CellReport, report: NetworkResult, width: int) -> list[Text]:
+def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, width: int) -> list[Text]:
     shape = f" {c.dtype}[{', '.join(map(str, c.shape))}]" if c.dtype else ""
     lines = paragraph(f"{_tensor(c, cell)}{shape}", width, INDENT, "bold")
     lines += paragraph(_check(c), width, 2 * INDENT)
     if c.reason:
         lines += paragraph(c.reason, width, 2 * INDENT)
     if c.index is not None:
-        lines += paragraph(size_line(c, report.reference), width, 2 * INDENT) if c.bar else []
+        lines += paragraph(error_line(c, report.reference), width, 2 * INDENT) if c.bar else []
         lines += value_lines(c, report.reference, width)
     return lines + _source(c.source, width)
 
@@ -150,8 +152,8 @@ def _amount(c: Comparison) -> str:
     return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
 
 
-def size_line(c: Comparison, reference: str) -> str:
-    """How far off the largest error is, and how far off passes."""
+def error_line(c: Comparison, reference: str) -> str:
+    """Return a line on the largest error and the bar."""
     if c.check == "quantization":
         return f"error {c.error:.3g}, {c.ratio:.3g} steps of its quantizer; up to {c.allowed:g} passes"
     unit = "what double precision allows" if c.check == "meaning" else f"{reference}'s own rounding error"
@@ -159,7 +161,7 @@ def size_line(c: Comparison, reference: str) -> str:
 
 
 def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
-    """The values at the worst element, below each other, with as many digits as it takes to tell them apart."""
+    """Return lines with the values at the worst element, with as many digits as it takes to distinguish them."""
     named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
     named = named[:2] if c.check == "quantization" else named
     known = [(name, value) for name, value in named if value is not None]
@@ -174,7 +176,7 @@ def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
 
 
 def _source(source: str, width: int) -> list[Text]:
-    """`file:line` on one line, the text of that line below."""
+    """Return `file:line` on one line, and the text of that source line below."""
     if not source:
         return []
     parts = re.fullmatch(r"(.*?:\d+): (.*)", source, re.DOTALL)
@@ -184,11 +186,11 @@ def _source(source: str, width: int) -> list[Text]:
     here = str(Path.cwd()) + "/"
     place = place.removeprefix(here)
     return [
-        Text(f"{' ' * 2 * INDENT}from {shortened_path(place, width - 2 * INDENT - 5)}"),
-        Text(shortened(f"{' ' * 3 * INDENT}{parts[2].strip()}", width), "dim"),
+        Text(f"{' ' * 2 * INDENT}from {shorten_path(place, width - 2 * INDENT - 5)}"),
+        Text(shorten(f"{' ' * 3 * INDENT}{parts[2].strip()}", width), "dim"),
     ]
 
 
-def counted(number: int, singular: str) -> str:
-    """`1 Cell`, `2 Cells`."""
+def pluralize(number: int, singular: str) -> str:
+    """Return a count with its noun: `1 Cell`, `2 Cells`."""
     return f"{number} {singular}{'' if number == 1 else 's'}"

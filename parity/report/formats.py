@@ -1,4 +1,4 @@
-"""The formats that a report is written in, by the names of their options: `--json FILE`, `--junit FILE`."""
+"""The formats of report files, by the names of their options: `--json FILE`, `--junit FILE`."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ class Format:
     """A format of report files.
 
     Attributes:
-        write: writes a report to a path, whole or not at all; `UsageError` if that isn't possible.
-        help: what `--help` says of the option.
+        write: writes a report to a path, completely or not at all; raises `UsageError` if that fails.
+        help: text of `--help` for the option.
     """
 
     write: Callable[[BaseReport, str], None]

@@ -1,19 +1,19 @@
-"""Many paths in few words."""
+"""Short summaries of many paths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable
 
-NAMED = 5  # names of a list that are shown
+MAX_NAMES = 5  # names of a list that are shown
 
 
 def patterns(paths: Iterable[str], among: Collection[str] = ()) -> list[str]:
-    """Paths that differ only in numbers, each lot as one: `layers.*.norm (11 of 12 Cells)`.
+    """Summarize paths that differ only in numbers as patterns: `layers.*.norm (11 of 12 Cells)`.
 
     Args:
-        paths: what to name.
-        among: all paths that there are; how many of them match is added where that isn't all.
+        paths: the paths to summarize.
+        among: all existing paths; the number that match is added if not all of them are in `paths`.
     """
     alike: dict[str, list[str]] = {}
     for path in paths:
@@ -25,22 +25,22 @@ def patterns(paths: Iterable[str], among: Collection[str] = ()) -> list[str]:
     ]
 
 
-def listed(names: list[str]) -> str:
-    """The first of them, and how many others."""
-    more = len(names) - NAMED
-    return joined([*names[:NAMED], *([f"{more} other{'' if more == 1 else 's'}"] if more > 0 else [])])
+def list_names(names: list[str]) -> str:
+    """List the first names, and the number of others."""
+    more = len(names) - MAX_NAMES
+    return join_names([*names[:MAX_NAMES], *([f"{more} other{'' if more == 1 else 's'}"] if more > 0 else [])])
 
 
-def joined(names: list[str]) -> str:
-    """`a, b and c`."""
+def join_names(names: list[str]) -> str:
+    """Join names as `a, b and c`."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def in_few_words(paths: list[str], among: Collection[str] = ()) -> str:
-    """The paths by name if they are few, else by pattern; of many patterns the first."""
-    if len(paths) > NAMED:
+def summarize_paths(paths: list[str], among: Collection[str] = ()) -> str:
+    """List a few paths by name, and many by their first patterns."""
+    if len(paths) > MAX_NAMES:
         names = patterns(paths, among)
-        return names[0].removesuffix(f" ({len(paths)} Cells)") if len(names) == 1 else listed(names)
+        return names[0].removesuffix(f" ({len(paths)} Cells)") if len(names) == 1 else list_names(names)
     return ", ".join(path or "(root)" for path in paths)
 
 
@@ -49,7 +49,7 @@ def _numberless(path: str) -> str:
 
 
 def _glob(paths: list[str]) -> str:
-    """Paths of equal depth as one, with `*` where they differ."""
+    """Combine paths of equal depth into one, with `*` where they differ."""
     levels = zip(*(path.split(".") for path in paths), strict=True)
     return ".".join(parts[0] if len(set(parts)) == 1 else "*" for parts in levels)
 

@@ -1,4 +1,4 @@
-"""The view of a program before anything is judged: its Cells, their parameters and their ops."""
+"""The view of a program: its Cells, their parameters and their ops."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from rich.console import Console
 from rich.text import Text
 
 from ...runtime.ir.program import Program
-from .detail import counted
+from .detail import pluralize
 from .layout import Row, paragraph, show, tree_lines
 from .tree import Branch, forest
 
 
 @dataclass
 class _Contents:
-    """Of all calls of one Cell, what is inside included."""
+    """The contents of all calls of one Cell, with the Cells inside."""
 
     class_name: str
     calls: int = 0
@@ -26,7 +26,7 @@ class _Contents:
 
 
 def render(program: Program, console: Console) -> None:
-    """Print the Cell tree, with for each Cell how many parameters (elements) it uses and how many ops it runs."""
+    """Print the Cell tree with the number of parameter elements and ops of each Cell."""
     cells: dict[str, _Contents] = {}
     for cell in program.cells():
         contents = cells.setdefault(cell.path, _Contents(cell.class_name))
@@ -38,7 +38,7 @@ def render(program: Program, console: Console) -> None:
     ops = cells[""].ops
     frozen = sum(not parameter.trainable for parameter in program.parameters.values())
     listed = ", ".join(f"{op} {count}" for op, count in ops.most_common())
-    parameters = f"{sum(sizes.values()):,} elements in {counted(len(sizes), 'parameter')}"
+    parameters = f"{sum(sizes.values()):,} elements in {pluralize(len(sizes), 'parameter')}"
     lines = tree_lines(("Cell", "class", "parameters", "ops"), rows, console.width)
     lines += [
         Text(),
@@ -50,13 +50,13 @@ def render(program: Program, console: Console) -> None:
 
 
 def _rows(
-    branch: Branch, cells: dict[str, _Contents], sizes: dict[str, int], followed: tuple[bool, ...]
+    branch: Branch, cells: dict[str, _Contents], sizes: dict[str, int], siblings_follow: tuple[bool, ...]
 ) -> Iterator[Row]:
     contents = cells[branch.path]
     elements = sum(sizes[name] for name in contents.parameters)
     calls = f" ×{contents.calls}" if contents.calls > 1 else ""
     yield Row(
-        followed,
+        siblings_follow,
         (
             (branch.label, ""),
             (contents.class_name + calls, "cyan"),
@@ -65,4 +65,4 @@ def _rows(
         ),
     )
     for number, child in enumerate(branch.children):
-        yield from _rows(child, cells, sizes, (*followed, number < len(branch.children) - 1))
+        yield from _rows(child, cells, sizes, (*siblings_follow, number < len(branch.children) - 1))

@@ -1,4 +1,4 @@
-"""The view for pytest: what became of each Cell on each side, and why, as JSON values."""
+"""The view for pytest: the outcome of each Cell on each side, with the reason, as JSON values."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Outcome = tuple[str, str]
 
 
 def outcomes(report: NetworkResult, items: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Outcome]:
-    """The outcome of each item, a pair of a Cell's path and a side.
+    """Return the outcome of each item, a pair of a Cell's path and a side.
 
-    A Cell fails that the inputs never exercise, and one of which nothing was compared. An end-to-end failure that
-    another Cell explains isn't its own.
+    A Cell also fails if no input reaches it, or if nothing of it was compared. An end-to-end failure that another Cell
+    explains doesn't count.
     """
     return {(path, side): _outcome(report, report.cells.get(path), path, side) for path, side in items}
 
@@ -33,14 +33,14 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     if cell.presence == NOT_REACHED:
         return FAIL, (
             f"the inputs never exercise the Cell {path} ({cell.class_name}): nothing is known about it\n"
-            "  what to do: give inputs that reach it, or take it out of the model"
+            "  what to do: give inputs that reach it, or remove it from the model"
         )
     if cell.presence == INLINED:
         return SKIPPED, "never called itself: its parameters are judged in the Cell that uses them"
     own = [comparison for comparison in cell.comparisons if comparison.side == side]
     paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
     if not own and report.pairs and side == report.sides[-1] and path not in paired:
-        return SKIPPED, "no Cell is its port, or that is called otherwise: judged in the Cell around it"
+        return SKIPPED, "it has no port, or one that is called differently: judged in the Cell around it"
     if not own:
         return FAIL, nothing
     explained = bool(report.failing) and path not in report.failing

@@ -1,4 +1,4 @@
-"""The view for a machine: `Report.to_dict()` as JSON; `docs/report-schema.md` describes it."""
+"""The JSON view: `Report.to_dict()` as a file; `docs/report-schema.md` describes it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from .base import BaseReport
 
 
 def write(report: BaseReport, path: str | PathLike[str]) -> None:
-    """Write the report to `path`, whole or not at all; `UsageError` if that isn't possible.
+    """Write the report to `path`, completely or not at all; raise `UsageError` if that fails.
 
-    What text can't hold, the half of a pair of surrogates in a name, is its number there.
+    A lone surrogate in a name, which text can't hold, is written as its number.
     """
     write_text(path, json.dumps(_encodable(report.to_dict()), indent=2, allow_nan=False) + "\n")
 

@@ -1,4 +1,4 @@
-"""The view for continuous integration: JUnit XML with one test case per Cell (of a training, per kind) and side."""
+"""The JUnit XML view for continuous integration: a test case per Cell (or kind of tensor in training) and side."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]") 
 
 
 def write(report: BaseReport, path: str | PathLike[str]) -> None:
-    """Write the report to `path`, whole or not at all; `UsageError` if that isn't possible."""
+    """Write the report to `path`, completely or not at all; raise `UsageError` if that fails."""
     suites = to_xml(report)
     ElementTree.indent(suites)
     write_text(path, ElementTree.tostring(suites, encoding="unicode", xml_declaration=False) + "\n")
 
 
 def to_xml(report: BaseReport) -> ElementTree.Element:
-    """The `testsuites` element: one suite for the model, with the cases of the report."""
+    """Return the `testsuites` element: one suite for the model, with the cases of the report."""
     suites = ElementTree.Element("testsuites", name="parity")
     suite = ElementTree.SubElement(suites, "testsuite", name=_clean(report.model))
     if found := report.properties():
@@ -49,5 +49,5 @@ def _count(suites: ElementTree.Element, suite: ElementTree.Element) -> None:
 
 
 def _clean(text: str) -> str:
-    """With `?` for the characters that XML can't hold, and numbers for others that can't be seen."""
+    """Replace characters that XML can't hold by `?`, and other invisible ones by numbers."""
     return visible_text(_NOT_XML.sub("?", text))

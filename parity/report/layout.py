@@ -1,4 +1,4 @@
-"""Lines of text for a terminal: aligned columns, tree guides, and plain characters where the encoding has no others."""
+"""Lines of text for a terminal: aligned columns, tree guides, and ASCII if the encoding has nothing else."""
 
 from __future__ import annotations
 
@@ -27,68 +27,70 @@ _ASCII = str.maketrans(_UNICODE, "|`|-~x+!#")
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a tree: how deep it is, whether a sibling follows on each level, and its columns."""
+    """One line of a tree: whether a sibling follows on each level, and its columns."""
 
-    followed: tuple[bool, ...]
+    siblings_follow: tuple[bool, ...]
     columns: tuple[Piece, ...]
 
     @property
     def guides(self) -> str:
-        """The lines that lead to it from its ancestors."""
-        if not self.followed:
+        """The tree guides before its first column."""
+        if not self.siblings_follow:
             return ""
-        outer = "".join("│  " if more else "   " for more in self.followed[:-1])
-        return outer + ("├─ " if self.followed[-1] else "└─ ")
+        outer = "".join("│  " if more else "   " for more in self.siblings_follow[:-1])
+        return outer + ("├─ " if self.siblings_follow[-1] else "└─ ")
 
 
 def tree_lines(heading: Sequence[str], rows: Sequence[Row], width: int, left: int = 2) -> list[Text]:
-    """The rows under a heading: `left` columns aligned to the left, the others to the right.
+    """Return the rows under a heading, with the first `left` columns aligned left, the others right.
 
-    The first two columns (tree and class) are cut so that a line fits `width`. Columns without content are left out,
-    and so is the class where little room is left.
+    The first two columns (tree and class) are shortened so that a line fits `width`. Empty columns are omitted, and so
+    is the class if there is little room.
     """
     table = [[(text, "bold") for text in heading]]
     for row in rows:
         first, *others = ((visible_name(text), style) for text, style in row.columns)
         table.append([(row.guides + first[0], first[1]), *others])
     widths = [max(cell_len(line[i][0]) for line in table) for i in range(len(heading))]
-    used = [i for i in range(len(heading)) if i < left or any(row.columns[i][0] for row in rows)]
-    spare = width - sum(widths[i] + GAP for i in used[2:]) - GAP
+    columns = [i for i in range(len(heading)) if i < left or any(row.columns[i][0] for row in rows)]
+    spare = width - sum(widths[i] + GAP for i in columns[2:]) - GAP
     if widths[0] + widths[1] > spare:
         if spare < ENOUGH:
-            used.remove(1)
+            columns.remove(1)
             widths[0] = max(NARROWEST, min(widths[0], spare + GAP))
         else:
             widths[1] = max(NARROWEST, min(widths[1], spare - widths[0]))
             widths[0] = min(widths[0], spare - widths[1])
-    return [_line([line[i] for i in used], [widths[i] for i in used], [i < left for i in used]) for line in table]
+    return [
+        _line([line[i] for i in columns], [widths[i] for i in columns], [i < left for i in columns]) for line in table
+    ]
 
 
-def _line(pieces: Sequence[Piece], widths: Sequence[int], to_the_left: Sequence[bool]) -> Text:
+def _line(pieces: Sequence[Piece], widths: Sequence[int], left_aligned: Sequence[bool]) -> Text:
     line = Text()
-    for (text, style), width, is_left in zip(pieces, widths, to_the_left, strict=True):
-        cut = shortened(text, width)
-        blank = " " * (width - cell_len(cut))
+    for (text, style), width, is_left in zip(pieces, widths, left_aligned, strict=True):
+        short = shorten(text, width)
+        blank = " " * (width - cell_len(short))
         line.append(" " * GAP if line else "")
         line.append("" if is_left else blank)
-        line.append(cut, style)
+        line.append(short, style)
         line.append(blank if is_left else "")
     line.rstrip()
     return line
 
 
-def shortened(text: str, width: int) -> str:
-    """`text`, with its end replaced by `…` if it is wider than `width`."""
+def shorten(text: str, width: int) -> str:
+    """Return `text`, with its end replaced by `…` if it is wider than `width`."""
     return text if cell_len(text) <= width else set_cell_size(text, max(width - 1, 0)).rstrip() + "…"
 
 
-def shortened_path(text: str, width: int) -> str:
-    """`text`, with its beginning replaced by `…` if it is wider than `width`: the end of a path says most."""
+def shorten_path(text: str, width: int) -> str:
+    """Return `text`, with its beginning replaced by `…` if it is wider than `width`: a path's end matters most."""
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
 def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[Text]:
-    """`text` broken at spaces into lines of at most `width`, continued two columns further in; long names shortened."""
+    """Wrap `text` into lines of at most `width` with a hanging indent of two, and shorten long names."""
     first = " " * indent
     wrapped = textwrap.wrap(
         shorten_names(text),
@@ -102,28 +104,28 @@ def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[T
 
 
 def show(lines: Sequence[Text], console: Console) -> None:
-    """Print lines as they are: nothing wrapped or highlighted; in ASCII where the console has no other characters."""
-    with _written():
+    """Print lines without wrapping or highlighting; in ASCII if the console has no other characters."""
+    with _output_errors():
         for line in lines:
-            shown = _encodable(line, console.encoding)
-            console.print(shown, soft_wrap=True, highlight=False, markup=False, emoji=False)
+            safe = _encodable(line, console.encoding)
+            console.print(safe, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
 def plain(lines: Sequence[Text]) -> str:
-    """Lines as plain text, made visible."""
+    """Return lines as plain text, with invisible characters made visible."""
     return "\n".join(visible_name(line.plain.rstrip()) for line in lines)
 
 
 def echo(text: str, err: bool = False) -> None:
-    """Print a text on stdout or stderr: made visible, long names shortened, in the characters that the stream has."""
+    """Print a text on stdout or stderr, with invisible characters made visible and long names shortened."""
     stream = sys.stderr if err else sys.stdout
-    with _written():
+    with _output_errors():
         click.echo(encodable(shorten_names(visible_text(text)), getattr(stream, "encoding", None) or "utf-8"), err=err)
 
 
 @contextlib.contextmanager
-def _written() -> Iterator[None]:
-    """`UsageError` where output can't be written, unless it is because nobody reads it."""
+def _output_errors() -> Iterator[None]:
+    """Within the context, raise `UsageError` if output can't be written, except for a closed pipe."""
     try:
         yield
     except BrokenPipeError:
@@ -139,7 +141,7 @@ def _encodable(line: Text, encoding: str) -> Text:
 
 
 def encodable(text: str, encoding: str) -> str:
-    """`text` in the characters that an encoding has: lines and marks in ASCII, what else it lacks as `?`."""
+    """Return `text` with characters that an encoding lacks replaced: guides and marks by ASCII, others by `?`."""
     try:
         _UNICODE.encode(encoding)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""A comparison of networks for a person: the Cell tree with its verdicts, the failing Cells in detail, the verdict."""
+"""The text view of a comparison of networks: the Cell tree with verdicts, failing Cells in detail, and a summary."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from ..results.comparison import (
     worst_ratio,
 )
 from ..results.network_result import NetworkResult
-from .detail import alike, cell_detail, counted, line_of, times
-from .globs import in_few_words, joined, listed, patterns
-from .layout import Piece, Row, paragraph, shortened_path, tree_lines
+from .detail import alike, cell_detail, cell_line, pluralize, times
+from .globs import join_names, list_names, patterns, summarize_paths
+from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .tree import AFFECTED, Line, tree, verdicts
 
 IN_FULL = 4  # faults that are shown in full
@@ -41,14 +41,14 @@ VERDICTS: dict[str, Piece] = {
     SKIPPED: ("- skipped", "dim"),
 }
 MEANINGS = {
-    AFFECTED: "affected: differs end to end only, by the Cells that fail",
-    UNPAIRED: "unpaired: no Cell is its port, or that is called otherwise; judged in the Cell around it",
+    AFFECTED: "affected: differs end to end only, because of the Cells that fail",
+    UNPAIRED: "unpaired: it has no port, or one that is called differently; judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
 
 
 def report_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """The whole view; `verbose` collapses nothing and shows every failing check in full."""
+    """Return the whole view; `verbose` collapses nothing and shows every failing check in full."""
     lines = _tree_lines(report, width, verbose)
     lines += _pair_lines(report, width, verbose)
     lines += _weight_lines(report, width) if verbose and report.weights else []
@@ -57,27 +57,27 @@ def report_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]
 
 
 def failure_lines(report: NetworkResult, width: int) -> list[Text]:
-    """The verdict and the failing Cells in detail, without the tree."""
+    """Return the summary and the failing Cells in detail, without the tree."""
     return [*_summary(report, width), Text(), *_details(report, width, False)]
 
 
 def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    sampled = tree(report, everything=verbose)
-    rows = [Row(line.followed, _columns(line)) for line in (sampled if verbose else sampled[:TREE])]
+    tree_rows = tree(report, everything=verbose)
+    rows = [Row(line.siblings_follow, _columns(line)) for line in (tree_rows if verbose else tree_rows[:TREE])]
     lines = tree_lines(("Cell", "class", "verdict", "outputs", "gradients", "Cells"), rows, width, left=3)
-    if len(sampled) > len(rows):
-        lines.append(Text(f"… and {counted(len(sampled) - len(rows), 'line')} more (-v shows them)", "dim"))
+    if len(tree_rows) > len(rows):
+        lines.append(Text(f"… and {pluralize(len(tree_rows) - len(rows), 'line')} more (-v shows them)", "dim"))
     compared = [c for cell in report.cells.values() for c in cell.comparisons]
     if compared:
         legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."
         if any(_is_different(c) for c in compared):
-            legend += " ≠ is no rounding: it differs in float64 too, or in shape, or is missing."
+            legend += " ≠ isn't rounding: it differs in float64 too, or in shape, or is missing."
         lines += [Text(), *paragraph(legend, width, style="dim")]
     return lines
 
 
 def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """Which Cell is the port of which module, where that isn't the one of the same path."""
+    """Return a table of modules and their ports, for those whose paths differ."""
     pairs = [p for p in report.pairs if p.module_class and p.cell_class and p.module != p.cell]
     shown = pairs if verbose or len(pairs) <= PAIRS else pairs[: PAIRS - 1]
     if not shown:
@@ -88,18 +88,18 @@ def _pair_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 
 
 def _weight_lines(report: NetworkResult, width: int) -> list[Text]:
-    """What each Parameter of the Cells was filled with."""
+    """Return a table of the sources of the Parameters' values."""
     rows = [Row((), ((w.parameter, ""), (w.source, ""), (w.how, "dim"))) for w in report.weights]
     return [Text(), *tree_lines(("Parameter", "is", "by"), rows, width, left=3)]
 
 
 def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """How far what a quantized file rounds is off, in steps of its quantizer: of a Cell alone, and end to end."""
-    found: dict[tuple[str, str], dict[str, Comparison]] = {}
+    """Return a table of the errors of quantized values, in steps of their quantizers, isolated and end to end."""
+    by_quantizer: dict[tuple[str, str], dict[str, Comparison]] = {}
     for path, cell in report.cells.items():
         for c in cell.comparisons:
             if c.check == "quantization" and c.kind == "quantizer":
-                found.setdefault((path, c.tensor), {})[c.feeding] = c
+                by_quantizer.setdefault((path, c.tensor), {})[c.feeding] = c
     rows = [
         Row(
             (),
@@ -111,7 +111,7 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
                 (_steps(whole.ratio), ""),
             ),
         )
-        for (path, name), (alone, whole) in ((key, (c["isolated"], c["end to end"])) for key, c in found.items())
+        for (path, name), (alone, whole) in ((key, (c["isolated"], c["end to end"])) for key, c in by_quantizer.items())
     ]
     shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
     if not shown:
@@ -143,7 +143,7 @@ def _columns(line: Line) -> tuple[Piece, ...]:
 
 
 def _classes(cell: CellReport) -> str:
-    """The class of the module, and that of its port where it has another name."""
+    """Return the class of the module, and that of its port if it has another name."""
     port = cell.counterpart.partition(" ")[0]
     return cell.class_name if port in ("", cell.class_name) else f"{cell.class_name} / {port}"
 
@@ -159,12 +159,12 @@ def _worst(comparisons: list[Comparison]) -> Piece:
 
 
 def _is_different(c: Comparison) -> bool:
-    """Whether it fails for another reason than rounding."""
+    """Whether it fails for a reason other than rounding."""
     return c.status == FAIL and (c.check == "meaning" or c.index is None)
 
 
 def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """What is wrong: equal faults together, the first lots in full and others in a line; all of it if `verbose`."""
+    """Return the failures, grouped by fault: the first groups in full, others in a line; everything if `verbose`."""
     failing = set(report.failing)
     if verbose:
         cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
@@ -174,29 +174,29 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     for first, *others in lots[:IN_FULL]:
         lines += [*cell_detail(first, report, width, alike=[cell.path for cell in others]), Text()]
     for first, *others in lots[IN_FULL : IN_FULL + IN_A_LINE]:
-        lines.append(line_of(first, report, width))
+        lines.append(cell_line(first, report, width))
         if others:
             same = {cell.path for cell in (first, *others)}
-            names = in_few_words([path for path in report.cells if path in same], report.cells)
+            names = summarize_paths([path for path in report.cells if path in same], report.cells)
             lines += paragraph(f"the same in {len(others) + 1} Cells: {names}", width, 2)
     if more := sum(map(len, lots[IN_FULL + IN_A_LINE :])):
-        lines.append(Text(f"and {counted(more, 'Cell')} more (-v shows them, --json writes them)"))
+        lines.append(Text(f"and {pluralize(more, 'Cell')} more (-v shows them, --json writes them)"))
     return [*lines, Text()] if len(lots) > IN_FULL else lines
 
 
 def _summary(report: NetworkResult, width: int) -> list[Text]:
-    """The verdict, the counts behind it, and what was held against what."""
+    """Return the verdict, the counts behind it, and the settings of the comparison."""
     counts = Counter(verdicts(report).values())
     words = ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
     mode = "train" if report.train else "eval"
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
     lines = _verdict(report, width)
-    lines += paragraph(f"{counted(len(report.cells), 'Cell')}: {words}", width, 2)
+    lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {words}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += _not_reached(report, width)
-    lines += _alone(report, width)
-    held = f"{shortened_path(report.model, width // 2)}: {joined(report.sides)} against {report.reference}"
-    lines += paragraph(f"{held}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
+    lines += _uncompared_lines(report, width)
+    subject = f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
+    lines += paragraph(f"{subject}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
     if report.inputs > 1 and report.worst is not None:
         path, worst = report.worst
         amount = times(worst.ratio) if worst.index is not None else worst.reason or "no difference"
@@ -207,8 +207,8 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
 
 
-def _alone(report: NetworkResult, width: int) -> list[Text]:
-    """What isn't held against its counterpart, though the inputs reach it."""
+def _uncompared_lines(report: NetworkResult, width: int) -> list[Text]:
+    """Return lines on the modules and Cells that aren't compared with a counterpart, though the inputs reach them."""
     lines: list[Text] = []
     for pair in report.pairs:
         if pair.apart:
@@ -217,35 +217,37 @@ def _alone(report: NetworkResult, width: int) -> list[Text]:
     seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
     if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
         lines += paragraph(
-            f"modules without a port, judged there in the Cell around: {listed(alone)}", width, 2, "yellow"
+            f"modules without a port, judged in the Cell around them: {list_names(alone)}", width, 2, "yellow"
         )
     if report.lone_cells:
-        text = f"Cells that are the port of no module, judged in the Cell around them: {listed(report.lone_cells)}"
+        text = f"Cells that are the port of no module, judged in the Cell around them: {list_names(report.lone_cells)}"
         lines += paragraph(text, width, 2, "yellow")
     return lines
 
 
 def _not_reached(report: NetworkResult, width: int) -> list[Text]:
-    """Which Cells nothing is known about; those that differ only in a number are named together, by a glob."""
+    """Return a line on the Cells that no input reached, with paths that differ only in numbers as patterns."""
     names = patterns(report.not_reached)
-    text = f"not reached: the inputs never exercise {listed(names)}, so nothing is known there"
+    text = f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there"
     return paragraph(text, width, 2, "yellow") if names else []
 
 
 def _verdict(report: NetworkResult, width: int) -> list[Text]:
     compared = [cell for cell in report.cells.values() if cell.comparisons]
     if report.ok:
-        sides = [f"{side} ({_judged(side, compared)})" for side in report.sides]
-        agreed = f"{joined(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
-        return paragraph(f"✓ Parity holds: {agreed} in {counted(len(compared), 'Cell')}", width, style="bold green")
+        sides = [f"{side} ({_compared_parts(side, compared)})" for side in report.sides]
+        agreed = f"{join_names(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
+        return paragraph(f"✓ Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}", width, style="bold green")
     if not compared:
         return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
-    names = in_few_words(report.failing, report.cells)
-    return paragraph(f"✗ Parity fails in {counted(len(report.failing), 'Cell')}: {names}", width, style="bold red")
+    names = summarize_paths(report.failing, report.cells)
+    return paragraph(f"✗ Parity fails in {pluralize(len(report.failing), 'Cell')}: {names}", width, style="bold red")
 
 
-def _judged(side: str, cells: list[CellReport]) -> str:
-    """What was compared of a side."""
+def _compared_parts(side: str, cells: list[CellReport]) -> str:
+    """Say what was compared of a side."""
     outputs = any(c.side == side for cell in cells for c in cell.outputs)
     gradients = any(c.side == side for cell in cells for c in cell.gradients)
-    return joined([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
+    return (
+        join_names([name for name, present in (("outputs", outputs), ("gradients", gradients)) if present]) or "nothing"
+    )

@@ -15,21 +15,21 @@ from .cases import Case, network_cases, network_properties
 class Report(NetworkResult, BaseReport):
     """The verdict on two or more sides of a network.
 
-    Printed, it is the tree of Cells with its verdicts, the failing ones in detail, and what it comes to.
+    Printed, it shows the tree of Cells with verdicts, the failing Cells in detail, and a summary.
     """
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
-        """The tree of Cells, the failing ones in detail, and what it comes to."""
+        """Return the tree of Cells, the failing Cells in detail, and the summary."""
         return network.report_lines(self, width, verbose)
 
     def failure_lines(self, width: int) -> list[Text]:
-        """The failing Cells in detail."""
+        """Return the failing Cells in detail."""
         return network.failure_lines(self, width)
 
     def cases(self) -> Iterable[Case]:
-        """A case for each Cell and side."""
+        """Return a case for each Cell and side."""
         return network_cases(self)
 
     def properties(self) -> list[tuple[str, str]]:
-        """Which Cell is the port of which module, and what its Parameters were filled with."""
+        """Return the port of each module, and the source of each Parameter's value."""
         return network_properties(self)

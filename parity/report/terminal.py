@@ -1,4 +1,4 @@
-"""The view for a person: the lines of a report, on a terminal or as plain text."""
+"""The text view of a report, on a terminal or as plain text."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from rich.text import Text
 
 from .layout import plain, show
 
-WIDTH = 80  # of text that isn't for a terminal
+WIDTH = 80  # of plain text
 
 
 class Lines(Protocol):
-    """What a report gives for people to read."""
+    """A report that can be printed."""
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
-        """All of it, in lines of at most `width` characters; with `verbose` nothing is collapsed."""
+        """Return the report in lines of at most `width` characters; `verbose` collapses nothing."""
 
     def failure_lines(self, width: int) -> list[Text]:
-        """What is wrong, without what isn't."""
+        """Return only the failures."""
 
 
 def render(report: Lines, console: Console, verbose: bool = False) -> None:
@@ -28,10 +28,10 @@ def render(report: Lines, console: Console, verbose: bool = False) -> None:
 
 
 def text(report: Lines) -> str:
-    """A report as plain text."""
+    """Return a report as plain text."""
     return plain(report.lines(WIDTH))
 
 
 def failure_text(report: Lines) -> str:
-    """What is wrong and the verdict, as plain text."""
+    """Return the failures and the verdict as plain text."""
     return plain(report.failure_lines(WIDTH)).strip()

@@ -1,4 +1,4 @@
-"""A comparison of trainings for a person."""
+"""The text view of a comparison of training runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from rich.text import Text
 
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, counted, size_line, times, value_lines
+from .detail import INDENT, error_line, pluralize, times, value_lines
 from .layout import Piece, Row, paragraph, tree_lines
 
-NAMED = 4  # names of a list that are shown
+MAX_NAMES = 4  # names of a list that are shown
 REFERENCE = "torch"
 SEVERAL = {
     "loss": "loss",
@@ -21,21 +21,21 @@ SEVERAL = {
     "parameter": "parameters",
     "buffer": "buffers",
 }
-"""What the tensors of a kind are called together."""
+"""The plural of each kind of tensor."""
 
 
 def training_lines(report: TrainingResult, width: int) -> list[Text]:
-    """The whole view."""
+    """Return the whole view."""
     lines = [*_table(report, width), Text()] if report.recipe and report.comparisons else []
     lines += _agreement(report, width) if report.ok else _differences(report, width)
     if report.recipe:
-        held = f"{report.model}: {_joined(report.sides)} against {REFERENCE}, {report.dtype}; {report.recipe}"
-        lines += paragraph(held, width, INDENT)
+        subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {report.dtype}; {report.recipe}"
+        lines += paragraph(subject, width, INDENT)
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, INDENT, "yellow")]
 
 
 def _table(report: TrainingResult, width: int) -> list[Text]:
-    """One line for each kind of tensor, one column for each side."""
+    """Return a table with a line for each kind of tensor and a column for each side."""
     rows = []
     for kind in KINDS:
         of_kind = [c for c in report.comparisons if c.kind == kind]
@@ -43,10 +43,10 @@ def _table(report: TrainingResult, width: int) -> list[Text]:
             count = str(len({c.tensor for c in of_kind}))
             columns = [_verdict([c for c in of_kind if c.side == side]) for side in report.sides]
             rows.append(Row((), ((SEVERAL[kind], ""), (count, "dim"), *columns)))
-    lines = tree_lines((f"After {counted(report.steps, 'step')}", "tensors", *report.sides), rows, width, left=1)
+    lines = tree_lines((f"After {pluralize(report.steps, 'step')}", "tensors", *report.sides), rows, width, left=1)
     legend = f"1.0× is {REFERENCE}'s own rounding error, measured against float64."
     if any(c.check == "meaning" for c in report.failures):
-        legend += " ≠ is no rounding: it differs in float64 too, or in shape."
+        legend += " ≠ isn't rounding: it differs in float64 too, or in shape."
     return [*lines, Text(), *paragraph(legend, width, style="dim")]
 
 
@@ -64,12 +64,12 @@ def _verdict(comparisons: list[Comparison]) -> Piece:
 def _agreement(report: TrainingResult, width: int) -> list[Text]:
     if report.recipe:
         verb = "agrees" if len(report.sides) == 1 else "agree"
-        what = f"{_joined(report.sides)} {verb}"
+        what = f"{_join_names(report.sides)} {verb}"
     else:
         kinds = {k: len({c.tensor for c in report.comparisons if c.kind == k}) for k in ("parameter", "buffer")}
-        counts = [counted(number, kind) for kind, number in kinds.items() if number]
-        what = f"{_joined(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
-    after = f"after each of {counted(report.steps, 'step')}"
+        counts = [pluralize(number, kind) for kind, number in kinds.items() if number]
+        what = f"{_join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
+    after = f"after each of {pluralize(report.steps, 'step')}"
     lines = paragraph(f"✓ Training parity holds: {what} with {REFERENCE} {after}", width, style="bold green")
     for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
         worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
@@ -91,10 +91,10 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
         lines = _headline("✗ The trainings differ", width)
     elif report.recipe:
         differing = [side for side in report.sides if report.first_of(side)]
-        lines = _headline(f"✗ Training parity fails: not as {REFERENCE}: {_joined(differing)}", width)
+        lines = _headline(f"✗ Training parity fails: not as {REFERENCE}: {_join_names(differing)}", width)
         for side in differing:
             first = report.first_of(side)
-            names = _listed(list(dict.fromkeys(c.tensor for c in first)))
+            names = _list_names(list(dict.fromkeys(c.tensor for c in first)))
             place = f"from step {first[0].call} on, first in the {SEVERAL[first[0].kind]}"
             lines += paragraph(f"{side}: {place}: {names}", width, INDENT)
         at_first = report.first
@@ -104,8 +104,8 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
         where = f"from step {report.differing} on, in {len(names_)} of {of} tensors"
         lines = _headline(f"✗ The trainings differ {where}", width)
     if not report.recipe:
-        held = f"{report.model}: {_joined(report.sides)} against {REFERENCE}, {counted(report.steps, 'step')}"
-        lines += paragraph(f"{held}, {report.dtype}", width, INDENT)
+        subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
+        lines += paragraph(f"{subject}, {report.dtype}", width, INDENT)
     for cause in dict.fromkeys(report.causes):
         lines += paragraph(f"possible cause: {cause}", width, INDENT)
     for problem in dict.fromkeys(report.problems):
@@ -118,7 +118,7 @@ def _headline(text: str, width: int) -> list[Text]:
 
 
 def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
-    """What is furthest off, for its size, in full; the others by name."""
+    """Return the worst failure in full, and the names of the others."""
     if not failures:
         return []
     worst = max(failures, key=lambda c: (c.kind != "loss", c.ratio))
@@ -126,20 +126,20 @@ def worst_lines(failures: list[Comparison], width: int) -> list[Text]:
     check = worst.check + (" in float64" if worst.check == "meaning" else "")
     lines += paragraph(f"{check}: {worst.reason}", width, 2 * INDENT)
     if worst.index is not None:
-        lines += paragraph(size_line(worst, REFERENCE), width, 2 * INDENT)
+        lines += paragraph(error_line(worst, REFERENCE), width, 2 * INDENT)
         lines += value_lines(worst, REFERENCE, width)
     others = [name for name in dict.fromkeys(c.tensor for c in failures) if name != worst.tensor]
-    return lines + (paragraph(f"likewise: {_listed(others)}", width, INDENT) if others else [])
+    return lines + (paragraph(f"likewise: {_list_names(others)}", width, INDENT) if others else [])
 
 
 def _name(c: Comparison) -> str:
     return c.tensor if c.kind in ("loss", "overflow") else f"{c.kind} {c.tensor}"
 
 
-def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
+def _list_names(names: list[str]) -> str:
+    more = f" and {len(names) - MAX_NAMES} more" if len(names) > MAX_NAMES else ""
+    return f"{', '.join(names[:MAX_NAMES])}{more}"
 
 
-def _joined(names: list[str]) -> str:
+def _join_names(names: list[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)

@@ -1,4 +1,4 @@
-"""`TrainingReport`: the verdict on trainings held against torch's."""
+"""`TrainingReport`: the verdict on training runs compared with torch's."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from .training import training_lines
 
 
 class TrainingReport(TrainingResult, BaseReport):
-    """The verdict on trainings held against torch's.
+    """The verdict on training runs compared with torch's.
 
-    Printed, it is a table of the kinds of tensors by sides, what differs first, and what that looks like.
+    Printed, it shows a table of the kinds of tensors by sides, the first differences, and their probable causes.
     """
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
-        """A line for each kind of tensor, and what differs first; there is nothing more for `verbose`."""
+        """Return the table and the first differences; `verbose` adds nothing."""
         return training_lines(self, width)
 
     def failure_lines(self, width: int) -> list[Text]:
-        """All of it: the table shows since which step each kind differs."""
+        """Return the whole report: the table shows the step from which each kind differs."""
         return training_lines(self, width)
 
     def cases(self) -> Iterable[Case]:
-        """A case for each kind of tensor and side."""
+        """Return a case for each kind of tensor and side."""
         return training_cases(self)

@@ -1,4 +1,4 @@
-"""The Cell tree of a report as the lines that are worth reading: what passes is collapsed, what fails is laid open."""
+"""The Cell tree of a report as lines: passing branches are collapsed, failing ones expanded."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 
-AFFECTED = "affected"  # fails end to end only, by the fault of other Cells
-ROOM = 24  # lines that are read at a glance
-MIN_SIBLINGS = 5  # siblings that are worth a group
+AFFECTED = "affected"  # fails end to end only, because of other Cells
+ROOM = 24  # lines that can be read at a glance
+MIN_SIBLINGS = 5  # siblings that form a group
 
 
 Form = tuple[str, str, tuple[Any, ...]]  # class, verdict, and labels and forms of the children
@@ -21,14 +21,14 @@ Form = tuple[str, str, tuple[Any, ...]]  # class, verdict, and labels and forms 
 
 @dataclass
 class Branch:
-    """A Cell and those inside it. `label` is its path within the one above: `layers.0` where `layers` is no Cell."""
+    """A Cell and those inside it. `label` is its path within its parent: `layers.0` if `layers` isn't a Cell."""
 
     path: str
     label: str
     children: list[Branch] = field(default_factory=list)
 
     def inside(self) -> Iterator[str]:
-        """Its path and those of all Cells inside, parents before children."""
+        """Yield its path and those of all Cells inside, parents before children."""
         waiting = [self]
         while waiting:
             branch = waiting.pop()
@@ -38,23 +38,23 @@ class Branch:
 
 @dataclass
 class Line:
-    """One line: a Cell, or several that share a verdict.
+    """One line: a Cell, or several with the same verdict.
 
     Attributes:
-        followed: for each level, whether a sibling follows.
-        label: path within the line above it.
-        cells: those that the line stands for; the first one names the class.
-        verdict: a status of `results`, or AFFECTED; of those that were reached, if any was.
+        siblings_follow: for each level, whether a sibling follows.
+        label: path within the parent line.
+        cells: the Cells of the line; the class of the first is shown.
+        verdict: a status of `results`, or AFFECTED; that of the Cells that were reached, if there are any.
     """
 
-    followed: tuple[bool, ...]
+    siblings_follow: tuple[bool, ...]
     label: str
     cells: list[CellReport]
     verdict: str
 
 
 def forest(paths: Iterable[str]) -> list[Branch]:
-    """The branches that have none above them (the root, mostly). `paths`: parents before children."""
+    """Return the branches without a parent (usually only the root) for paths with parents before children."""
     top: list[Branch] = []
     known: dict[str, Branch] = {}
     for path in paths:
@@ -69,7 +69,7 @@ def forest(paths: Iterable[str]) -> list[Branch]:
 
 
 def verdicts(report: NetworkResult) -> dict[str, str]:
-    """By path, the status of each Cell, or AFFECTED if it fails without being at fault itself."""
+    """Return the status of each Cell by path, or AFFECTED if it fails only because of other Cells."""
     failing = set(report.failing)
     return {
         path: AFFECTED if cell.status == FAIL and path not in failing else cell.status
@@ -78,20 +78,20 @@ def verdicts(report: NetworkResult) -> dict[str, str]:
 
 
 def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
-    """The lines of the tree; `everything` collapses nothing.
+    """Return the lines of the tree; `everything` collapses nothing.
 
-    Branches that are all well are collapsed below the root, or, where the whole tree is well, at the deepest level at
-    which it still fits a screen. Numbered siblings of one class that are all well are collapsed to one line, and those
-    in which the same Cells fail are laid open once.
+    Passing branches are collapsed below the root, or, if the whole tree passes, at the deepest level that still fits a
+    screen. Numbered siblings of one class that pass are collapsed to one line, and siblings in which the same Cells
+    fail are expanded once.
     """
-    sampled = _Tree(report)
+    builder = _Tree(report)
     if everything:
-        return list(sampled.lines(depth=None))
-    lines = list(sampled.lines(depth=1))
-    if set(sampled.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
+        return list(builder.lines(depth=None))
+    lines = list(builder.lines(depth=1))
+    if set(builder.verdicts.values()) - {PASS, INLINED, NOT_REACHED, UNPAIRED}:
         return lines
     for depth in range(2, 2 + max((path.count(".") for path in report.cells), default=0)):
-        deeper = list(sampled.lines(depth))
+        deeper = list(builder.lines(depth))
         if len(deeper) > ROOM:
             break
         lines = deeper
@@ -103,49 +103,51 @@ class _Tree:
         self.cells = report.cells
         self.verdicts = verdicts(report)
         self.top = forest(report.cells)
-        self.shared: dict[str, str | None] = {}
+        self.common_verdicts: dict[str, str | None] = {}
         self.forms: dict[str, Form] = {}
 
     def lines(self, depth: int | None) -> Iterator[Line]:
-        """`depth`: the level from which branches that are all well are collapsed; None for never."""
+        """Yield the lines; passing branches are collapsed from level `depth` on, or never for None."""
         return self._lines([[branch] for branch in self.top], None, depth)
 
     def _lines(self, stacks: list[list[Branch]], above: tuple[bool, ...] | None, depth: int | None) -> Iterator[Line]:
-        """The lines of siblings, each with those that are of its form elsewhere.
+        """Yield the lines of siblings, each stacked with the branches of the same form elsewhere.
 
-        `above`: `followed` of the line above, None at the top.
+        `above` is `siblings_follow` of the parent line, None at the top.
         """
         level = 0 if above is None else len(above) + 1
-        groups = [[stack] for stack in stacks] if depth is None else self._grouped(stacks)
+        groups = [[stack] for stack in stacks] if depth is None else self._group(stacks)
         for number, group in enumerate(groups):
             first, last = group[0][0], group[-1][0]
             branches = [branch for stack in group for branch in stack]
-            followed = () if above is None else (*above, number < len(groups) - 1)
+            siblings_follow = () if above is None else (*above, number < len(groups) - 1)
             label = first.label if first is last else f"{first.label} … {_number(last.label)[1]}"
-            together = self._together(first)
-            if together and (len(branches) > 1 or (depth is not None and level >= depth)):
-                seen = {self._together(branch) for branch in branches}
-                verdict = AFFECTED if AFFECTED in seen else together
-                yield Line(followed, label, [self.cells[p] for branch in branches for p in branch.inside()], verdict)
+            common = self._common_verdict(first)
+            if common and (len(branches) > 1 or (depth is not None and level >= depth)):
+                verdicts_inside = {self._common_verdict(branch) for branch in branches}
+                verdict = AFFECTED if AFFECTED in verdicts_inside else common
+                yield Line(
+                    siblings_follow, label, [self.cells[p] for branch in branches for p in branch.inside()], verdict
+                )
             else:
-                seen = {self.verdicts[branch.path] for branch in branches}
-                verdict = AFFECTED if AFFECTED in seen else self.verdicts[first.path]
-                yield Line(followed, label, [self.cells[branch.path] for branch in branches], verdict)
+                verdicts_inside = {self.verdicts[branch.path] for branch in branches}
+                verdict = AFFECTED if AFFECTED in verdicts_inside else self.verdicts[first.path]
+                yield Line(siblings_follow, label, [self.cells[branch.path] for branch in branches], verdict)
                 children = zip(*(branch.children for branch in branches), strict=True)
-                yield from self._lines([list(stack) for stack in children], followed, depth)
+                yield from self._lines([list(stack) for stack in children], siblings_follow, depth)
 
-    def _together(self, branch: Branch) -> str | None:
-        """The one verdict that stands for the whole branch, or None if it has to be laid open."""
-        if branch.path not in self.shared:
+    def _common_verdict(self, branch: Branch) -> str | None:
+        """The common verdict of the whole branch, or None if the branch must be expanded."""
+        if branch.path not in self.common_verdicts:
             inside = {self.verdicts[path] for path in branch.inside()}
-            found = SKIPPED if inside == {SKIPPED} else None
+            verdict = SKIPPED if inside == {SKIPPED} else None
             if inside <= {PASS, INLINED, AFFECTED, NOT_REACHED, UNPAIRED}:
-                found = next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
-            self.shared[branch.path] = found
-        return self.shared[branch.path]
+                verdict = next(each for each in (AFFECTED, PASS, INLINED, UNPAIRED, NOT_REACHED) if each in inside)
+            self.common_verdicts[branch.path] = verdict
+        return self.common_verdicts[branch.path]
 
-    def _grouped(self, stacks: list[list[Branch]]) -> list[list[list[Branch]]]:
-        """Runs of numbered siblings of one form together; others alone."""
+    def _group(self, stacks: list[list[Branch]]) -> list[list[list[Branch]]]:
+        """Group runs of numbered siblings of the same form; other siblings stay alone."""
         groups: list[list[list[Branch]]] = []
         for stack in stacks:
             if groups and self._continues(groups[-1][-1][0], stack[0]):
@@ -158,13 +160,13 @@ class _Tree:
         (name, number), (other_name, other_number) = _number(one.label), _number(other.label)
         if name != other_name or number is None or other_number != number + 1:
             return False
-        if (together := self._together(one)) is not None:
+        if (common := self._common_verdict(one)) is not None:
             same_class = self.cells[one.path].class_name == self.cells[other.path].class_name
-            return same_class and together == self._together(other)
+            return same_class and common == self._common_verdict(other)
         return self._form(one) == self._form(other)
 
     def _form(self, branch: Branch) -> Form:
-        """What is equal for branches of the same Cells with the same verdicts; affected is as good as passed."""
+        """Return a key that is equal for branches of the same Cells with the same verdicts; AFFECTED counts as PASS."""
         if branch.path not in self.forms:
             verdict = self.verdicts[branch.path]
             children = tuple((child.label, self._form(child)) for child in branch.children)
@@ -174,6 +176,6 @@ class _Tree:
 
 
 def _number(label: str) -> tuple[str, int | None]:
-    """`("layers.", 3)` for `layers.3`; None for a label that doesn't end in a number."""
+    """Split a label: `("layers.", 3)` for `layers.3`; None if it doesn't end in a number."""
     match = re.fullmatch(r"(.*?)(\d+)", label)
     return (match[1], int(match[2])) if match else (label, None)

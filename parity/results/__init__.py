@@ -1,1 +1,1 @@
-"""What a comparison found, as data."""
+"""The results of comparisons, as data."""

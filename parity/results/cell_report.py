@@ -1,4 +1,4 @@
-"""`CellReport`: all comparisons of one Cell; and which Cell is its port, with which weights."""
+"""`CellReport`, the comparisons of one Cell; `PairedCell` and `CarriedWeight`, how a port's Cells and weights match."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from .comparison import FAIL, NOT_COMPARED, PASS, Comparison, json_value, worst_
 
 @dataclass
 class CellReport:
-    """All comparisons of one Cell (of all its calls).
+    """All comparisons of one Cell, over all its calls.
 
     Attributes:
         path: module path, `""` for the root.
-        class_name: of the reference's module.
-        calls: how often the inputs reached it.
-        comparisons: those of the Cell itself; its children have their own.
+        class_name: class of the reference's module.
+        calls: number of times the Cell was called.
+        comparisons: comparisons of the Cell itself; its children have their own.
         presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED or UNPAIRED.
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
-        explanations: for a Cell at fault, the differences between the two APIs that apply to it.
+        explanations: for a failing Cell, the differences between the two APIs that apply to it.
     """
 
     path: str
@@ -32,7 +32,7 @@ class CellReport:
 
     @property
     def status(self) -> str:
-        """FAIL if any comparison fails; NOT_COMPARED if any couldn't be made, or none was; else PASS; or `presence`."""
+        """FAIL if a comparison fails, NOT_COMPARED if one couldn't be made, else `presence`, PASS or NOT_COMPARED."""
         statuses = {comparison.status for comparison in self.comparisons}
         if FAIL in statuses:
             return FAIL
@@ -42,21 +42,21 @@ class CellReport:
 
     @property
     def outputs(self) -> list[Comparison]:
-        """Comparisons of outputs, of values passed to inner Cells, and of buffer updates."""
+        """Comparisons of outputs, values passed to inner Cells, and buffer updates."""
         return [c for c in self.comparisons if c.kind in ("output", "passed value", "buffer update")]
 
     @property
     def gradients(self) -> list[Comparison]:
-        """Comparisons of input and parameter gradients, and of gradients passed back to inner Cells."""
+        """Comparisons of input gradients, parameter gradients, and gradients passed back to inner Cells."""
         return [c for c in self.comparisons if c.kind in ("input gradient", "passed gradient", "parameter gradient")]
 
     @property
     def failures(self) -> list[Comparison]:
-        """What failed or couldn't be compared, in the order of comparison."""
+        """The comparisons that failed or couldn't be made, in order."""
         return [c for c in self.comparisons if c.status != PASS]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the fields as JSON values."""
         return {
             "path": self.path,
             "class_name": self.class_name,
@@ -72,11 +72,11 @@ class CellReport:
 
 @dataclass(frozen=True, slots=True)
 class CarriedWeight:
-    """Where the value of a Cell's Parameter came from.
+    """The source of the value of a Cell's Parameter.
 
     Attributes:
         parameter: path of the Parameter.
-        source: names of the module's parameters, and how they are laid out.
+        source: names of the module's parameters, and how their layout was changed.
         how: "layer", "name", "shape", "given", "absent there" or "own value".
     """
 
@@ -85,22 +85,22 @@ class CarriedWeight:
     how: str
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the fields as JSON values."""
         return {"parameter": self.parameter, "source": self.source, "how": self.how}
 
 
 @dataclass(frozen=True, slots=True)
 class PairedCell:
-    """A module and the Cell that is its port, or one of them alone.
+    """A module and the Cell that is its port, or a module or Cell without a counterpart.
 
     Attributes:
         module: path of the module.
-        module_class: its class; empty for a Cell that is the port of no module.
+        module_class: class of the module; empty for a Cell that is the port of no module.
         cell: path of the Cell.
-        cell_class: its class; empty for a module without a port.
+        cell_class: class of the Cell; empty for a module without a port.
         how: how the pair was found: "root", "name", "position", "class and order" or "given".
-        apart: why they can't be held against each other, as they are called differently; then what they do is judged in
-            the Cells around them. Empty if they can.
+        apart: why the two can't be compared (they are called differently); their computation is then judged in the
+            Cells around them. Empty if they can be compared.
     """
 
     module: str = ""
@@ -111,7 +111,7 @@ class PairedCell:
     apart: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; null for what isn't there."""
+        """Return the fields as JSON values, with null for a missing module or Cell."""
         return {
             "module": self.module if self.module_class else None,
             "module_class": self.module_class or None,
@@ -123,5 +123,5 @@ class PairedCell:
 
 
 def is_inside(path: str, ancestor: str) -> bool:
-    """Whether the Cell at `path` is inside the one at `ancestor` (and not it)."""
+    """Whether the Cell at `path` is inside the Cell at `ancestor`, and isn't that Cell itself."""
     return path != ancestor and (ancestor == "" or path.startswith(ancestor + "."))

@@ -1,4 +1,4 @@
-"""`Comparison`: one tensor compared between two sides, as data, and what its verdicts are called."""
+"""`Comparison`, one tensor compared between two sides, and the names of verdicts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ FAIL = "fail"
 NOT_COMPARED = "not compared"
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
-UNPAIRED = "unpaired"  # no Cell is its port: what it computes is judged in the Cell around it
-INLINED = "inlined"  # never called as a module: its parameters are used, and judged, in the Cell that uses them
+UNPAIRED = "unpaired"  # it has no port: its computation is judged in the Cell around it
+INLINED = "inlined"  # never called as a module: its parameters are judged in the Cell that uses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,34 +22,34 @@ class Comparison:
     """One tensor of one Cell, compared between the reference and one other side.
 
     Attributes:
-        side: which side was held against the reference: "interpreter", "onnxruntime", "candidate".
+        side: name of the side that was compared with the reference: "interpreter", "onnxruntime", "candidate".
         check: "meaning" (both sides in float64), "rounding" (working dtype, error measured against float64 truth) or
-            "quantization" (of a quantized file; `ratio` and `allowed` count steps of its quantizer).
-        feeding: "isolated" (the Cell got the reference's recorded values), "end to end", or "second call" (end to end,
-            the state carried over from a first call).
-        kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (the value itself); and for
-            what a Cell's own code hands to the Cells that it calls: "passed value" (into their inputs) and "passed
-            gradient" (back into their outputs). "call": the call itself, where a Cell raises, or is called otherwise.
-        tensor: slot of the Cell's input or output, with the path of the called Cell before it for what is passed; or
-            the qualified name of the parameter or buffer.
-        call: which call of the Cell, from 0.
+            "quantization" (for a quantized file; `ratio` and `allowed` count steps of its quantizer).
+        feeding: "isolated" (the Cell got the values recorded from the reference), "end to end", or "second call" (end
+            to end, with the state left by a first call).
+        kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (its value); "passed value"
+            and "passed gradient" for values that a Cell passes to the inputs of inner Cells, and gradients that it
+            passes back to their outputs; "call" for a call that raises, or differs from the reference's.
+        tensor: slot of the Cell's input or output, preceded by the path of the inner Cell for a passed value or
+            gradient; or the qualified name of the parameter or buffer.
+        call: index of the Cell's call, from 0.
         status: PASS, FAIL or NOT_COMPARED.
-        reason: what is wrong, in words; empty for a pass.
-        dtype: of the tensor.
-        shape: of the reference's tensor.
+        reason: explanation of a failure; empty for a pass.
+        dtype: dtype of the tensor.
+        shape: shape of the reference's tensor.
         error: largest absolute error against the float64 truth.
         reference_error: largest absolute error of the reference itself against the float64 truth (0 for meaning).
         bar: the largest error that passes.
         ratio: error as a multiple of the reference's own rounding error (for meaning: of what double precision allows);
             the bar divided by the same unit is `allowed`.
         allowed: the largest ratio that passes.
-        index: where the largest error is.
-        reference_value: the reference's value there.
-        candidate_value: the other side's value there.
-        truth: the float64 value there.
-        source: file, line and text of the op that the tensor comes from; empty if unknown.
-        sizes: of the dynamic dimensions, as `batch=1`, where they aren't those of the example inputs.
-        input: where there are several inputs, on which of them this was found, from 1.
+        index: index of the largest error.
+        reference_value: the reference's value at that index.
+        candidate_value: the other side's value at that index.
+        truth: the float64 value at that index.
+        source: file, line and text of the op that computes the tensor; empty if unknown.
+        sizes: sizes of the dynamic dimensions, as `batch=1`, where they differ from those of the example inputs.
+        input: number of the input that this was compared on, from 1, where there are several.
     """
 
     side: str
@@ -76,30 +76,30 @@ class Comparison:
     input: int = 1
 
     @property
-    def place(self) -> tuple[str | int, ...]:
-        """What is equal for comparisons of the same thing on several inputs."""
+    def identity(self) -> tuple[str | int, ...]:
+        """A key that is equal for comparisons of the same tensor on several inputs."""
         return self.side, self.check, self.feeding, self.kind, self.tensor, self.call, self.sizes
 
     @property
-    def badness(self) -> tuple[int, bool, float]:
-        """What is larger for the worse of two comparisons."""
+    def severity(self) -> tuple[int, bool, float]:
+        """A sort key that is larger for the worse of two comparisons."""
         rank = (PASS, NOT_COMPARED, FAIL).index(self.status)
         return rank, self.check == "rounding" or rank > 0, math.inf if math.isnan(self.ratio) else self.ratio
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; infinities and NaN are strings."""
-        written = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {name: json_value(value) for name, value in written.items()}
+        """Return the fields as JSON values, with infinities and NaN as strings."""
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {name: json_value(value) for name, value in fields.items()}
 
 
 def worst_ratio(comparisons: list[Comparison]) -> float:
-    """The largest `ratio` of the rounding checks, or, where there are none, of all; NaN counts as infinite."""
+    """The largest `ratio` of the rounding checks, or of all checks if there are none; NaN counts as infinite."""
     ratios = [c.ratio for c in comparisons if c.check == "rounding"] or [c.ratio for c in comparisons]
     return max((math.inf if math.isnan(ratio) else ratio for ratio in ratios), default=0.0)
 
 
 def json_value(value: Any) -> Any:
-    """A field as JSON: infinities and NaN are strings, tuples lists."""
+    """Return a field as a JSON value: infinities and NaN as strings, tuples as lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

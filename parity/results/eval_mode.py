@@ -1,4 +1,4 @@
-"""A note of a report on what stays in eval mode."""
+"""The report's note on Cells that stay in eval mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MAX_NAMES = 12
 
 
 def eval_mode_notes(module: torch.nn.Module, train: bool) -> list[str]:
-    """A note that names the Cells which stay in eval mode in train mode, if there are any."""
+    """Return a note that names the Cells that stay in eval mode in a run in train mode, if there are any."""
     paths = kept_in_eval_mode(module) if train else []
     if not paths:
         return []

@@ -1,4 +1,4 @@
-"""`NetworkResult`: what a comparison of networks found, Cell by Cell, as data."""
+"""`NetworkResult`: the result of a comparison of networks, Cell by Cell, as data."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, Compari
 
 @dataclass(repr=False)
 class NetworkResult:
-    """The verdict on two or more sides of a network, as data; `Report` shows it.
+    """The verdict on two or more sides of a network, as data; `Report` displays it.
 
     Attributes:
-        model: what was compared, as the user named it.
+        model: name of the network, as the user gave it.
         reference: name of the reference side.
         sides: names of the other sides.
         dtype: working dtype.
-        train: whether in train mode.
+        train: whether the run was in train mode.
         grads: whether gradients were compared.
-        seed: of the random numbers.
-        cells: by module path, parents before children.
-        notes: what a reader should know about this run, e.g. that it stopped early.
-        pairs: where one side is a Cell, which Cell is the port of which module.
-        weights: where one side is a Cell, how its Parameters were filled.
-        sizes: at which sizes of the dynamic dimensions, as `batch=1, length=7`, it was all compared besides.
-        inputs: on how many inputs it was all compared; of each comparison the worst is kept.
+        seed: seed of the random numbers.
+        cells: reports by module path, parents before children.
+        notes: remarks for the reader, e.g. that the run stopped early.
+        pairs: if one side is a Cell, the modules with the Cells that are their ports.
+        weights: if one side is a Cell, the sources of its Parameters' values.
+        sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
+        inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
     """
 
     model: str
@@ -45,7 +45,7 @@ class NetworkResult:
 
     @property
     def ok(self) -> bool:
-        """Whether no comparison failed and none that should have been made is missing, and at least one was made."""
+        """Whether at least one comparison was made, none failed, and none that should have been made is missing."""
         compared = [cell for cell in self.cells.values() if cell.comparisons]
         return bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
 
@@ -53,8 +53,8 @@ class NetworkResult:
     def failing(self) -> list[str]:
         """Paths of the Cells that are wrong themselves.
 
-        A Cell whose isolated comparisons fail is wrong by its own ops. Only where none is, the Cells that fail end to
-        end are listed, without those that contain another failing one.
+        A Cell whose isolated comparisons fail is wrong by its own ops. If there is none, the Cells that fail end to end
+        are listed, without those that contain another failing Cell.
         """
         failing = {path: cell.failures for path, cell in self.cells.items() if cell.failures}
         own = [path for path, failures in failing.items() if any(c.feeding == "isolated" for c in failures)]
@@ -62,21 +62,21 @@ class NetworkResult:
 
     @property
     def unpaired(self) -> list[str]:
-        """Paths of the modules that aren't held against a Cell: there is none, or it is called otherwise."""
+        """Paths of the modules that aren't compared with a Cell: they have no port, or it is called differently."""
         return [pair.module for pair in self.pairs if pair.module_class and (pair.apart or not pair.cell_class)]
 
     @property
     def lone_cells(self) -> list[str]:
-        """Cells, as `path (class)`, that are the port of no module."""
+        """The Cells that are the port of no module, as `path (class)`."""
         return [f"{pair.cell} ({pair.cell_class})" for pair in self.pairs if not pair.module_class]
 
     @property
     def not_reached(self) -> list[str]:
-        """Paths of the Cells that the inputs never exercised."""
+        """Paths of the Cells that no input reached."""
         return [path for path, cell in self.cells.items() if cell.status == NOT_REACHED]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values; the schema is documented in `docs/report-schema.md` and versioned by `schema_version`."""
+        """Return JSON values; `docs/report-schema.md` documents the schema, and `schema_version` is its version."""
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
@@ -125,22 +125,22 @@ class NetworkResult:
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
 
     def join_input(self, other: NetworkResult) -> None:
-        """Add what was found on one more input: of each comparison the worse one stays."""
+        """Add a report on one more input: the worse of each two comparisons stays."""
         self.inputs += 1
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             if mine.presence == NOT_REACHED:
                 mine.presence, mine.calls = cell.presence, cell.calls
-            worst = {c.place: c for c in mine.comparisons}
+            worst = {c.identity: c for c in mine.comparisons}
             for c in cell.comparisons:
-                if c.place not in worst or c.badness > worst[c.place].badness:
-                    worst[c.place] = replace(c, input=self.inputs)
+                if c.identity not in worst or c.severity > worst[c.identity].severity:
+                    worst[c.identity] = replace(c, input=self.inputs)
             mine.comparisons = list(worst.values())
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:
-        """The comparison that is furthest off, with the path of its Cell: a failing one, if there is any."""
+        """The worst comparison and the path of its Cell; a failing one, if there is any."""
         failing = self.failing
-        found = [(p, c) for p in (failing or self.cells) for c in self.cells[p].comparisons]
-        return max(found, key=lambda one: one[1].badness, default=None)
+        candidates = [(p, c) for p in (failing or self.cells) for c in self.cells[p].comparisons]
+        return max(candidates, key=lambda one: one[1].severity, default=None)

@@ -1,4 +1,4 @@
-"""What a conversion warns of, as notes of a report."""
+"""The warnings of a conversion, as notes of a report."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...runtime.errors import ConversionWarning
 
 @contextmanager
 def warnings_as_notes() -> Iterator[list[str]]:
-    """Within the context, what a conversion warns of is put into the list; other warnings are shown at its end."""
+    """Within the context, collect the warnings of a conversion in the list; other warnings are issued at its end."""
     notes: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", ConversionWarning)

@@ -1,4 +1,4 @@
-"""`TrainingResult`: what a comparison of trainings found, as data."""
+"""`TrainingResult`: the result of a comparison of training runs, as data."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ KINDS = (
     "parameter",
     "buffer",
 )
-"""What a step consists of, in the order in which it is looked at."""
+"""The quantities of a training step, in the order in which they are compared."""
 
 
 @dataclass
 class TrainingResult:
-    """The verdict on trainings held against torch's, as data; `TrainingReport` shows it.
+    """The verdict on training runs compared with torch's, as data; `TrainingReport` displays it.
 
     Attributes:
-        model: what was trained, as the user named it, or its class.
-        sides: names of the sides that were held against torch.
+        model: name of the network, as the user gave it, or its class.
+        sides: names of the sides that were compared with torch.
         dtype: working dtype.
-        steps: how many steps torch made.
+        steps: number of steps that torch made.
         comparisons: one per side, check, step and tensor; `call` is the number of the step, from 1, `kind` one of
             `KINDS`.
-        recipe: how the network was trained, in words; empty where scripts trained it.
-        problems: what differs in more than numbers: a parameter frozen on one side only, another number of steps.
-        causes: what the differences of the first step that differs look like.
-        notes: what a reader should know, e.g. what could not be compared.
+        recipe: description of the training configuration; empty where scripts trained the network.
+        problems: differences other than in numbers: a parameter frozen on one side only, another number of steps.
+        causes: probable causes of the differences in the first step that differs.
+        notes: remarks for the reader, e.g. what couldn't be compared.
     """
 
     model: str
@@ -59,11 +59,11 @@ class TrainingResult:
 
     @property
     def first(self) -> list[Comparison]:
-        """What differs first: see `first_of`; of all sides."""
+        """The first failures over all sides; see `first_of`."""
         return self.first_of(*self.sides)
 
     def first_of(self, *sides: str) -> list[Comparison]:
-        """What differs first on some sides: of the first step that differs, the failures of the first kind there."""
+        """The first failures of some sides: those of the first failing kind in the first step that differs."""
         failures = [c for c in self.failures if c.side in sides]
         if not failures:
             return []
@@ -72,12 +72,12 @@ class TrainingResult:
 
     @property
     def ok(self) -> bool:
-        """Whether something was compared of each side, and nothing differs."""
+        """Whether every side was compared and nothing differs."""
         compared = {c.side for c in self.comparisons}
         return bool(compared) and compared >= {*self.sides} and not self.failures and not self.problems
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON values."""
+        """Return the fields as JSON values."""
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,

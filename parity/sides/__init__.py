@@ -1,1 +1,1 @@
-"""What a model can be run by, one file a side."""
+"""The sides: the ways of running a model, one file each."""

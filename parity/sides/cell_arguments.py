@@ -1,4 +1,4 @@
-"""The arguments and results of Cells: named as those of modules are, and passed as a Cell takes them."""
+"""The arguments and results of Cells: their names, matched with those of modules, and their order."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from ...runtime.tree import Structure
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
-_STAND_IN = torch.empty(0)
+_PLACEHOLDER = torch.empty(0)
 
 
-def arguments(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-    """The module's arguments as the Cell takes them: keywords that `construct` doesn't know go by position.
+def arguments_for(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
+    """Return the module's arguments as the Cell takes them: keywords that `construct` doesn't have become positional.
 
     Raises:
-        UsageError: `construct` doesn't take so many.
+        UsageError: `construct` can't take these arguments.
     """
     signature = inspect.signature(cell.construct)
-    with_keywords = _bound(signature, args, dict(kwargs))
+    with_keywords = _try_bind(signature, args, dict(kwargs))
     if with_keywords is not None:
         return args, dict(kwargs)
-    known = _bound(inspect.signature(module.forward), args, dict(kwargs))
-    if known is not None and _bound(signature, known.args, known.kwargs) is not None:
-        return known.args, known.kwargs
-    in_order = tuple(known.arguments.values()) if known is not None else args
-    if _bound(signature, in_order, {}) is not None:
+    module_binding = _try_bind(inspect.signature(module.forward), args, dict(kwargs))
+    if module_binding is not None and _try_bind(signature, module_binding.args, module_binding.kwargs) is not None:
+        return module_binding.args, module_binding.kwargs
+    in_order = tuple(module_binding.arguments.values()) if module_binding is not None else args
+    if _try_bind(signature, in_order, {}) is not None:
         return in_order, {}
     given = [*("a positional argument" for _ in args), *kwargs]
     raise UsageError(
@@ -42,7 +42,7 @@ def arguments(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs:
     )
 
 
-def _bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _try_bind(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     try:
         return signature.bind(*args, **kwargs)
     except TypeError:
@@ -52,19 +52,19 @@ def _bound(signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str
 def input_tensors(
     construct: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], is_tensor: Callable[[Any], bool]
 ) -> tuple[list[str], list[Any], Callable[[Sequence[Any]], Arguments]]:
-    """The tensors among the arguments of a call, in the order of the parameters of `construct`.
+    """Return the tensors among the arguments of a call, in the order of the parameters of `construct`.
 
     Returns:
-        Their slots (`x`, `states[0]`), the tensors, and what puts others in their place.
+        Their slots (`x`, `states[0]`), the tensors, and a function that builds the arguments with other tensors.
     """
-    bound = _bound(inspect.signature(construct), args, kwargs)
-    named = bound.arguments if bound is not None else {f"args[{i}]": x for i, x in enumerate(args)} | kwargs
-    found, structure = pytree.tree_flatten_with_path(dict(named))
-    values = [leaf for _, leaf in found]
+    bound = _try_bind(inspect.signature(construct), args, kwargs)
+    by_name = bound.arguments if bound is not None else {f"args[{i}]": x for i, x in enumerate(args)} | kwargs
+    leaves, structure = pytree.tree_flatten_with_path(dict(by_name))
+    values = [leaf for _, leaf in leaves]
     places = [i for i, leaf in enumerate(values) if is_tensor(leaf)]
-    slots = [_slot(found[i][0]) for i in places]
+    slots = [_slot(leaves[i][0]) for i in places]
 
-    def replaced(tensors: Sequence[Any]) -> Arguments:
+    def rebuild(tensors: Sequence[Any]) -> Arguments:
         for place, tensor in zip(places, tensors, strict=True):
             values[place] = tensor
         whole = pytree.tree_unflatten(values, structure)
@@ -74,7 +74,7 @@ def input_tensors(
         bound.arguments.update(whole)
         return bound.args, bound.kwargs
 
-    return slots, [values[i] for i in places], replaced
+    return slots, [values[i] for i in places], rebuild
 
 
 def _slot(path: tuple[Any, ...]) -> str:
@@ -84,47 +84,50 @@ def _slot(path: tuple[Any, ...]) -> str:
 def output_tensors(
     output: Any, is_tensor: Callable[[Any], bool]
 ) -> tuple[list[str], list[Any], Callable[[Sequence[Any]], Any]]:
-    """The tensors in what a call returned: their slots (`result`, `[1][0]`), they, and what replaces them."""
-    found, structure = pytree.tree_flatten_with_path(output)
-    values = [leaf for _, leaf in found]
+    """Return the slots (`result`, `[1][0]`) of a result's tensors, the tensors, and a function to replace them."""
+    leaves, structure = pytree.tree_flatten_with_path(output)
+    values = [leaf for _, leaf in leaves]
     places = [i for i, leaf in enumerate(values) if is_tensor(leaf)]
 
-    def replaced(tensors: Sequence[Any]) -> Any:
+    def rebuild(tensors: Sequence[Any]) -> Any:
         for place, tensor in zip(places, tensors, strict=True):
             values[place] = tensor
         return pytree.tree_unflatten(values, structure)
 
-    return [pytree.keystr(found[i][0]) or "result" for i in places], [values[i] for i in places], replaced
+    return [pytree.keystr(leaves[i][0]) or "result" for i in places], [values[i] for i in places], rebuild
 
 
-def counterparts(slots: Sequence[str], reference: Sequence[str]) -> list[str | None]:
-    """What the reference calls each input: the same where all names are the same, else by position; None for more."""
+def reference_slots(slots: Sequence[str], reference: Sequence[str]) -> list[str | None]:
+    """Return the reference's slot for each input: by name if all are equal, else by position; None for extra ones."""
     if set(slots) == set(reference):
         return list(slots)
     return [reference[i] if i < len(reference) else None for i in range(len(slots))]
 
 
 def result_structure(output: Any, is_tensor: Callable[[Any], bool]) -> Structure:
-    """What a call returned, its tensors taken out."""
-    return structure(pytree.tree_map(lambda leaf: _STAND_IN if is_tensor(leaf) else leaf, output))
+    """The structure of a call's result, without its tensors."""
+    return structure(pytree.tree_map(lambda leaf: _PLACEHOLDER if is_tensor(leaf) else leaf, output))
 
 
-def nested(slots: Sequence[str], values: Sequence[Any]) -> Any:
-    """Tuples and dicts with `values` at the slots of a result: `[1][0]`, `['logits']`; flat where a slot is neither."""
+def nest_outputs(slots: Sequence[str], values: Sequence[Any]) -> Any:
+    """Build tuples and dicts with `values` at the slots of a result, such as `[1][0]` and `['logits']`.
+
+    Slots of another form give a flat tuple.
+    """
     if list(slots) == ["result"]:
         return values[0]
     if not all(re.fullmatch(r"(\[\d+\]|\['[^']*'\])+", slot) for slot in slots):
         return tuple(values)
     paths = [[part.strip("'") for part in slot[1:-1].split("][")] for slot in slots]
-    return _nested(list(zip(paths, values, strict=True)))
+    return _nest(list(zip(paths, values, strict=True)))
 
 
-def _nested(items: list[tuple[list[str], Any]]) -> Any:
+def _nest(items: list[tuple[list[str], Any]]) -> Any:
     if len(items) == 1 and not items[0][0]:
         return items[0][1]
     groups: dict[str, list[tuple[list[str], Any]]] = {}
     for path, value in items:
         groups.setdefault(path[0], []).append((path[1:], value))
     if all(key.isdigit() for key in groups):
-        return tuple(_nested(group) for group in groups.values())
-    return {key: _nested(group) for key, group in groups.items()}
+        return tuple(_nest(group) for group in groups.values())
+    return {key: _nest(group) for key, group in groups.items()}

@@ -1,7 +1,7 @@
-"""The Cell side: a network written by hand as Cells, run eagerly and watched at the boundaries that a module has too.
+"""The Cell side: a port, run eagerly and watched at the boundaries that its module has too.
 
-Boundaries, parameters and draws are recorded under the names of the modules that the Cells are the port of, so that
-they can be compared with the records of the torch side.
+Boundaries, parameters and random draws are recorded under the module's names, so that they can be compared with the
+records of the torch side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..pairing.cells import Pairing
 from ..weights.mapping import Weights
-from .cell_arguments import arguments
+from .cell_arguments import arguments_for
 from .cell_watcher import Watcher
 from .frameworks import Framework
 from .layouts import Layout
@@ -27,7 +27,7 @@ from .records import Array, Capabilities, Key, ParameterInfo, Records, Run
 
 
 class CellSide:
-    """A Cell with the inputs it is run on; the Cell is left as it was."""
+    """A Cell and the inputs that it is run on; a run leaves the Cell unchanged."""
 
     def __init__(
         self,
@@ -52,22 +52,22 @@ class CellSide:
         self.train = train
         self.working_dtype = as_dtype(working_dtype)
         dtypes = {"meaning": "float64", "rounding": working_dtype}
-        asked = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
+        checks = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.capabilities = Capabilities(
-            tuple((check, dtypes[check]) for check in asked), is_port=True, second_call=framework.replays
+            tuple((check, dtypes[check]) for check in checks), is_port=True, second_call=framework.replays
         )
-        self.args, self.kwargs = arguments(cell, module, args, kwargs)
+        self.args, self.kwargs = arguments_for(cell, module, args, kwargs)
 
     def parameters(self) -> dict[str, ParameterInfo]:
-        """The module's parameters as the Cell has them: their values were carried over, whether they are trained not.
+        """The module's parameters, with the Cell's own flags of whether they are trained.
 
-        What has no counterpart is a mismatch of `weights` and is here as it is there.
+        A parameter without a counterpart is a mismatch of `weights`; here it has the module's flag.
         """
-        found = {}
+        result = {}
         for name, trainable in self.weights.trainable.items():
             flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}
-            found[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
-        return found
+            result[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
+        return result
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
@@ -77,19 +77,19 @@ class CellSide:
             id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries
         }
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
-        with self.framework.prepared(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
+        with self.framework.prepare(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
             places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
             arrays = [as_array(leaves[i]) for i in places]
 
-            def called(*tensors: Any) -> list[Any]:
+            def call(*tensors: Any) -> list[Any]:
                 for place, tensor in zip(places, tensors, strict=True):
                     leaves[place] = tensor
                 args, kwargs = pytree.tree_unflatten(leaves, structure)
-                return watcher.called(lambda: self.cell(*args, **kwargs))
+                return watcher.run_cell(lambda: self.cell(*args, **kwargs))
 
             if run.second is not None:
-                self.framework.run(called, self._inputs(arrays, run.dtype), parameters, None)
+                self.framework.run(call, self._inputs(arrays, run.dtype), parameters, None)
                 watcher.restart()
             if run.second == "varied":
                 arrays = [other_numbers(array) for array in arrays]
@@ -97,7 +97,7 @@ class CellSide:
             seeds = watcher.seeds if run.grads else None
             records = watcher.records
             try:
-                _, _, gradients = self.framework.run(called, inputs, parameters, seeds)
+                _, _, gradients = self.framework.run(call, inputs, parameters, seeds)
             except Exception as error:
                 if not watcher.note_backward_exception(error):
                     raise
@@ -107,20 +107,20 @@ class CellSide:
         return records
 
     def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
-        """As tensors, through the working dtype."""
+        """Return the inputs as tensors, rounded to the working dtype first."""
         return [
             self.framework.tensor(cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype)))
             for array in arrays
         ]
 
     def _record_gradients(self, records: Records, gradients: dict[int, Array | None]) -> None:
-        ours = self.weights.back(gradients)
+        ours = self.weights.to_module(gradients)
         records.parameter_gradients = {
             name: ours.get(name)
             for name, trainable in self.weights.trainable.items()
             if trainable and name not in self.weights.unseen
         }
-        for name, gradient in ours.items():  # trained here, a buffer or frozen there
+        for name, gradient in ours.items():  # trained in the port, a buffer or frozen in the module
             if name not in self.weights.unseen:
                 records.parameter_gradients.setdefault(name, gradient)
 
@@ -131,7 +131,7 @@ class CellSide:
             for e in entries
         }
         changed = {key for key, array in after.items() if not np.array_equal(array, before[key])}
-        for name, array in self.weights.back(dict(after)).items():
+        for name, array in self.weights.to_module(dict(after)).items():
             if name not in self.weights.trainable and name not in self.weights.ignored:
-                moved = any(id(entry.parameter) in changed for entry in self.weights.of(name))
-                (records.updates if moved else records.buffers)[name] = array
+                updated = any(id(entry.parameter) in changed for entry in self.weights.of(name))
+                (records.updates if updated else records.buffers)[name] = array

@@ -1,4 +1,4 @@
-"""Watching Cells run: every tensor that crosses a boundary is recorded, and replaced by the one that is fed."""
+"""Watching Cells run: every tensor that crosses a boundary is recorded, and replaced if a value is fed there."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ..dtypes import cast_floating
 from ..pairing.cells import Pairing
 from ..support.user_code import user_line
 from ..weights.mapping import Weights
-from .cell_arguments import counterparts, input_tensors, nested, output_tensors, result_structure
-from .frameworks import Framework, Pull, hooked
+from .cell_arguments import input_tensors, nest_outputs, output_tensors, reference_slots, result_structure
+from .frameworks import Framework, Pull, hook_cell
 from .layouts import Layout
 from .records import (
     INPUT,
@@ -30,19 +30,19 @@ from .records import (
     Mismatch,
     Records,
     Run,
-    fed,
+    feed_value,
     output_slots,
 )
 
 
 @dataclass
-class _Running:
-    """A call that is running, and its inputs as they went on."""
+class _ActiveCall:
+    """A call that is running, and the inputs that were passed on to it."""
 
     call: CellCall
     number: int
     inputs: list[Any] = field(default_factory=list)
-    raised: bool = False
+    has_raised: bool = False
 
 
 class Watcher:
@@ -66,77 +66,79 @@ class Watcher:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: what was recorded is forgotten."""
+        """Discard all records, for a new run."""
         self.records = Records()
-        self.running: list[_Running] = []
-        self.fed: list[Any] = []  # tensors that a gradient is fed to, whatever becomes of them
+        self.active_calls: list[_ActiveCall] = []
+        self.fed_tensors: list[Any] = []  # tensors whose gradient is fed, even if nothing uses them
         self.root_slots: list[str | None] = []
         self._calls: dict[str, int] = {}
-        self._backward: list[CellCall] = []  # calls whose backward pass runs, innermost last
+        self._backward: list[CellCall] = []  # calls whose backward pass is running, innermost last
         self._draws: dict[tuple[str, int], int] = {}
 
     @contextlib.contextmanager
     def watching(self) -> Iterator[None]:
-        """Within the context, the Cell is watched."""
-        shared = self._shared()
+        """Within the context, watch the Cell."""
+        shared = self._shared_parameters()
         cells = dict(self.cell.cells_and_names())
         with contextlib.ExitStack() as stack:
             for pair in self.pairing.pairs:
                 cell = cells[pair.cell]
                 before, after = self._hooks(pair.module, cell)
                 shares = {name: self._share(p, pair.module) for name, p in shared.get(pair.cell, {}).items()}
-                stack.enter_context(hooked(self.framework, cell, before, after, shares))
-                stack.enter_context(self._guarded(cell))
+                stack.enter_context(hook_cell(self.framework, cell, before, after, shares))
+                stack.enter_context(self._catch_exceptions(cell))
             if self.framework.replays:
-                stack.enter_context(self.framework.drawing(self._sampled))
+                stack.enter_context(self.framework.observe_draws(self._replay_draw))
             yield
 
-    def called(self, function: Callable[[], Any]) -> list[Any]:
-        """The tensors that the Cell returns, and those that a gradient is fed to."""
+    def run_cell(self, function: Callable[[], Any]) -> list[Any]:
+        """Run the Cell; return the tensors of its result, and those whose gradient is fed."""
         try:
             result = function()
-        except Exception as error:  # noqa: BLE001  whatever the user's code raises is a finding
+        except Exception as error:  # noqa: BLE001  any exception of the user's code is a finding
             self._note_exception(error)
-            return list(self.fed)
+            return list(self.fed_tensors)
         finally:
-            self._count_calls()
+            self._check_call_counts()
         _, tensors, _ = output_tensors(result, self.framework.is_tensor)
-        return [*tensors, *self.fed]
+        return [*tensors, *self.fed_tensors]
 
     def seeds(self, outputs: Sequence[Any]) -> list[Array | None]:
-        """Gradients of what `called` returned: cotangents by the reference's slots, zeros for what is fed."""
-        own = len(outputs) - len(self.fed)
+        """Return the gradients of `run_cell`'s tensors: cotangents by the reference's slots, zeros for fed tensors."""
+        own = len(outputs) - len(self.fed_tensors)
         slots = self.run.slots.get(("", 0, OUTPUT), [])
-        given = dict(zip(slots, self.run.cotangents or [], strict=False))
-        found: list[Array | None] = []
+        cotangents = dict(zip(slots, self.run.cotangents or [], strict=False))
+        result: list[Array | None] = []
         for output, slot in zip(outputs[:own], self.root_slots, strict=False):
-            cotangent = given.get(slot) if slot is not None else None
+            cotangent = cotangents.get(slot) if slot is not None else None
             fits = cotangent is not None and cotangent.shape == tuple(output.shape)
-            found.append(cotangent if fits else None)
-        found += [None] * (own - len(found))
+            result.append(cotangent if fits else None)
+        result += [None] * (own - len(result))
         self.records.cotangents = list(self.run.cotangents or [])
-        return found + [np.zeros(tuple(x.shape)) for x in self.fed]
+        return result + [np.zeros(tuple(x.shape)) for x in self.fed_tensors]
 
-    def _count_calls(self) -> None:
-        """What is called more or less often than in the reference."""
+    def _check_call_counts(self) -> None:
+        """Note the Cells that are called more or less often than in the reference."""
         there: dict[str, int] = {}
         for path, index, _ in self.run.slots:
             there[path] = max(there.get(path, 0), index + 1)
-        lost = self._behind_exceptions()
+        skipped = self._cells_skipped_by_exceptions()
         for path in dict.fromkeys([*there, *self._calls]) if there else ():
             here, count = self._calls.get(path, 0), there.get(path, 0)
-            if here > count or (here < count and path not in lost and self.run.feed is not None):
+            if here > count or (here < count and path not in skipped and self.run.feed is not None):
                 reason = f"called {_times(here)} here, {_times(count)} there"
                 self.records.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
 
-    def _behind_exceptions(self) -> set[str]:
-        """Cells that may not have been called because one that calls them raised an exception."""
+    def _cells_skipped_by_exceptions(self) -> set[str]:
+        """Paths of the Cells that may not have been called because their caller raised an exception."""
         calls = [] if self.run.feed is None else self.run.feed.calls
-        lost: set[int] = set()
+        skipped: set[int] = set()
         for number, call in enumerate(calls):
-            if call.parent is not None and (call.parent in lost or calls[call.parent].path in self.records.raised):
-                lost.add(number)
-        return {calls[number].path for number in lost}
+            if call.parent is not None and (
+                call.parent in skipped or calls[call.parent].path in self.records.raising_cells
+            ):
+                skipped.add(number)
+        return {calls[number].path for number in skipped}
 
     # ---- boundaries ----
 
@@ -144,53 +146,53 @@ class Watcher:
         def before(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             index = self._calls.get(path, 0)
             self._calls[path] = index + 1
-            parent = self.running[-1].number if self.running else None
+            parent = self.active_calls[-1].number if self.active_calls else None
             call = CellCall(path, cell.cls_name, index, parent)
-            here = _Running(call, len(self.records.calls))
+            active = _ActiveCall(call, len(self.records.calls))
             self.records.calls.append(call)
-            self.running.append(here)
-            slots, tensors, replaced = input_tensors(cell.construct, args, kwargs, self.framework.is_tensor)
+            self.active_calls.append(active)
+            slots, tensors, rebuild = input_tensors(cell.construct, args, kwargs, self.framework.is_tensor)
             reference = self.run.slots.get((call.path, call.index, INPUT), [])
-            self._count(call, "takes", slots, reference)
-            here.inputs = self._crossed(call, INPUT, INPUT_GRADIENT, counterparts(slots, reference), tensors)
-            if getattr(cell, "bprop", None) is not None and self.framework.recording():
+            self._check_tensor_count(call, "takes", slots, reference)
+            active.inputs = self._cross_all(call, INPUT, INPUT_GRADIENT, reference_slots(slots, reference), tensors)
+            if getattr(cell, "bprop", None) is not None and self.framework.is_recording():
                 self.records.opaque.add(path)
-            return replaced(here.inputs)
+            return rebuild(active.inputs)
 
         def after(output: Any) -> Any:
-            here = self.running.pop()
-            if here.raised:
+            active = self.active_calls.pop()
+            if active.has_raised:
                 return output
-            slots, tensors, replaced = output_tensors(output, self.framework.is_tensor)
-            names = self._output_names(here.call, slots, output)
-            crossed = self._crossed(here.call, OUTPUT, OUTPUT_GRADIENT, names, tensors)
+            slots, tensors, rebuild = output_tensors(output, self.framework.is_tensor)
+            names = self._output_names(active.call, slots, output)
+            outputs = self._cross_all(active.call, OUTPUT, OUTPUT_GRADIENT, names, tensors)
             if self.run.feed is not None:
-                self.fed += [x for x in crossed if self.framework.tracked(x)]
-            return replaced(crossed)
+                self.fed_tensors += [x for x in outputs if self.framework.is_tracked(x)]
+            return rebuild(outputs)
 
         return before, after
 
     def _output_names(self, call: CellCall, slots: Sequence[str], output: Any) -> list[str | None]:
-        """What the reference calls the outputs of a call; None for what it hasn't."""
+        """Return the reference's slots for the outputs of a call; None for outputs that it doesn't have."""
         reference = self.run.slots.get((call.path, call.index, OUTPUT), [])
         if call.path or self.run.result is None:
-            self._count(call, "returns", slots, reference)
+            self._check_tensor_count(call, "returns", slots, reference)
             return [name if name in reference else None for name in output_slots(slots, reference)]
         result = result_structure(output, self.framework.is_tensor)
-        found = self.run.matched(result, is_port=True)
-        self.records.returns(result, found)
-        self.root_slots = [None if place is None else reference[place] for place in found.partners]
+        match = self.run.match_result(result, is_port=True)
+        self.records.record_result(result, match)
+        self.root_slots = [None if place is None else reference[place] for place in match.partners]
         return self.root_slots
 
-    def _count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
-        """Note a call with more tensors than the reference's, or fewer."""
+    def _check_tensor_count(self, call: CellCall, what: str, slots: Sequence[str], reference: Sequence[str]) -> None:
+        """Note a call that has more or fewer tensors than the reference's."""
         if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
             own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
             self.records.mismatches.append(
                 Mismatch(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there")
             )
 
-    def _crossed(
+    def _cross_all(
         self, call: CellCall, kind: str, gradient_kind: str, names: Sequence[str | None], tensors: Sequence[Any]
     ) -> list[Any]:
         return [
@@ -201,32 +203,32 @@ class Watcher:
     def _cross(self, call: CellCall, key: Key, gradient_kind: str, tensor: Any) -> Any:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
-        recorded = array if layout is None else layout.back(array)
-        given = fed(self.run.feed, key)
-        if given is not None:
-            if is_floating(array.dtype) == is_floating(given.dtype):
-                # a Cell computes in its own dtype, and its imprecision isn't that of the Cells behind it
+        recorded = array if layout is None else layout.to_module(array)
+        fed = feed_value(self.run.feed, key)
+        if fed is not None:
+            if is_floating(array.dtype) == is_floating(fed.dtype):
+                # a Cell computes in its own dtype, but its imprecision must not affect the Cells after it
                 wider = max(array.dtype, as_dtype(self.run.dtype), key=lambda dtype: dtype.itemsize)
-                passed = given.astype(array.dtype if key.kind == INPUT else wider)
-                passed = passed if layout is None else layout.there(passed)
-            elif recorded.shape == given.shape and np.array_equal(recorded.astype(float), given.astype(float)):
-                recorded = given  # a mask of ones and zeros is as good as one of bools
+                passed = fed.astype(array.dtype if key.kind == INPUT else wider)
+                passed = passed if layout is None else layout.to_cell(passed)
+            elif recorded.shape == fed.shape and np.array_equal(recorded.astype(float), fed.astype(float)):
+                recorded = fed  # a mask of ones and zeros is equivalent to one of bools
         self._record(key, recorded)
         shape, dtype = array.shape, array.dtype
         gradient_key = key._replace(kind=gradient_kind)
 
-        if not self.framework.tracked(tensor):
+        if not self.framework.is_tracked(tensor):
             self.records.untracked.add(key)
 
         def pull(gradient: Array) -> Array:
             self._step_back(call, gradient_key.kind)
-            self._record(gradient_key, gradient if layout is None else layout.back(gradient))
-            given = fed(self.run.feed, gradient_key)
-            if given is not None and layout is not None:
-                given = layout.there(given)
-            if given is not None and given.shape == gradient.shape:
-                gradient = given
-            # behind a value of another shape than the reference's nothing meaningful goes back
+            self._record(gradient_key, gradient if layout is None else layout.to_module(gradient))
+            fed = feed_value(self.run.feed, gradient_key)
+            if fed is not None and layout is not None:
+                fed = layout.to_cell(fed)
+            if fed is not None and fed.shape == gradient.shape:
+                gradient = fed
+            # the gradient of a value with another shape than the reference's means nothing
             return gradient.astype(dtype) if gradient.shape == shape else np.zeros(shape, dtype)
 
         return self.framework.cross(tensor, passed, pull)
@@ -238,41 +240,41 @@ class Watcher:
     # ---- exceptions ----
 
     def _step_back(self, call: CellCall, kind: str) -> None:
-        """A gradient comes to an output of a call, or leaves it by an input."""
+        """Update the running backward calls: a gradient arrives at an output of a call, or leaves through an input."""
         self._backward = [other for other in self._backward if other is not call]
         if kind == OUTPUT_GRADIENT:
             self._backward.append(call)
 
     def note_backward_exception(self, error: Exception) -> bool:
-        """Note an exception of the backward pass as that of the Cell whose backward ran; False if none did."""
+        """Attribute an exception to the Cell whose backward pass was running; return False if there was none."""
         if not self._backward:
             return False
         call = self._backward[-1]
-        reason = f"raises {_said(error)} in its backward pass; the gradients before it are not known"
+        reason = f"raises {_format_exception(error)} in its backward pass; the gradients before it are not known"
         self.records.mismatches.append(Mismatch(call.path, call.index, "call", "", reason, user_line(error)))
         self.records.broken = True
         return True
 
     @contextlib.contextmanager
-    def _guarded(self, cell: Any) -> Iterator[None]:
-        """Within the context, a Cell that raises while it is fed returns what the reference did, and all goes on."""
+    def _catch_exceptions(self, cell: Any) -> Iterator[None]:
+        """Within the context, a fed Cell that raises is noted and returns the reference's outputs instead."""
         construct = cell.construct
 
         @functools.wraps(construct)
         def guarded(*args: Any, **kwargs: Any) -> Any:
-            depth = len(self.running)
+            depth = len(self.active_calls)
             try:
                 return construct(*args, **kwargs)
             except Exception as error:
                 self._note_exception(error)
-                here = self.running[depth - 1]
-                fed = self._reference_outputs(here.call)
-                if fed is None:
+                active = self.active_calls[depth - 1]
+                outputs = self._reference_outputs(active.call)
+                if outputs is None:
                     raise
-                del self.running[depth:]
-                here.raised = True
-                self.fed += [x for x in here.inputs if self.framework.tracked(x)]
-                return fed
+                del self.active_calls[depth:]
+                active.has_raised = True
+                self.fed_tensors += [x for x in active.inputs if self.framework.is_tracked(x)]
+                return outputs
 
         own = vars(cell).get("construct")
         vars(cell)["construct"] = guarded
@@ -285,15 +287,15 @@ class Watcher:
                 vars(cell)["construct"] = own
 
     def _note_exception(self, error: Exception) -> None:
-        """Whose fault it is: the innermost call that is running; told once, however far it goes up."""
-        if getattr(error, "_noted", False) or not self.running:
+        """Attribute an exception to the innermost running call; note it once, however far it propagates."""
+        if getattr(error, "_noted", False) or not self.active_calls:
             return
-        call = self.running[-1].call
+        call = self.active_calls[-1].call
         error._noted = True  # type: ignore[attr-defined]
         source = "" if isinstance(error, CellbridgeError) else user_line(error)
-        mismatch = Mismatch(call.path, call.index, "call", "", f"raises {_said(error)}", source)
+        mismatch = Mismatch(call.path, call.index, "call", "", f"raises {_format_exception(error)}", source)
         self.records.mismatches.append(mismatch)
-        self.records.raised.add(call.path)
+        self.records.raising_cells.add(call.path)
 
     def _reference_outputs(self, call: CellCall) -> Any:
         slots = self.run.slots.get((call.path, call.index, OUTPUT))
@@ -303,30 +305,30 @@ class Watcher:
         dtype = as_dtype(self.run.dtype)
         arrays = [feed.values[Key(call.path, call.index, OUTPUT, slot)] for slot in slots]
         tensors = [self.framework.tensor(cast_floating(a, dtype)) for a in arrays]
-        return nested(slots, tensors)
+        return nest_outputs(slots, tensors)
 
     # ---- shared Parameters ----
 
-    def _shared(self) -> dict[str, dict[str, Any]]:
-        """The Parameters that several watched Cells hold: by path of the Cell and attribute."""
+    def _shared_parameters(self) -> dict[str, dict[str, Any]]:
+        """The Parameters that several watched Cells hold, by path of the Cell and attribute."""
         holders: dict[int, list[tuple[str, str, Any]]] = {}
         watched = {pair.cell for pair in self.pairing.pairs}
         for path, cell in self.cell.cells_and_names():
             if path in watched:
                 for name, parameter in cell.parameters_and_names(expand=False):
                     holders.setdefault(id(parameter), []).append((path, name, parameter))
-        found: dict[str, dict[str, Any]] = {}
+        result: dict[str, dict[str, Any]] = {}
         for places in holders.values():
             for path, name, parameter in places if len(places) > 1 and places[0][2].requires_grad else ():
-                found.setdefault(path, {})[name] = parameter
-        return found
+                result.setdefault(path, {})[name] = parameter
+        return result
 
     def _share(self, parameter: Any, module: str) -> Pull:
         entry = next(e for e in self.weights.unique() if e.parameter is parameter)
 
         def pull(gradient: Array) -> Array:
             if entry.arrangement is not None:
-                for source, part in entry.arrangement.back(gradient).items():
+                for source, part in entry.arrangement.to_module(gradient).items():
                     self.records.add_share(source, module, part)
             return gradient
 
@@ -334,8 +336,8 @@ class Watcher:
 
     # ---- random draws ----
 
-    def _sampled(self, kind: str, array: Array) -> Array:
-        call = self.running[-1].call if self.running else CellCall("", "", 0, None)
+    def _replay_draw(self, kind: str, array: Array) -> Array:
+        call = self.active_calls[-1].call if self.active_calls else CellCall("", "", 0, None)
         cell = (call.path, call.index)
         draw = Draw(*cell, self._draws.get(cell, 0))
         self._draws[cell] = draw.number + 1
@@ -344,7 +346,7 @@ class Watcher:
             layouts = [self.layouts.get(Key(*cell, INPUT, slot)) for slot in self.run.slots.get((*cell, INPUT), [])]
             for layout in layouts:
                 if layout is not None and (layout.before, layout.after) == (recorded.shape, array.shape):
-                    recorded = layout.there(recorded)
+                    recorded = layout.to_cell(recorded)
             array = recorded.reshape(array.shape).astype(array.dtype)
         self.records.draws[draw] = array
         return array
@@ -354,5 +356,5 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _said(error: Exception) -> str:
+def _format_exception(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")

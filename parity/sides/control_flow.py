@@ -1,7 +1,7 @@
 """torch's control flow, run as plain Python: `torch.cond` as `if`, `while_loop` as `while`, `scan` and `map` as `for`.
 
-torch itself traces branches and bodies before it runs them, which a run in double precision can't be part of. What they
-compute is the same; the modules that they call are not watched, as in the converted program.
+torch itself traces branches and bodies before it runs them, which doesn't work in the double-precision mode. The
+results are the same. The modules called inside aren't watched, just as in the converted program.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ...converter.capture.cell_hooks import unwatched
 
 
 class ControlFlowInPython(TorchFunctionMode):
-    """Within it, torch's higher-order operators run as Python would."""
+    """A mode in which torch's higher-order operators run as plain Python."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         in_python = _IN_PYTHON.get(str(func)) if isinstance(func, torch._ops.HigherOrderOperator) else None
         if in_python is None:
             return func(*args, **(kwargs or {}))
-        with unwatched(), self:  # a mode is off while it is asked; there may be more within
+        with unwatched(), self:  # a mode is off while it handles a call; turn it on again for nested control flow
             return in_python(*args, **(kwargs or {}))
 
 

@@ -1,4 +1,4 @@
-"""Our own Cells, run eagerly: the framework of `cell_side`."""
+"""The runtime's own Cells, run eagerly, as a framework for `cell_side`."""
 
 from __future__ import annotations
 
@@ -42,26 +42,26 @@ class Eager:
         """The elements of a tensor."""
         return tensor.asnumpy()
 
-    def tracked(self, tensor: Tensor) -> bool:
+    def is_tracked(self, tensor: Tensor) -> bool:
         """Whether the tensor is on the tape."""
         recording = tape.current()
         return recording is not None and tensor.number_on(recording) is not None
 
-    def recording(self) -> bool:
+    def is_recording(self) -> bool:
         """Whether there is a tape."""
         return tape.current() is not None
 
     def cross(self, tensor: Tensor, passed: Array, pull: Pull) -> Tensor:
-        """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
+        """Return a tensor with the elements `passed`, whose gradient is passed through `pull` to `tensor`."""
 
-        def pulled(output_cotangents: list[Any]) -> Sequence[Any]:
+        def pull_back(output_cotangents: list[Any]) -> Sequence[Any]:
             gradient = pull(output_cotangents[0].asnumpy())
             return (None if gradient is None else from_array(gradient),)
 
-        if not self.tracked(tensor):
+        if not self.is_tracked(tensor):
             return from_array(passed)
-        (crossed,) = identity_entry((tensor,), pulled)
-        return from_array(passed, crossed._tape, crossed._number)
+        (result,) = identity_entry((tensor,), pull_back)
+        return from_array(passed, result._tape, result._number)
 
     def run(
         self,
@@ -70,7 +70,7 @@ class Eager:
         parameters: Sequence[Any],
         seeds: Callable[[Sequence[Any]], Sequence[Array | None]] | None,
     ) -> tuple[list[Any], list[Array | None], list[Array | None]]:
-        """Outputs of `function(*inputs)`, and the gradients of its inputs and of the parameters."""
+        """Return the outputs of `function(*inputs)`, and the gradients of the inputs and the parameters."""
         if seeds is None:
             return list(function(*inputs)), [], []
         recording = tape.Tape()
@@ -87,33 +87,33 @@ class Eager:
         of_inputs = [cotangents.get(forward.numbers.get(i, 0)) for i in range(len(inputs))]
         numbers = {key: number for key, (number, *_) in forward.parameters.items()}
         of_parameters = [cotangents.get(numbers.get(id(p), 0)) for p in parameters]
-        found = [[None if g is None else g.asnumpy() for g in part] for part in (of_inputs, of_parameters)]
-        return list(forward.outputs), found[0], found[1]
+        gradients = [[None if g is None else g.asnumpy() for g in part] for part in (of_inputs, of_parameters)]
+        return list(forward.outputs), gradients[0], gradients[1]
 
     @contextlib.contextmanager
-    def prepared(
+    def prepare(
         self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> Iterator[None]:
-        """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards all is as before."""
-        wanted = as_dtype(dtype)
+        """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards they are restored."""
+        target = as_dtype(dtype)
         cells = [inner for _, inner in cell.cells_and_names()]
         states = [(inner, dict(inner.__dict__), dict(inner._params), dict(inner._cells)) for inner in cells]
         parameters = [(p, dict(p.__dict__)) for p in cell.get_parameters()]
         try:
             for parameter, _ in parameters:
-                parameter._data = cast_floating(np.array(values[id(parameter)]), wanted)
-            mixed = train and len({inner.training for inner in cells}) > 1  # each keeps its own, as modules do
+                parameter._data = cast_floating(np.array(values[id(parameter)]), target)
+            mixed = train and len({inner.training for inner in cells}) > 1  # mixed modes are kept, as for modules
             for inner in cells:
                 inner.training = inner.training if mixed else train
                 inner.requires_grad, inner._forward_run = False, None
                 for name, value in list(inner.__dict__.items()):
                     if (
                         name not in ("_params", "_cells") and not perturbed
-                    ):  # else operators are to see what was rounded
-                        inner.__dict__[name] = _converted(value, wanted)
+                    ):  # else operators must get the rounded numbers
+                        inner.__dict__[name] = _convert(value, target)
             cell.phase = "train" if train else "predict"
-            cast_external = rounded_numbers.perturbed if perturbed else None
-            with force_dtype(wanted, cast_external) if wanted == FLOAT64 else contextlib.nullcontext():
+            cast_external = rounded_numbers.perturb if perturbed else None
+            with force_dtype(target, cast_external) if target == FLOAT64 else contextlib.nullcontext():
                 yield
         finally:
             for inner, state, own, children in states:
@@ -126,19 +126,19 @@ class Eager:
                 parameter.__dict__.clear()
                 parameter.__dict__.update(state)
 
-    def drawing(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
-        """Within the context, `observer(op, array)` is told of random draws and replaces them."""
+    def observe_draws(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
+        """Within the context, `observer(op, array)` is called for every random draw, and returns its replacement."""
         return random.observe_draws(observer)
 
 
-def _converted(value: Any, dtype: np.dtype[Any]) -> Any:
-    """The tensors in an attribute in another floating-point dtype; what holds none is itself."""
+def _convert(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return an attribute with its tensors in another floating-point dtype, or the same object if it has none."""
     if isinstance(value, Parameter):
         return value
     if isinstance(value, Tensor):
         return from_array(cast_floating(value._data, dtype))
     if type(value) in (list, tuple) and any(isinstance(item, Tensor) for item in value):
-        return type(value)(_converted(item, dtype) for item in value)
+        return type(value)(_convert(item, dtype) for item in value)
     if type(value) is dict and any(isinstance(item, Tensor) for item in value.values()):
-        return {name: _converted(item, dtype) for name, item in value.items()}
+        return {name: _convert(item, dtype) for name, item in value.items()}
     return value

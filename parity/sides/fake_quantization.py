@@ -1,4 +1,4 @@
-"""torch's fake quantization in float64, in which its kernels round to float32 or refuse to run."""
+"""torch's fake quantization in float64, for which its own kernels round to float32 or raise."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import torch
 
 def _per_tensor(input: torch.Tensor, scale: Any, zero_point: Any, quant_min: int, quant_max: int) -> torch.Tensor:
     if isinstance(scale, torch.Tensor):
-        return _quantized(input, scale.reshape(()), scale.reshape(()).reciprocal(), zero_point, quant_min, quant_max)
+        return _fake_quantize(
+            input, scale.reshape(()), scale.reshape(()).reciprocal(), zero_point, quant_min, quant_max
+        )
     inverse = float(np.float32(1) / np.float32(scale))
-    return _quantized(input, float(np.float32(scale)), inverse, zero_point, quant_min, quant_max)
+    return _fake_quantize(input, float(np.float32(scale)), inverse, zero_point, quant_min, quant_max)
 
 
 def _per_channel(
@@ -22,16 +24,16 @@ def _per_channel(
     shape = [1] * input.ndim
     shape[axis] = -1
     step = scale.reshape(shape)
-    return _quantized(input, step, step.reciprocal(), zero_point.reshape(shape), quant_min, quant_max)
+    return _fake_quantize(input, step, step.reciprocal(), zero_point.reshape(shape), quant_min, quant_max)
 
 
-def _quantized(
+def _fake_quantize(
     x: torch.Tensor, scale: Any, inverse: Any, zero_point: Any, quant_min: int, quant_max: int
 ) -> torch.Tensor:
     steps = torch.round(x.detach() * inverse) + zero_point
-    held = steps.clamp(quant_min, quant_max)
-    passed = x * (steps == held)
-    result: torch.Tensor = (held - zero_point) * scale + (passed - passed.detach())
+    clamped = steps.clamp(quant_min, quant_max)
+    passed = x * (steps == clamped)
+    result: torch.Tensor = (clamped - zero_point) * scale + (passed - passed.detach())
     return result
 
 
@@ -54,15 +56,15 @@ def _learnable_per_channel(
 def _learnable(
     x: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, quant_min: int, quant_max: int, factor: float
 ) -> torch.Tensor:
-    """With the gradients of ATen's kernels, written as a formula that has them."""
+    """A formula that has the gradients of ATen's kernels."""
     zero = (zero_point.detach() + 0.5).clamp(quant_min, quant_max).floor()
     step, moving = (held + (x - x.detach()) * factor for held, x in ((scale.detach(), scale), (zero, zero_point)))
     inverse = scale.detach().reciprocal()
     code = torch.round(x.detach() * inverse) + zero
     clamped = code.clamp(quant_min, quant_max)
     between = x + step * (clamped - zero - x.detach() * inverse)
-    tracked = torch.where(code == clamped, between, (clamped - moving) * step)
-    return (clamped - zero) * scale.detach() + (tracked - tracked.detach())
+    differentiable = torch.where(code == clamped, between, (clamped - moving) * step)
+    return (clamped - zero) * scale.detach() + (differentiable - differentiable.detach())
 
 
 def _fused(
@@ -70,7 +72,7 @@ def _fused(
     running_max: torch.Tensor, scale: torch.Tensor, zero_point: torch.Tensor, averaging_const: float, quant_min: int,
     quant_max: int, ch_axis: int, per_row_fake_quant: bool = False, symmetric_quant: bool = False,
 ) -> torch.Tensor:  # fmt: skip
-    """With its observer off; a program can't have one that is on."""
+    """The fused operator with its observer off; a program can't have one with its observer on."""
     if not bool(fake_quant_on.any()):
         return input
     if per_row_fake_quant:
@@ -85,4 +87,4 @@ FAKE_QUANTIZATIONS: dict[Any, Callable[..., torch.Tensor]] = {
     torch._fake_quantize_learnable_per_tensor_affine: _learnable_per_tensor,
     torch._fake_quantize_learnable_per_channel_affine: _learnable_per_channel,
 }
-"""What stands for these functions."""
+"""Replacements for these functions."""

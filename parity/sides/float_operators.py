@@ -1,4 +1,4 @@
-"""Operators on codes, and the operators on numbers that they stand for."""
+"""Operators on quantized codes, and the floating-point operators that they correspond to."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ Operator = tuple[str, str]
 
 @dataclass(frozen=True)
 class FloatOperator:
-    """What an operator on codes computes.
+    """The floating-point operator that an operator on codes corresponds to.
 
     Attributes:
-        name: of the operator on numbers, of the standard domain.
+        name: name of the floating-point operator, in the standard domain.
         values: positions of each operand's codes, scale and zero point.
-        axes: of the scales of each operand, where it has several.
-        plain: positions of operands that are passed on; they stand before the others.
+        axes: axis of each operand's scales, if it has several.
+        plain: positions of operands that are passed on unchanged, before the others.
         bias: position of a bias whose scale is the product of those of the first two operands; -1 for none.
         output: positions of the scale and the zero point of the result.
-        dropped: attributes that the operator on numbers hasn't.
+        dropped: attributes that the floating-point operator doesn't have.
     """
 
     name: str
@@ -58,7 +58,7 @@ INTEGER: dict[Operator, tuple[str, int]] = {
     (STANDARD, "MatMulInteger"): ("MatMul", -1),
     (STANDARD, "ConvInteger"): ("Conv", 0),
 }
-"""Products of codes, with the axis of the weight's scales."""
+"""Products of codes: the floating-point operator, and the axis of the weight's scales."""
 CONCAT: Operator = (MICROSOFT, "QLinearConcat")
 LSTM: Operator = (MICROSOFT, "DynamicQuantizeLSTM")
 
@@ -67,12 +67,12 @@ QUANTIZED: frozenset[Operator] = frozenset(
      (MICROSOFT, "QEmbedLayerNormalization"), (MICROSOFT, "DynamicQuantizeMatMul"),
      (MICROSOFT, "MatMulIntegerToFloat"), (MICROSOFT, "MatMulNBits")}
 )  # fmt: skip
-"""Operators that only a quantized file has."""
+"""Operators that occur only in quantized files."""
 
 ON_BOTH = frozenset(
     {"Identity", "MaxPool", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Resize", "Split", "Slice",
      "Pad", "Gather", "GatherElements", "Concat", "Expand", "Tile", "DepthToSpace", "SpaceToDepth", "Relu", "Clip"}
 )  # fmt: skip
-"""Operators that do to codes what they do to numbers."""
+"""Operators that work on codes as they do on floating-point numbers."""
 ABOUT = frozenset({"Shape", "Size", "ArgMax", "ArgMin"})
-"""Operators that take codes and give no codes."""
+"""Operators that take codes and return other values."""

@@ -1,4 +1,4 @@
-"""What a framework with Cells must be able to do to be seen Cell by Cell: ours, and MindSpore."""
+"""The protocol that a framework must implement so that its Cells can be watched: the runtime's own, and MindSpore."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Framework(Protocol):
 
     name: str
     checks: tuple[str, ...]  # "meaning" (it runs in float64) and "rounding"
-    replays: bool  # whether its random draws can be seen and replaced
+    replays: bool  # whether its random draws can be observed and replaced
 
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor."""
@@ -29,14 +29,14 @@ class Framework(Protocol):
     def array(self, tensor: Any) -> Array:
         """The elements of a tensor."""
 
-    def tracked(self, tensor: Any) -> bool:
-        """Whether a gradient is being computed that goes through this tensor."""
+    def is_tracked(self, tensor: Any) -> bool:
+        """Whether a gradient that goes through this tensor is being computed."""
 
-    def recording(self) -> bool:
-        """Whether a gradient is being computed that goes through what runs now."""
+    def is_recording(self) -> bool:
+        """Whether a gradient of the running code is being computed."""
 
     def cross(self, tensor: Any, passed: Array, pull: Pull) -> Any:
-        """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
+        """Return a tensor with the elements `passed`, whose gradient is passed through `pull` to `tensor`."""
 
     def run(
         self,
@@ -45,43 +45,44 @@ class Framework(Protocol):
         parameters: Sequence[Any],
         seeds: Callable[[Sequence[Any]], Sequence[Array | None]] | None,
     ) -> tuple[list[Any], list[Array | None], list[Array | None]]:
-        """Outputs of `function(*inputs)`, and the gradients of its inputs and of the parameters.
+        """Return the outputs of `function(*inputs)`, and the gradients of the inputs and the parameters.
 
-        `seeds` gives the gradients of the outputs, None for one that has none; without it no gradient is computed.
+        `seeds` returns the gradients of the outputs, None for an output without one; without `seeds` no gradient is
+        computed.
         """
 
-    def prepared(
+    def prepare(
         self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> AbstractContextManager[None]:
-        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before.
+        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards everything is restored.
 
-        If `perturbed`, other numbers are off as `rounded_numbers` says.
+        If `perturbed`, other numbers are perturbed as `rounded_numbers` describes.
         """
 
-    def drawing(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:
-        """Within the context, `observer(kind, array)` is told of random draws and replaces them."""
+    def observe_draws(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:
+        """Within the context, `observer(kind, array)` is called for every random draw, and returns its replacement."""
 
 
 @contextlib.contextmanager
-def hooked(framework: Framework, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
+def hook_cell(framework: Framework, cell: Any, before: Hook, after: Hook, shared: Mapping[str, Pull]) -> Iterator[None]:
     """Within the context, `before(args, kwargs)` replaces the arguments and `after(output)` the output of a Cell.
 
     Args:
-        framework: that of the Cell; the hooks of Cells are the same in all.
-        cell: what is hooked.
-        before: from the arguments to those that take their place.
-        after: likewise for the output.
-        shared: for Parameters of this very Cell, by attribute, what is told of this Cell's share in their gradients:
-            stand-ins take their place while it runs.
+        framework: the Cell's framework; hooks work the same in all frameworks.
+        cell: the Cell.
+        before: maps the arguments to their replacements.
+        after: maps the output to its replacement.
+        shared: for shared Parameters of this Cell, by attribute, a function that gets this Cell's share of the
+            gradient; placeholders take the Parameters' place while the Cell runs.
     """
     originals: list[dict[str, Any]] = []
 
     def pre(_: Any, args: Any, kwargs: Any) -> Any:
-        replaced = before(args, kwargs)
+        arguments = before(args, kwargs)
         originals.append({name: cell._params[name] for name in shared})
         for name, pull in shared.items():
             cell._params[name] = framework.cross(cell._params[name], framework.array(cell._params[name]), pull)
-        return replaced
+        return arguments
 
     def post(_: Any, args: Any, kwargs: Any, output: Any) -> Any:
         cell._params.update(originals.pop())

@@ -1,4 +1,4 @@
-"""The interpreter side: a program run by our own runtime, observed at its `boundary` nodes."""
+"""The interpreter side: a program run by the interpreter, observed at its `boundary` nodes."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from .records import (
     ParameterInfo,
     Records,
     Run,
-    fed_value,
+    feed_or_keep,
     native_capabilities,
     output_slots,
     random_cotangents,
     reference_slot,
 )
-from .rounded_numbers import SAMPLES, perturbed_program
+from .rounded_numbers import SAMPLES, perturb_program
 
 
 class InterpreterSide:
-    """A program with the inputs it is run on.
+    """A program and the inputs that it is run on.
 
-    Its weights named in `rounded` may have been computed, and rounded to float32, otherwise; see `rounded_numbers`.
-    Without `second_call` it is called once only: nothing is kept from one call to the next on the other side.
+    The weights named in `rounded` may have been computed, and rounded to float32, differently; see `rounded_numbers`.
+    Without `second_call` it is called only once, because the other side keeps no state between calls.
     """
 
     def __init__(
@@ -62,9 +62,11 @@ class InterpreterSide:
         self.rounded = rounded
         if rounded:
             self.capabilities = replace(self.capabilities, perturbations=SAMPLES)
-        if self.working_dtype == FLOAT64:  # of a program in float32 alone it is known what it gives in another dtype
-            held = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
-            own = all(value.dtype == FLOAT32 for value in held if is_floating(value.dtype))
+        if (
+            self.working_dtype == FLOAT64
+        ):  # only for a program in float32 are the dtypes of a run in another dtype known
+            values = (*program.inputs, *(parameter.value for parameter in program.parameters.values()))
+            own = all(value.dtype == FLOAT32 for value in values if is_floating(value.dtype))
             self.capabilities = replace(self.capabilities, own_precision=own)
         self.seed = seed
         self.inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
@@ -81,19 +83,19 @@ class InterpreterSide:
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls), parameter_users=_parameter_users(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
-        draws = replayed(program, run)
+        draws = recorded_draws(program, run)
         updates = program.updates
         if run.second is not None:
-            program = _after_a_call(program, inputs, draws)
+            program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
                 inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
         result = result_structure(program, inputs)
-        found = run.matched(result)
-        records.returns(result, found)
-        names = run.root_slots([path or "result" for path in result.paths()], found.partners)
+        match = run.match_result(result)
+        records.record_result(result, match)
+        names = run.root_slots([path or "result" for path in result.paths()], match.partners)
         root = _root_outputs(program, names)
-        cotangents = None if run.cotangents is None else run.root_cotangents(found.partners)
-        lacking = run.lacks_outputs(found.partners) or not _takes(program, inputs, cotangents or [])
+        cotangents = None if run.cotangents is None else run.root_cotangents(match.partners)
+        lacking = run.lacks_outputs(match.partners) or not _accepts_cotangents(program, inputs, cotangents or [])
         records.broken = run.grads and cotangents is not None and lacking
         if not run.grads or records.broken:
             observer = _Observer(program, run, records, root)
@@ -103,7 +105,7 @@ class InterpreterSide:
             return records
         backward = self._gradient(run.dtype, run.perturbed)
         observer = _Observer(backward.program, run, records, root)
-        records.cotangents = self._sampled(program, inputs, draws) if cotangents is None else cotangents
+        records.cotangents = self._random_cotangents(program, inputs, draws) if cotangents is None else cotangents
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
             for value, cotangent in zip(program.outputs, records.cotangents, strict=True)
@@ -124,13 +126,13 @@ class InterpreterSide:
             for way in {way for _, way in self._programs} - {
                 0,
                 perturbed,
-            }:  # weights in float64, which were needed once
+            }:  # float64 weights that aren't needed again
                 self._programs.pop((dtype, way), None)
                 self._gradients.pop((dtype, way), None)
-            # the float64 truth keeps its digits where the network casts to float32: so does this side
+            # the float64 truth keeps its precision where the network casts to float32; so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
             same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.capabilities.own_precision
-            program = perturbed_program(self.program, self.rounded, perturbed) if perturbed else self.program
+            program = perturb_program(self.program, self.rounded, perturbed) if perturbed else self.program
             self._programs[dtype, perturbed] = split_shared(program if same else program.astype(dtype))
         return self._programs[dtype, perturbed]
 
@@ -142,25 +144,25 @@ class InterpreterSide:
     def _in_dtype(self, array: Array, dtype: str) -> Array:
         return cast_floating(cast_floating(array, self.working_dtype), as_dtype(dtype))
 
-    def _sampled(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
+    def _random_cotangents(self, program: Program, inputs: list[Array], draws: dict[str, Array]) -> list[Array | None]:
         return random_cotangents(execute(program, inputs, draws=draws), self.working_dtype, self.seed)
 
 
-def _after_a_call(program: Program, inputs: list[Array], draws: dict[str, Array]) -> Program:
-    """The program as a call leaves it: with the buffers that it wrote."""
+def _with_updated_buffers(program: Program, inputs: list[Array], draws: dict[str, Array]) -> Program:
+    """Return the program with its buffers as a call leaves them."""
     updates = program.updates
-    written = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
-    buffers = {name: replace(b, data=written.get(name, b.data)) for name, b in program.buffers.items()}
+    new_values = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
+    buffers = {name: replace(b, data=new_values.get(name, b.data)) for name, b in program.buffers.items()}
     return program.replace(buffers=buffers)
 
 
 def _shape(value: Value) -> tuple[int, ...]:
-    """The shape of an output that no cotangent was given for."""
+    """The shape of an output without a cotangent."""
     return tuple(int(size) for size in value.shape)
 
 
 class _Observer:
-    """Records the value at each boundary node, and feeds; the root's outputs by the names in `root`."""
+    """Records the value at each boundary node, or replaces it; `root` has the names of the root's outputs."""
 
     def __init__(self, program: Program, run: Run, records: Records, root: Mapping[str, Sequence[str]]) -> None:
         self.program = program
@@ -181,7 +183,7 @@ class _Observer:
         for one in (key, *(key._replace(slot=name) for name in again)):
             self.records.add(one, array)
             self.records.sources[one] = self._source(node)
-        return fed_value(self.run.feed, key, array)
+        return feed_or_keep(self.run.feed, key, array)
 
     def _reference_slot(self, node: Node) -> str:
         call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
@@ -194,7 +196,7 @@ class _Observer:
         return reference_slot(slot, own, reference)
 
     def _source(self, node: Node) -> str:
-        """The line of the op that computed what crosses the boundary."""
+        """The source line of the op that computed the value at the boundary."""
         value: Value | None = node.inputs[0]
         producer = self.producers.get(value) if value is not None else None
         while producer is not None and producer.op == "boundary":
@@ -205,9 +207,9 @@ class _Observer:
 
 
 def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]]:
-    """The names of the root's outputs, given in flat order, by the slots of their boundaries.
+    """Return the names of the root's outputs, which are in flat order, by the slots of their boundaries.
 
-    A value that is returned twice may cross one boundary.
+    A value that is returned twice may cross only one boundary.
     """
     of_value: dict[Value, list[str]] = {}
     for value, name in zip(program.outputs, names, strict=True):
@@ -218,20 +220,20 @@ def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]
 
 
 def _parameter_users(program: Program) -> dict[str, str]:
-    """The Cell that uses a parameter, where that is a single one."""
+    """The path of the Cell that uses a parameter, for parameters that only one Cell uses."""
     names = {parameter.value: name for name, parameter in program.parameters.items()}
     users: dict[str, set[str]] = {}
     for node in program.nodes:
         call = program.calls[node.cell]
         if node.op == "boundary" and node.attributes["kind"] == "input" and call.parent is not None:
-            call = program.calls[call.parent]  # it hands the parameter over
+            call = program.calls[call.parent]  # the caller passes the parameter
         for value in names.keys() & {value for value in node.inputs if value is not None}:
             users.setdefault(names[value], set()).add(call.path)
     return {name: next(iter(paths)) for name, paths in users.items() if len(paths) == 1}
 
 
-def _takes(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:
-    """Whether the reference's cotangents are for outputs like these, as far as their shapes are known before."""
+def _accepts_cotangents(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the reference's cotangents fit these outputs, as far as their shapes are known before the run."""
     if len(cotangents) != len(program.outputs):
         return False
     sizes = bind(program, inputs)
@@ -257,16 +259,16 @@ def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
 
 
 def without_leading_ones(array: Array, rank: int) -> Array:
-    """`array` of at most this rank, as far as its first axes are of size 1.
+    """Return `array` without leading axes of size 1 in excess of this rank.
 
-    Since torch 2.14, attention of three dimensions draws its dropout mask with a fourth in front.
+    Since torch 2.14, three-dimensional attention draws its dropout mask with a fourth, leading dimension.
     """
     excess = max(0, array.ndim - rank)
     return array.reshape(array.shape[excess:]) if array.shape[:excess] == (1,) * excess else array
 
 
-def replayed(program: Program, run: Run) -> dict[str, Array]:
-    """What random nodes of the program are to draw, by value name: the draws recorded in their Cells, in order."""
+def recorded_draws(program: Program, run: Run) -> dict[str, Array]:
+    """Return the draws that were recorded in the Cells of the program's random nodes, in order, by value name."""
     counts: dict[tuple[str, int], int] = {}
     draws: dict[str, Array] = {}
     for node in program.nodes:

@@ -1,4 +1,4 @@
-"""The frameworks whose Cells can be seen Cell by Cell: ours, and MindSpore."""
+"""The frameworks whose Cells can be watched: the runtime's own, and MindSpore."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .frameworks import Framework
 
 
 def framework_of(network: Any) -> Framework | None:
-    """The framework whose Cell the network is; None if it is none."""
+    """Return the framework of a Cell; None if the network isn't a Cell."""
     if isinstance(network, Cell):
         return Eager()
     if any(

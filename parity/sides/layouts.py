@@ -1,4 +1,4 @@
-"""A tensor laid out otherwise: the same elements with the axes in another order, or in another shape."""
+"""Tensor layouts: the same elements with the axes in another order, or in another shape."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ MAX_AXES = 6  # whose orders are tried
 
 @dataclass(frozen=True)
 class Layout:
-    """How a tensor of the module's stands in the Cell.
+    """The layout of a module's tensor in the Cell.
 
     Attributes:
-        axes: order in which the Cell has the module's axes.
+        axes: order of the module's axes in the Cell.
         before: shape of the module's tensor.
-        after: shape of the Cell's.
+        after: shape of the Cell's tensor.
     """
 
     axes: tuple[int, ...]
     before: tuple[int, ...]
     after: tuple[int, ...]
 
-    def there(self, array: Array) -> Array:
-        """The Cell's tensor, from the module's."""
+    def to_cell(self, array: Array) -> Array:
+        """Return the Cell's tensor, from the module's."""
         return array.transpose(self.axes).reshape(self.after)
 
-    def back(self, array: Array) -> Array:
-        """The module's tensor, from the Cell's; one of another shape stays as it is."""
+    def to_module(self, array: Array) -> Array:
+        """Return the module's tensor, from the Cell's; a tensor of another shape is returned unchanged."""
         if array.shape != self.after:
             return array
         return array.reshape([self.before[axis] for axis in self.axes]).transpose(tuple(np.argsort(self.axes)))
 
 
 def alike(reference: Array, other: Array) -> bool:
-    """Whether two tensors are the same, up to half the digits of their dtypes."""
+    """Whether two tensors are equal up to half the digits of their dtypes."""
     return reference.shape == other.shape and _close(reference, other, _tolerance(reference, other))
 
 
 def layout_of(other: Array, reference: Array) -> Layout | None:
-    """How `other` comes of `reference` by moving elements alone; None if it doesn't, or is the same as it is."""
+    """Return the layout that turns `reference` into `other`; None if there is none, or the two are equal already."""
     if reference.size != other.size or reference.size == 0 or reference.ndim > MAX_AXES:
         return None
     tolerance = _tolerance(reference, other)
@@ -54,7 +54,7 @@ def layout_of(other: Array, reference: Array) -> Layout | None:
         return None
     for axes in itertools.permutations(range(reference.ndim)):
         layout = Layout(axes, reference.shape, other.shape)
-        if _close(layout.there(reference), other, tolerance):
+        if _close(layout.to_cell(reference), other, tolerance):
             return layout
     return None
 

@@ -1,7 +1,7 @@
-"""Cells of MindSpore, run in its dynamic mode: the framework of `cell_side` where the `mindspore` package is installed.
+"""MindSpore's Cells, run in its dynamic mode, as a framework for `cell_side`; needs the `mindspore` package.
 
-They are judged in the working dtype alone, since many of its kernels have no float64; and in train mode without random
-draws, which can't be replaced.
+They are judged only in the working dtype, since many of MindSpore's kernels lack float64; and in train mode only
+without random draws, which can't be replaced.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ class MindSpore:
         """The elements of a tensor."""
         return np.array(tensor.asnumpy())
 
-    def tracked(self, tensor: Any) -> bool:
-        """Whether a gradient is being computed that may go through this tensor: MindSpore doesn't tell which do."""
+    def is_tracked(self, tensor: Any) -> bool:
+        """Whether a gradient that may go through this tensor is being computed; MindSpore doesn't tell exactly."""
         return self._recording and bool(tensor.is_floating_point())
 
-    def recording(self) -> bool:
+    def is_recording(self) -> bool:
         """Whether a gradient is being computed."""
         return self._recording
 
     def cross(self, tensor: Any, passed: Array, pull: Pull) -> Any:
         """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
-        if not self.tracked(tensor):
+        if not self.is_tracked(tensor):
             return self.tensor(passed)
         return _Crossing(self, passed, pull)(tensor)
 
@@ -69,8 +69,8 @@ class MindSpore:
         if seeds is None or not (floating or trained):
             return list(function(*inputs)), [None] * len(inputs), [None] * len(parameters)
 
-        def weighted(*tensors: Any) -> Any:
-            """The sum of all outputs times their gradients: its own gradient is what is wanted."""
+        def weighted_sum(*tensors: Any) -> Any:
+            """The sum of all outputs times their cotangents, whose gradients are those to compute."""
             outputs.extend(function(*tensors))
             terms = [
                 (output * self.tensor(seed).astype(output.dtype)).sum()
@@ -82,33 +82,33 @@ class MindSpore:
         self._recording = True
         try:
             gradient = mindspore.grad(
-                weighted, floating or None, mindspore.ParameterTuple(trained) if trained else None
+                weighted_sum, floating or None, mindspore.ParameterTuple(trained) if trained else None
             )
-            found = gradient(*inputs)
+            gradients = gradient(*inputs)
         finally:
             self._recording = False
-        of_inputs, of_trained = found if floating and trained else (found, ()) if floating else ((), found)
+        of_inputs, of_trained = gradients if floating and trained else (gradients, ()) if floating else ((), gradients)
         of_inputs = of_inputs if isinstance(of_inputs, tuple) else (of_inputs,)
         arrays = {id(p): self.array(g) for p, g in zip(trained, of_trained, strict=True)}
         places = {i: self.array(g) for i, g in zip(floating, of_inputs, strict=True)}
         return outputs, [places.get(i) for i in range(len(inputs))], [arrays.get(id(p)) for p in parameters]
 
     @contextlib.contextmanager
-    def prepared(
+    def prepare(
         self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> Iterator[None]:
-        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards all is as before."""
+        """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards everything is restored."""
         cells = [inner for _, inner in cell.cells_and_names()]
         flags = [(inner, inner.training, inner.phase) for inner in cells]
         data = [(p, Tensor(p.asnumpy().copy(), p.dtype)) for p in cell.get_parameters()]
-        wanted = getattr(mindspore, dtype)
+        target = getattr(mindspore, dtype)
         context = {name: mindspore.get_context(name) for name in ("mode", "pynative_synchronize")}
-        # synchronous: an op that fails raises where it is called
+        # synchronous, so that a failing op raises where it is called
         mindspore.set_context(mode=mindspore.PYNATIVE_MODE, pynative_synchronize=True)
         try:
             for parameter, _ in data:
-                _fill(parameter, self.tensor(values[id(parameter)]), wanted)
-            if not train or len({inner.training for inner in cells}) == 1:  # else each keeps its own, as modules do
+                _fill(parameter, self.tensor(values[id(parameter)]), target)
+            if not train or len({inner.training for inner in cells}) == 1:  # mixed modes are kept, as for modules
                 cell.set_train(train)
             yield
         finally:
@@ -118,13 +118,13 @@ class MindSpore:
                 inner.training, inner.phase = training, phase
             mindspore.set_context(**context)
 
-    def drawing(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
-        """Nothing: draws can't be seen."""
+    def observe_draws(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: draws can't be observed."""
         return contextlib.nullcontext()
 
 
 class _Crossing(nn.Cell):  # type: ignore[misc]
-    """Another value forward, another gradient backward."""
+    """Replaces the value forward and the gradient backward."""
 
     def __init__(self, framework: MindSpore, passed: Array, pull: Pull) -> None:
         super().__init__(auto_prefix=False)

@@ -1,4 +1,4 @@
-"""What the sides are called, wherever people name them."""
+"""The names of the sides in options and reports."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ INTERPRETER, ONNXRUNTIME, COMPILED = "interpreter", "onnxruntime", "compiled"
 CELL, MINDSPORE = "cell", "mindspore"
 
 CONVERSIONS = (INTERPRETER, ONNXRUNTIME)
-"""What every module is converted to."""
+"""Sides that every module is converted to."""
 PORTS = (CELL, MINDSPORE)
 """Frameworks in which a port may be written."""

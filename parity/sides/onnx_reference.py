@@ -1,4 +1,4 @@
-"""An ONNX model as the reference: one that can't be read as a program is believed as ONNX Runtime runs it."""
+"""An ONNX model as the reference, run in ONNX Runtime, for models that can't be read as a program."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .records import OUTPUT, Array, Key, Records, Run
 
 
 class OnnxReferenceSide(OnnxModelSide):
-    """An ONNX model whose results in its own dtype stand for the truth: there is no other precision to run it in.
+    """An ONNX model whose results in its own dtype serve as the truth, since it can't be run in another precision.
 
-    Its rounding error is estimated by runs whose inputs and weights are off by up to half a unit in the last place, as
-    another order of operations may make it.
+    Its rounding error is estimated by runs whose inputs and weights are perturbed by up to half a unit in the last
+    place, an error that another order of operations might cause.
     """
 
     def __init__(
@@ -38,8 +38,8 @@ class OnnxReferenceSide(OnnxModelSide):
         self._results = tensors_of(self.session.run(self.inputs))
 
     def run(self, run: Run) -> Records:
-        """The outputs under their names; in float64, those of its own dtype."""
-        results = self._results if run.jitter is None else self._jittered(run.jitter, run.jitter_units)
+        """Return the outputs under their names; a run in float64 returns those of the model's own dtype."""
+        results = self._results if run.jitter is None else self._run_with_jitter(run.jitter, run.jitter_units)
         names = tuple(results)
         records = Records(calls=[CellCall("", "whole model")])
         records.result = Structure("dict", (TENSOR,) * len(names), names)
@@ -48,10 +48,10 @@ class OnnxReferenceSide(OnnxModelSide):
             records.add(Key("", 0, OUTPUT, name), array.astype(np.float64) if wide else array)
         return records
 
-    def _jittered(self, seed: int, units: float) -> dict[str, Array]:
+    def _run_with_jitter(self, seed: int, units: float) -> dict[str, Array]:
         generator = np.random.default_rng(seed)
-        inputs = {name: _moved(value, generator, units) for name, value in self.inputs.items()}
-        model = self._weights_off(generator, units)
+        inputs = {name: _perturb_input(value, generator, units) for name, value in self.inputs.items()}
+        model = self._perturb_weights(generator, units)
         if model is None:
             return tensors_of(self.session.run(inputs))
         session = IsolatedSession(model, self.provider, optimized=self.optimized)
@@ -60,12 +60,12 @@ class OnnxReferenceSide(OnnxModelSide):
         finally:
             session.close()
 
-    def _weights_off(self, generator: np.random.Generator, units: float) -> onnx.ModelProto | None:
-        """The model with other weights: its tensors of two dimensions and more; None for one that is too large."""
+    def _perturb_weights(self, generator: np.random.Generator, units: float) -> onnx.ModelProto | None:
+        """Return the model with its tensors of two or more dimensions perturbed; None if it is too large."""
         try:
             model = onnx.ModelProto()
             model.CopyFrom(self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model))
-        except (OSError, ValueError):  # external data that onnx doesn't read
+        except (OSError, ValueError):  # external data that onnx can't read
             return None
         if model.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF:
             return None
@@ -73,23 +73,23 @@ class OnnxReferenceSide(OnnxModelSide):
         for tensor in (*model.graph.initializer, *constants):
             if len(tensor.dims) >= 2 and tensor.data_type in _FLOATING:
                 array = onnx.numpy_helper.to_array(tensor)
-                tensor.CopyFrom(onnx.numpy_helper.from_array(_off(array, generator, units), tensor.name))
+                tensor.CopyFrom(onnx.numpy_helper.from_array(_perturb(array, generator, units), tensor.name))
         return model
 
 
 _FLOATING = (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE)
 
 
-def _moved(value: Given, generator: np.random.Generator, units: float) -> Given:
-    """An input, each of its numbers off by up to so many units in the last place."""
+def _perturb_input(value: Given, generator: np.random.Generator, units: float) -> Given:
+    """Return an input with every number perturbed by up to `units` units in the last place."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
-        return [_off(one, generator, units) for one in value]
-    return _off(np.asarray(value), generator, units)
+        return [_perturb(one, generator, units) for one in value]
+    return _perturb(np.asarray(value), generator, units)
 
 
-def _off(array: Array, generator: np.random.Generator, units: float) -> Array:
+def _perturb(array: Array, generator: np.random.Generator, units: float) -> Array:
     if array.dtype.kind != "f":
         return array
     eps = float(np.finfo(array.dtype).eps)

@@ -1,4 +1,4 @@
-"""The ONNX Runtime side: a program written to ONNX, or an ONNX model as it is; outputs, no gradients."""
+"""The ONNX Runtime side: a program exported to ONNX, or a given ONNX model; it has outputs, but no gradients."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ...runtime.ir.types import Node, Value, as_dtype, is_floating
 from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
-from .interpreter_side import replayed
+from .interpreter_side import recorded_draws
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
 
-MAX_TEXTS = 4  # in a note
+MAX_TEXTS = 4  # shown in a note
 MAX_TEXT_LENGTH = 40
 
 
 class ExportedSide:
-    """A program, run in `dtype` as the ONNX model it is exported to."""
+    """A program, exported to ONNX and run in `dtype`."""
 
     def __init__(
         self,
@@ -51,39 +51,42 @@ class ExportedSide:
         self.provider = provider
         self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
         inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
-        # through the dtype that the program was captured in, so that every side starts from the same numbers
-        captured = [cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)]
+        # rounded to the dtype that the program was captured in first, so that all sides start from the same numbers
+        in_captured_dtype = [
+            cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)
+        ]
         self.inputs = [
-            cast_floating(array, value.dtype) for array, value in zip(captured, self.program.inputs, strict=True)
+            cast_floating(array, value.dtype)
+            for array, value in zip(in_captured_dtype, self.program.inputs, strict=True)
         ]
 
     def parameters(self) -> dict[str, ParameterInfo]:
-        """None of its own: they are the program's."""
+        """Return nothing: the parameters are the program's."""
         return {}
 
     def run(self, run: Run) -> Records:
-        """Run once in the program's dtype; with a feed, every Cell on the values fed."""
-        draws = replayed(self.program, run)
-        return self._end_to_end(draws) if run.feed is None else self._isolated(run.feed, draws)
+        """Run once in the program's dtype; with a feed, run every Cell on the values fed."""
+        draws = recorded_draws(self.program, run)
+        return self._run_end_to_end(draws) if run.feed is None else self._run_isolated(run.feed, draws)
 
-    def _end_to_end(self, draws: dict[str, Array]) -> Records:
+    def _run_end_to_end(self, draws: dict[str, Array]) -> Records:
         model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
-        wanted = {node.name for node in model.graph.input}
+        input_names = {node.name for node in model.graph.input}
         inputs = dict(zip(naming.input_names(self.program), self.inputs, strict=True)) | draws
-        results = run_model(model, {n: a for n, a in inputs.items() if n in wanted}, provider=self.provider)
+        results = run_model(model, {n: a for n, a in inputs.items() if n in input_names}, provider=self.provider)
         records = Records(calls=list(self.program.calls))
         roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
-        known = resolutions(model.graph)
+        known_resolutions = resolutions(model.graph)
         for node in roots:
             key, name = _key(self.program, node), by_value[node.outputs[0]]
             records.add(key, results[name])
-            if name in known:
-                records.resolutions[key] = known[name]
+            if name in known_resolutions:
+                records.resolutions[key] = known_resolutions[name]
         records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
-    def _isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
+    def _run_isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
         boundaries = [node for node in self.program.nodes if node.op == "boundary"]
         known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
         known |= self.program.constant_data
@@ -91,40 +94,47 @@ class ExportedSide:
             recorded = feed.values.get(_key(self.program, node))
             if recorded is not None and _fits(recorded, node.outputs[0]):
                 known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
-        # what crosses a boundary in the program alone (a mask made for tracing only, say) isn't recorded, or not in
+        # values that cross a boundary only in the program (a mask made for tracing, say) aren't recorded, or not in
         # that shape: no cut there
-        never_changes = Precomputed(self.program)  # what ONNX lacks is computed of that when the model is written
-        fixed = {value: array for value, array in known.items() if value in never_changes}
-        cut = isolated_program(self.program, fed=known, fixed=fixed)
-        model = to_onnx(cut, opset=self.opset, draws_as_inputs=True)
-        wanted = {node.name for node in model.graph.input}
-        names = dict(zip(naming.input_names(cut), (known[value] for value in cut.inputs), strict=True)) | draws
-        computes = cut.outputs or cut.updates  # a model of identities computes nothing between boundaries
-        inputs = {n: a for n, a in names.items() if n in wanted}
+        never_changes = Precomputed(
+            self.program
+        )  # for operators that ONNX lacks, the export computes results from these
+        constants = {value: array for value, array in known.items() if value in never_changes}
+        cut_program = isolated_program(self.program, fed=known, fixed=constants)
+        model = to_onnx(cut_program, opset=self.opset, draws_as_inputs=True)
+        input_names = {node.name for node in model.graph.input}
+        names = (
+            dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))
+            | draws
+        )
+        computes = (
+            cut_program.outputs or cut_program.updates
+        )  # a model of identities computes nothing between boundaries
+        inputs = {n: a for n, a in names.items() if n in input_names}
         results = run_model(model, inputs, provider=self.provider) if computes else {}
-        names_of = dict(zip(cut.outputs, naming.output_names(cut), strict=True))
+        names_of = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
         known |= {value: results[name] for value, name in names_of.items()}
-        records, resolved = Records(calls=list(self.program.calls)), resolutions(model.graph)
+        records, known_resolutions = Records(calls=list(self.program.calls)), resolutions(model.graph)
         for node in boundaries:
             key, operand = _key(self.program, node), node.inputs[0]
             if operand in known:
                 records.add(key, known[operand])
-                if names_of.get(operand, "") in resolved:
-                    records.resolutions[key] = resolved[names_of[operand]]
+                if names_of.get(operand, "") in known_resolutions:
+                    records.resolutions[key] = known_resolutions[names_of[operand]]
                 producer = self.program.producers.get(operand)
                 source = producer.source if producer is not None and producer.op != "boundary" else node.source
                 records.sources[key] = str(source) if source else ""
-        records.updates = {name: results[f"update.{name}"] for name in cut.updates}
+        records.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
         return records
 
 
 class OnnxModelSide:
-    """An ONNX model of the user's, with the inputs of the reference in flat order; compared at its outputs.
+    """The user's ONNX model, with the reference's inputs in flat order; it is compared at its outputs.
 
-    It runs in a process of its own: nobody vouches for what is in it.
+    It runs in a separate process, because the file is untrusted.
 
-    `names` are what the reference calls these inputs, where that is known: then they are paired by name, if the model
-    has the same names.
+    `names` are the reference's names of these inputs, if known: inputs are then paired by name if the model has the
+    same names.
     """
 
     def __init__(
@@ -143,22 +153,22 @@ class OnnxModelSide:
         self.names = names
         self.model = model
         self.provider = provider
-        known = model if isinstance(model, onnx.ModelProto) else _graph_only(model)
-        quantized = is_quantized(known)
+        graph_model = model if isinstance(model, onnx.ModelProto) else _graph_only(model)
+        quantized = is_quantized(graph_model)
         self.capabilities = Capabilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
-        graph = known.graph
-        self.inputs = self._paired(graph, args, kwargs)
+        graph = graph_model.graph
+        self.inputs = self._pair_inputs(graph, args, kwargs)
         self.resolutions = resolutions(graph)
         self.session = IsolatedSession(model, provider, optimized=optimized)  # it loads while the other sides run
 
     def parameters(self) -> dict[str, ParameterInfo]:
-        """None that are known by name."""
+        """Return nothing: a file's parameters have no known names."""
         return {}
 
     def run(self, run: Run) -> Records:
-        """Run once; the outputs are those of the root, in order. A feed changes nothing: its inside isn't seen."""
+        """Run once; the outputs are the root's, in order. A feed has no effect, since inner Cells aren't visible."""
         records = Records()
-        results = self._from_same_codes(records) if run.same_codes else self.session.run(self.inputs)
+        results = self._run_from_same_codes(records) if run.same_codes else self.session.run(self.inputs)
         outputs = tensors_of(results)
         partners, notes = self._partners(run, list(outputs))
         records.notes += [*notes, *legend(results)]
@@ -173,8 +183,8 @@ class OnnxModelSide:
                 records.resolutions[key] = self.resolutions[name]
         return records
 
-    def _from_same_codes(self, records: Records) -> Mapping[str, Mapping[str, Array]]:
-        """Outputs computed from the codes of float64; end to end where these can't be had."""
+    def _run_from_same_codes(self, records: Records) -> Mapping[str, Mapping[str, Array]]:
+        """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
         model = self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model)
         cut = CodesOfFloat64(model, self.provider)
         arrays = {name: given for name, given in self.inputs.items() if isinstance(given, np.ndarray)}
@@ -185,48 +195,50 @@ class OnnxModelSide:
         return outputs
 
     def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
-        """Which of the reference's outputs each of the file's is: by name, if both have names; and how it was found."""
+        """Pair the file's outputs with the reference's, by name if possible, else by position; with a note on how."""
         slots = run.slots.get(("", 0, OUTPUT), names)
-        expected = naming.names_in(run.result) if run.result is not None and run.result.keys else []
-        found: list[int | None] = [expected.index(name) if name in expected else None for name in names]
-        by_name = [name for name, place in zip(names, found, strict=True) if place is not None]
-        free = [place for place in range(len(slots)) if place not in found]
-        for i, place in enumerate(found):
+        expected_names = naming.names_in(run.result) if run.result is not None and run.result.keys else []
+        partners: list[int | None] = [expected_names.index(name) if name in expected_names else None for name in names]
+        by_name = [name for name, place in zip(names, partners, strict=True) if place is not None]
+        free = [place for place in range(len(slots)) if place not in partners]
+        for i, place in enumerate(partners):
             if place is None and free:
-                found[i] = free.pop(0)
+                partners[i] = free.pop(0)
         if len(names) < 2 or len(slots) < 2 or not run.slots:
-            return found, []
+            return partners, []
         pairs = [
             f"{name} with {slots[place]}"
-            for name, place in zip(names, found, strict=True)
+            for name, place in zip(names, partners, strict=True)
             if place is not None and name not in by_name
         ]
         hows = {"by name": by_name, "by position": pairs}
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
-        return found, [f"outputs of {self.name} were paired {how}"]
+        return partners, [f"outputs of {self.name} were paired {how}"]
 
-    def _paired(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Given]:
-        """The arguments by input name: keyword arguments by their name, the others by position."""
+    def _pair_inputs(
+        self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> dict[str, Given]:
+        """Return the arguments by input name: keyword arguments by their name, the others by position."""
         initializers = {tensor.name for tensor in graph.initializer}
-        needed = [value for value in graph.input if value.name not in initializers]
-        element_types = {value.name: element_type(value.type) for value in needed}
-        structured = any(not value.type.HasField("tensor_type") for value in needed)
-        given: Sequence[Any] = (*args, *kwargs.values()) if structured else tree.flatten((args, dict(kwargs)))[0]
-        named = {name: value for name, value in kwargs.items() if structured or tree.is_tensor(value)}
-        if len(given) != len(needed):
+        inputs = [value for value in graph.input if value.name not in initializers]
+        element_types = {value.name: element_type(value.type) for value in inputs}
+        structured = any(not value.type.HasField("tensor_type") for value in inputs)
+        values: Sequence[Any] = (*args, *kwargs.values()) if structured else tree.flatten((args, dict(kwargs)))[0]
+        by_keyword = {name: value for name, value in kwargs.items() if structured or tree.is_tensor(value)}
+        if len(values) != len(inputs):
             raise UsageError(
-                f"the ONNX model takes {len(needed)} inputs ({', '.join(v.name for v in needed)}), given {len(given)}"
+                f"the ONNX model takes {len(inputs)} inputs ({', '.join(v.name for v in inputs)}), given {len(values)}"
             )
-        if set(named) == {value.name for value in needed}:
-            given = [named[value.name] for value in needed]
-        elif not structured and sorted(map(plain_slot, self.names)) == sorted(plain_slot(v.name) for v in needed):
-            by_name = dict(zip(map(plain_slot, self.names), given, strict=True))
-            given = [by_name[plain_slot(value.name)] for value in needed]
-        return {name: _given(one, kind) for (name, kind), one in zip(element_types.items(), given, strict=True)}
+        if set(by_keyword) == {value.name for value in inputs}:
+            values = [by_keyword[value.name] for value in inputs]
+        elif not structured and sorted(map(plain_slot, self.names)) == sorted(plain_slot(v.name) for v in inputs):
+            by_name = dict(zip(map(plain_slot, self.names), values, strict=True))
+            values = [by_name[plain_slot(value.name)] for value in inputs]
+        return {name: _to_input(one, kind) for (name, kind), one in zip(element_types.items(), values, strict=True)}
 
 
 def output_names(model: str | PathLike[str]) -> list[str]:
-    """What a file calls its outputs, in order."""
+    """The names of a file's outputs, in order."""
     return [value.name for value in _graph_only(model).graph.output]
 
 
@@ -240,14 +252,14 @@ def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
 
 
 def element_type(proto: onnx.TypeProto) -> int:
-    """The type of the elements of a tensor, or of the tensors of a sequence or optional; 0 where there are none."""
+    """The element type of a tensor, or of the tensors of a sequence or optional; 0 if there is none."""
     while (kind := proto.WhichOneof("value")) in ("optional_type", "sequence_type"):
         proto = proto.optional_type.elem_type if kind == "optional_type" else proto.sequence_type.elem_type
     return proto.tensor_type.elem_type
 
 
-def _given(value: Any, kind: int) -> Given:
-    """An argument as ONNX Runtime takes it."""
+def _to_input(value: Any, kind: int) -> Given:
+    """Return an argument as ONNX Runtime takes it."""
     if value is None:
         return None
     if isinstance(value, (list, tuple)):
@@ -268,14 +280,14 @@ def _key(program: Program, node: Node) -> Key:
 
 
 def _fits(array: Array, value: Value) -> bool:
-    """Whether an array has the shape of a value, as far as its dimensions are fixed."""
+    """Whether an array matches the shape of a value in its fixed dimensions."""
     return len(array.shape) == len(value.shape) and all(
         size == dim for size, dim in zip(array.shape, value.shape, strict=True) if isinstance(dim, int)
     )
 
 
 def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """Outputs by name; the items of a sequence by name and place; of texts, the numbers that stand for them."""
+    """Return outputs by name: items of a sequence by name and position, strings as the numbers that represent them."""
     return {
         f"{name}{at}": item if item.dtype.kind != "U" else _numbers_of(item)
         for name, items in outputs.items()
@@ -284,9 +296,9 @@ def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
 
 
 def _numbers_of(texts: Array) -> Array:
-    """For each text a number, which is another one for another text."""
-    found = {text: _number_of(text) for text in np.unique(texts).tolist()}
-    numbers = np.array([found[text] for text in texts.reshape(-1).tolist()], np.int64)
+    """Return a number for each string, different for different strings."""
+    number_of = {text: _number_of(text) for text in np.unique(texts).tolist()}
+    numbers = np.array([number_of[text] for text in texts.reshape(-1).tolist()], np.int64)
     return numbers.reshape(texts.shape)
 
 
@@ -296,9 +308,9 @@ def _number_of(text: str) -> int:
 
 
 def legend(outputs: Mapping[str, Mapping[str, Array]]) -> list[str]:
-    """A note on the numbers that stand for texts, if there are any."""
+    """Return a note on the numbers that represent strings, if there are any."""
     items = [item for found in outputs.values() for item in found.values() if item.dtype.kind == "U"]
     texts = sorted({text for item in items for text in item.reshape(-1).tolist()})
-    shown = ", ".join(f"{_number_of(text)} for {text[:MAX_TEXT_LENGTH]!r}" for text in texts[:MAX_TEXTS])
+    examples = ", ".join(f"{_number_of(text)} for {text[:MAX_TEXT_LENGTH]!r}" for text in texts[:MAX_TEXTS])
     more = f" and {len(texts) - MAX_TEXTS} others" if len(texts) > MAX_TEXTS else ""
-    return [f"texts were compared by numbers that stand for them: {shown}{more}"] if texts else []
+    return [f"strings were compared by numbers that represent them: {examples}{more}"] if texts else []

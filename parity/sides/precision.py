@@ -15,35 +15,35 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.holders import unchanged
 from ...converter.capture.modes import in_mode
-from ...converter.torch_version import torch_is
+from ...converter.torch_version import has_change
 from .fake_quantization import FAKE_QUANTIZATIONS
-from .rounded_numbers import PERTURBATION, perturbed_angle, perturbed_tensor
+from .rounded_numbers import PERTURBATION, perturb_angle, perturb_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
     torch.complex32: torch.complex128,
 }
-# before `DoublePrecision` says otherwise; in float64, a product with less than a whole unit would be the number itself
+# read before `DoublePrecision` replaces finfo; in float64, multiplying by less than a whole unit would change nothing
 _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloat16, torch.float32)} | {
     torch.float64: 2 * torch.finfo(torch.float64).eps
 }
 _FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 _ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
-# ATen's gradients of these have 1/6 and 1/alpha in float32, in float64 too
+# ATen's gradients of these have 1/6 and 1/alpha in float32, even in float64
 _ROUNDED_GRADIENTS = (torch.nn.functional.hardsigmoid, torch.nn.functional.celu, torch.celu)
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
 class DoublePrecision(TorchFunctionMode):
-    """Within it, torch code that asks for float32 (or half precision) gets float64.
+    """A mode in which torch code that asks for float32 (or half precision) gets float64.
 
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
-    its digits there. Tensors that the code holds by itself (the weights of classes in a loss, a fixed filter), which no
-    conversion of the module finds, are widened where they are computed with. Numbers made from Python data keep the
-    value they have in the working dtype, and so do the limits of a dtype (`torch.finfo`, the eps of an RMS norm without
-    one): they are part of the function that is computed. If `perturbed`, such numbers, and the angles that tables of
-    sines are made of, are off as `rounded_numbers` says.
+    precision there. Tensors that the code holds itself (class weights of a loss, a fixed filter), which converting the
+    module doesn't reach, are widened where they are used. Numbers made from Python data keep their value in the working
+    dtype, and so do the limits of a dtype (`torch.finfo`, the default eps of an RMS norm): they are part of the
+    function. If `perturbed`, such numbers, and the angles that tables of sines are computed from, are perturbed as
+    `rounded_numbers` describes.
     """
 
     def __init__(self, working_dtype: torch.dtype, *, perturbed: bool = False) -> None:
@@ -69,14 +69,14 @@ class DoublePrecision(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in _CASTS:
             return args[0].double()
-        kept, computed_with = (args[:1], args[1:]) if _refers_to_first(func) else ((), args)
+        unconverted, operands = (args[:1], args[1:]) if _refers_to_first(func) else ((), args)
         if "out" not in kwargs:
-            computed_with, kwargs = map_only(torch.Tensor, _widened, (computed_with, kwargs))
-        args = (*kept, *computed_with)
+            operands, kwargs = map_only(torch.Tensor, _widen, (operands, kwargs))
+        args = (*unconverted, *operands)
         if func in _COMPLEX_CASTS:
             return args[0].cdouble()
         if func is torch.nn.functional.rms_norm and args[3:] in ((), (None,)) and kwargs.get("eps") is None:
-            # in half precision, too, torch computes with float32's
+            # torch uses float32's eps in half precision too
             eps = torch.finfo(torch.float64 if self.working_dtype == torch.float64 else torch.float32).eps
             args, kwargs = args[:3], kwargs | {"eps": eps}
         if func in FAKE_QUANTIZATIONS:
@@ -84,25 +84,25 @@ class DoublePrecision(TorchFunctionMode):
         if func is torch._grouped_mm:
             return _grouped_mm(*args, **kwargs)
         if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
-            made = func(*args, **kwargs)
+            tensor = func(*args, **kwargs)
             from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
-            if not from_python or made.dtype != torch.float64:
-                return made
-            return perturbed_tensor(made.float()) if self.perturbed else made.float().double()
+            if not from_python or tensor.dtype != torch.float64:
+                return tensor
+            return perturb_tensor(tensor.float()) if self.perturbed else tensor.float().double()
         if self.perturbed and func in _ANGLES and len(args) > _ANGLES[func]:
             angle = args[_ANGLES[func]]
-            args = (*args[: _ANGLES[func]], perturbed_angle(angle), *args[_ANGLES[func] + 1 :])
+            args = (*args[: _ANGLES[func]], perturb_angle(angle), *args[_ANGLES[func] + 1 :])
         if self.perturbed and func in _ROUNDED_GRADIENTS:
             return _PerturbedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
-            rounded = not torch_is(2, 15) or _has_several_tensors(args[1])
+            rounded = not has_change("assigned numbers") or _has_several_tensors(args[1])
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
         args, kwargs = map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
 
 
 def map_only(kind: type[Any], change: Callable[[Any], Any], tree: Any) -> Any:
-    """`pytree.tree_map_only`, many times faster on plain tuples, lists and dicts: every call of torch passes here."""
+    """`pytree.tree_map_only`, but much faster on plain tuples, lists and dicts: every torch call passes through it."""
     if isinstance(tree, kind):
         return change(tree)
     plain = type(tree)
@@ -119,26 +119,26 @@ _LEAVES = frozenset({type(None), bool, int, float, complex, str, torch.Tensor, t
 
 
 def _has_several_tensors(index: Any) -> bool:
-    """Whether torch makes a tensor, in the default dtype, of a number that is assigned at this index.
+    """Whether torch converts a number assigned at this index to a tensor of the default dtype.
 
-    Before 2.15 it does so for any index.
+    Before 2.15 it does so for every index.
     """
     return isinstance(index, tuple) and sum(isinstance(place, (torch.Tensor, np.ndarray, list)) for place in index) > 1
 
 
 def _refers_to_first(func: Any) -> bool:
-    """Whether a function of torch changes its first argument, or gives what refers to it, rather than computes."""
+    """Whether a torch function changes its first argument, or returns a reference to it."""
     name = getattr(func, "__name__", "")
     in_place = name.endswith("_") and not name.endswith("__")
     return in_place or name.startswith("__i") or name in ("__get__", "__set__", "__getitem__", "__setitem__", "detach")
 
 
-def _widened(tensor: torch.Tensor) -> torch.Tensor:
+def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.to(_WIDER[tensor.dtype]) if tensor.dtype in _WIDER else tensor
 
 
 class _PerturbedGradient(torch.autograd.Function):
-    """Identity, whose gradient is off as `rounded_numbers` says."""
+    """Identity whose gradient is perturbed as `rounded_numbers` describes."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
@@ -154,17 +154,17 @@ def is_inexact(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() or tensor.is_complex()
 
 
-def converted(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """A tensor in a floating-point dtype; a complex one with parts of that dtype (of float32 for bfloat16)."""
+def convert(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """Return a tensor in a floating-point dtype; a complex one with parts of that dtype (float32 for bfloat16)."""
     return tensor.to(dtype.to_complex() if tensor.is_complex() else dtype)
 
 
-def jittered(
+def add_jitter(
     tensor: torch.Tensor, generator: np.random.Generator, dtype: torch.dtype, units: float = 0.5
 ) -> torch.Tensor:
-    """A tensor off by up to so many units in the last place of `dtype`, as another order of operations may make it."""
+    """Return a tensor perturbed by up to `units` units in the last place of `dtype`, as rounding might perturb it."""
     noise = torch.from_numpy(np.asarray(_UNITS[dtype] * generator.uniform(-units, units, tuple(tensor.shape))))
-    return (converted(tensor, torch.float64) * (1.0 + noise)).to(tensor.dtype)
+    return (convert(tensor, torch.float64) * (1.0 + noise)).to(tensor.dtype)
 
 
 def _grouped_mm(
@@ -181,11 +181,11 @@ def _grouped_mm(
     return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
 
 
-class Working:
-    """What the tensors of a module are in a working dtype.
+class WorkingDtype:
+    """Converts the tensors of a module to a working dtype.
 
-    That dtype takes the place of the one that most of the module's parameters have. A tensor of another dtype is what
-    the module's code computes with on purpose, and stays as it is.
+    The working dtype replaces the dtype of most of the module's parameters. A tensor of another dtype is deliberate,
+    and stays unchanged.
     """
 
     def __init__(self, module: torch.nn.Module, dtype: torch.dtype) -> None:
@@ -197,28 +197,28 @@ class Working:
         self.replaced = sizes.most_common(1)[0][0] if sizes else None
 
     def __call__(self, tensor: torch.Tensor, run_dtype: torch.dtype | None = None) -> torch.Tensor:
-        """The tensor, rounded to the working dtype if it is to be; then in the dtype of a run in another one."""
+        """Return the tensor, rounded to the working dtype if that applies, then converted to the dtype of the run."""
         if not is_inexact(tensor):
             return tensor
         if self.replaced is None or tensor.dtype.to_real() == self.replaced:
-            tensor = converted(tensor, self.dtype)
-        return tensor if run_dtype is None or run_dtype == self.dtype else converted(tensor, run_dtype)
+            tensor = convert(tensor, self.dtype)
+        return tensor if run_dtype is None or run_dtype == self.dtype else convert(tensor, run_dtype)
 
 
 @contextlib.contextmanager
 def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
-    They are rounded to the dtype `through` first, so that the module is the same in every precision (but see
-    `Working`). Afterwards it is as it was: the same parameter objects with the same data, buffers untouched, and
-    attributes, in which modules keep what they computed once (in this dtype), as they were.
+    They are rounded to the dtype `through` first, so that the module is the same in every precision (except as
+    `WorkingDtype` says). Afterwards everything is restored: parameter objects and their data, buffers, and attributes,
+    in which modules may cache results in this dtype.
     """
     parameters = {p: p.data for p in module.parameters()}
-    # a compiled module's parameters are always the same objects, in a container of its own
-    held = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
+    # a ScriptModule keeps its parameters, always the same objects, in its own container
+    parameter_dicts = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     clones: dict[int, torch.Tensor] = {}
-    working = Working(module, through)
+    working = WorkingDtype(module, through)
     try:
         for parameter, data in parameters.items():
             parameter.data = working(data, dtype)
@@ -230,7 +230,7 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
         with unchanged(module), in_mode(module, train):
             yield
     finally:
-        for m, of_module in held.items():
+        for m, of_module in parameter_dicts.items():
             m._parameters.update(of_module)
         for parameter, data in parameters.items():
             parameter.data = data

@@ -1,7 +1,7 @@
-"""How finely a kernel of ONNX Runtime resolves its results, where that doesn't depend on how large they are.
+"""The absolute resolution of results of ONNX Runtime's kernels, where it doesn't depend on their magnitude.
 
-ONNX Runtime computes a sigmoid as a fraction plus one half: a result near 0 has the rounding error of one half. What
-leaves a quantizer is a multiple of its step: a value between two of them falls to either side.
+ONNX Runtime computes a sigmoid as a fraction plus one half: a result near 0 has the rounding error of one half. A
+quantizer returns a multiple of its step: a value midway between two multiples may be rounded either way.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ PASSING_ON = frozenset(
     {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Cast"}
 )
 SIGMOID_UNITS = 2.0
-"""Errors of the kernel, in units in the last place of 1: up to 1.2 were measured (version 1.31, of -17)."""
+"""Largest error of the kernel, in units in the last place of 1; up to 1.2 was measured (version 1.31, at -17)."""
 MAX_STEPS = 1.0 / 64.0
-"""Share of the elements that may have fallen to the other side of their quantizer."""
+"""Share of the elements that a quantizer may have rounded the other way."""
 
 
 @dataclass(frozen=True)
 class Resolution:
-    """Of one tensor.
+    """The resolution of one tensor.
 
     Attributes:
         sigmoid: whether it comes from a sigmoid.
-        step: of the quantizer that it comes from; 0 for none.
+        step: step of the quantizer that it comes from; 0 for none.
     """
 
     sigmoid: bool = False
     step: float = 0.0
 
     def verdict(self, difference: Array, of_reference: Array, bar: float, fine: float, epsilon: float) -> bool | None:
-        """Whether a tensor is right as far as the kernel resolves; None where that doesn't decide.
+        """Whether a tensor is right within the kernel's resolution; None if the resolution doesn't decide.
 
         Args:
             difference: its absolute differences from the truth.
-            of_reference: those of the reference.
-            bar: the largest that passes elsewhere.
-            fine: the largest that passes between values of the same step.
-            epsilon: of the working dtype.
+            of_reference: the reference's absolute differences from the truth.
+            bar: the largest difference that passes otherwise.
+            fine: the largest difference that passes between values of the same step.
+            epsilon: epsilon of the working dtype.
         """
         if self.sigmoid:
             return True if (difference <= max(bar, SIGMOID_UNITS * epsilon)).all() else None
@@ -56,11 +56,11 @@ class Resolution:
 
 
 def resolutions(graph: onnx.GraphProto) -> dict[str, Resolution]:
-    """Those of a graph's outputs, by name, where they are known."""
+    """The known resolutions of a graph's outputs, by name."""
     makers = {name: node for node in graph.node for name in node.output}
     scales = {tensor.name: tensor for tensor in graph.initializer if not tensor.dims or list(tensor.dims) == [1]}
-    found = {value.name: _resolution(value.name, makers, scales) for value in graph.output}
-    return {name: resolution for name, resolution in found.items() if resolution is not None}
+    result = {value.name: _resolution(value.name, makers, scales) for value in graph.output}
+    return {name: resolution for name, resolution in result.items() if resolution is not None}
 
 
 def _resolution(

@@ -1,4 +1,4 @@
-"""Modes in which torch runs as other sides can: its random draws replayed, equal elements sorted in order."""
+"""Modes that make torch's runs reproducible on other sides: random draws are replayed, sorts are stable."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from ...runtime.programs.call import as_array
-from .precision import jittered
+from .precision import add_jitter
 from .records import Array, Draw
 
 
-class KeptGradients(TorchFunctionMode):
-    """Within it, `x.requires_grad = True` is fine for an `x` that gets a gradient already.
+class KeepRequiresGrad(TorchFunctionMode):
+    """A mode in which `x.requires_grad = True` is allowed for an `x` that has a gradient already.
 
-    A network says so of what it makes of an input, to get gradients for a part that it checkpoints. As gradients of the
-    inputs are compared, that is no leaf any more, of which torch refuses it.
+    A network sets it on a tensor made from an input, to get gradients for a part that it checkpoints. Since gradients
+    of inputs are compared, this tensor isn't a leaf, for which torch refuses the assignment.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -31,9 +31,9 @@ class KeptGradients(TorchFunctionMode):
 
 
 class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, sorting and `topk` keep equal elements in order: torch leaves it open, it depends on the processor.
+    """A mode in which sorting and `topk` keep equal elements in order; torch's own order depends on the processor.
 
-    A Cell that is fed what others made of sorted rows can be judged only if both sides sort alike.
+    A Cell that is fed values computed from sorted rows can be judged only if both sides sort alike.
     """
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -43,20 +43,20 @@ class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is torch.ops.aten.topk.default:
             given = {"k": 1, "dim": -1, "largest": True} | dict(zip(("k", "dim", "largest"), args[1:], strict=False))
             ways = {"stable": True, "dim": given["dim"], "descending": given["largest"]}
-            found = torch.ops.aten.sort.stable(args[0], **ways)
-            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in found)
+            parts = torch.ops.aten.sort.stable(args[0], **ways)
+            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in parts)
         return func(*args, **kwargs or {})
 
 
-# what these draw they write into their second operand: slopes where the first is at most 0, and 1 elsewhere
+# these write their random numbers into the second operand: slopes where the first operand is at most 0, 1 elsewhere
 _SLOPES = frozenset({torch.ops.aten.rrelu_with_noise.default, torch.ops.aten.rrelu_with_noise_.default})
 
 
 class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Records what torch draws at random, Cell by Cell; or replays what was recorded.
+    """A mode that records torch's random draws, Cell by Cell, or replays recorded ones.
 
-    What a backward pass draws from a state of torch's generator that a draw before it began with is drawn again
-    (`torch.utils.checkpoint` runs a part of the forward pass anew): it is what was drawn then.
+    If a backward pass draws from a generator state that an earlier draw started from, it repeats that draw
+    (`torch.utils.checkpoint` reruns a part of the forward pass).
 
     Attributes:
         recorded: the draws, as arrays.
@@ -74,22 +74,22 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
         kwargs = kwargs or {}
         if not _draws(func, args, kwargs):
             return func(*args, **kwargs)
-        rectified = args[0].clone() if func in _SLOPES else None
+        slope_input = args[0].clone() if func in _SLOPES else None
         state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).digest()
         result = func(*args, **kwargs)
         assert isinstance(result, torch.Tensor), f"{func} draws in a way that can't be replayed"
-        sampled = result if rectified is None else args[1]
+        sampled = result if slope_input is None else args[1]
         again = self._by_state.get(state) if torch._C._current_graph_task_id() != -1 else None
         draw, recorded = self._new(state) if again is None else (again, self.recorded[again])
         if recorded is not None and recorded.shape == tuple(sampled.shape):
             sampled.copy_(torch.from_numpy(np.array(recorded)))
-            if rectified is not None:
-                result.copy_(torch.where(rectified <= 0, rectified * sampled, rectified))
+            if slope_input is not None:
+                result.copy_(torch.where(slope_input <= 0, slope_input * sampled, slope_input))
         self.recorded[draw] = as_array(sampled).copy()
         return result
 
     def _new(self, state: bytes) -> tuple[Draw, Array | None]:
-        """The next draw of the Cell that runs, and what is to be replayed for it."""
+        """Return the next draw of the running Cell, and the recorded numbers to replay for it."""
         cell = self.cell()
         draw = Draw(*cell, self._counts.get(cell, 0))
         self._counts[cell] = draw.number + 1
@@ -118,13 +118,13 @@ ARITHMETIC = frozenset({
     "native_layer_norm", "native_layer_norm_backward", "native_group_norm", "native_group_norm_backward",
     "native_batch_norm",
 })  # fmt: skip
-"""Operators of torch that round what they compute."""
+"""torch operators that round their results."""
 
 
 class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Within it, each number that torch computes is off by a rounding error, forward and backward.
+    """A mode that adds a rounding error to each number that torch computes, forward and backward.
 
-    What is chosen from other numbers isn't, nor are whole ones: what is counted or rounded is exact.
+    Selected elements and whole numbers stay exact: selecting, counting and rounding make no error.
     """
 
     def __init__(self, seed: int, units: float) -> None:
@@ -136,10 +136,10 @@ class JitteredOperators(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         if func.overloadpacket.__name__ not in ARITHMETIC:
             return result
-        return pytree.tree_map_only(torch.Tensor, self._off, result)
+        return pytree.tree_map_only(torch.Tensor, self._jitter, result)
 
-    def _off(self, tensor: torch.Tensor) -> torch.Tensor:
+    def _jitter(self, tensor: torch.Tensor) -> torch.Tensor:
         if not tensor.is_floating_point() or tensor.is_sparse:
             return tensor
-        perturbed = jittered(tensor, self.generator, tensor.dtype, self.units)
-        return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, perturbed)
+        noisy = add_jitter(tensor, self.generator, tensor.dtype, self.units)
+        return torch.where((tensor == tensor.round()) | ~tensor.isfinite(), tensor, noisy)

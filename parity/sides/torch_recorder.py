@@ -1,4 +1,4 @@
-"""`Recorder`: what is done at each module boundary while torch runs: values are recorded, fed and jittered."""
+"""`Recorder`: records, feeds and jitters the values at each module boundary while torch runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
-from .precision import jittered
+from .precision import add_jitter
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -20,23 +20,23 @@ from .records import (
     Key,
     Records,
     Run,
-    fed,
+    feed_value,
     output_slots,
     reference_slot,
 )
 
 
 class Recorder:
-    """The visitor of one run, for `watch`.
+    """The visitor of one run, passed to `watch`.
 
     Args:
-        run: what is fed, and whether with jitter.
-        shared: for modules that hold a parameter which others hold too, its qualified name by attribute.
+        run: the settings of the run.
+        shared: for modules that share parameters with others, the qualified names of these parameters by attribute.
 
     Attributes:
-        records: what was recorded.
-        fed_outputs: outputs of Cells through which a gradient may go, where values are fed.
-        partners: for each output of the root, which of the reference's it is.
+        records: the records of the run.
+        fed_outputs: outputs of Cells that require gradients, if values are fed.
+        partners: for each output of the root, the index of its partner in the reference.
     """
 
     def __init__(self, run: Run, shared: Mapping[torch.nn.Module, Mapping[str, str]]) -> None:
@@ -47,7 +47,7 @@ class Recorder:
         self.restart()
 
     def restart(self) -> None:
-        """Begin anew: what was recorded is forgotten."""
+        """Discard all records, for a new run."""
         self.records = Records()
         self.slots: list[Sequence[str]] = []
         self.running: list[tuple[str, int]] = []
@@ -57,11 +57,11 @@ class Recorder:
         self.generator = np.random.default_rng(self.run.jitter)
 
     def cell(self) -> tuple[str, int]:
-        """Path and number of the Cell call that is running."""
+        """Path and index of the running Cell call."""
         return self.running[-1] if self.running else ("", 0)
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
-        """Keep the call; give a Cell that shares parameters stand-ins for them, to see its share of their gradients."""
+        """Record the call, and replace shared parameters of the Cell to observe its share of their gradients."""
         self.records.calls.append(call)
         self.slots.append(slots)
         self.running.append((call.path, call.index))
@@ -75,30 +75,30 @@ class Recorder:
                 module._parameters[attribute] = _Crossing.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor on its way into a Cell."""
+        """Record, and return the replacement of, a tensor that enters a Cell."""
         call = self.records.calls[number]
         reference = self.run.slots.get((call.path, call.index, INPUT), [])
         return self._cross(number, INPUT, INPUT_GRADIENT, reference_slot(slot, self.slots[number], reference), tensor)
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
-        """Pair what a Cell returns with what it returns in the reference."""
+        """Pair a Cell's outputs with those in the reference."""
         call = self.records.calls[number]
         if number:
             reference = self.run.slots.get((call.path, call.index, OUTPUT), slots)
             self.output_names = output_slots(slots, reference)
             return
         returned = structure(result)
-        found = self.run.matched(returned)
-        self.records.returns(returned, found)
-        self.partners = found.partners
-        self.output_names = self.run.root_slots(slots, found.partners)
+        match = self.run.match_result(returned)
+        self.records.record_result(returned, match)
+        self.partners = match.partners
+        self.output_names = self.run.root_slots(slots, match.partners)
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
-        """A tensor on its way out of a Cell."""
-        crossed = self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
-        if self.run.feed is not None and crossed.requires_grad:
-            self.fed_outputs.append(crossed)
-        return crossed
+        """Record, and return the replacement of, a tensor that leaves a Cell."""
+        result = self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
+        if self.run.feed is not None and result.requires_grad:
+            self.fed_outputs.append(result)
+        return result
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
         """Put the shared parameters back."""
@@ -112,24 +112,24 @@ class Recorder:
         call = self.records.calls[number]
         key = Key(call.path, call.index, kind, slot)
         self._record(key, tensor)
-        passed = self.passed_on(key, tensor)
+        passed = self.value_to_pass(key, tensor)
         if not tensor.requires_grad:
             self.records.untracked.add(key)
             return passed.clone() if passed is tensor else passed
-        crossed: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
-        return crossed
+        result: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+        return result
 
     def _record(self, key: Key, tensor: torch.Tensor) -> None:
         if self.run.inner or not key.path:
             self.records.add(key, as_array(tensor).copy())
 
-    def passed_on(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
-        """What goes on from a boundary: the tensor, or the recorded value in its place, with or without jitter.
+    def value_to_pass(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
+        """Return the value to pass on at a boundary: the tensor, or the value fed, with the jitter if there is one.
 
-        A recorded value of another shape takes the place of an input or output (the Cells behind it go on with what the
-        reference had), not of a gradient.
+        A fed value of another shape replaces an input or output (the Cells after it continue with the reference's
+        values), but not a gradient.
         """
-        recorded = fed(self.run.feed, key)
+        recorded = feed_value(self.run.feed, key)
         whole = tensor.detach().resolve_conj()
         like = torch.view_as_real(whole) if tensor.is_complex() else whole
         passed = like
@@ -138,21 +138,21 @@ class Recorder:
         if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
             passed = torch.from_numpy(np.array(recorded))
         if self.run.jitter is not None and like.is_floating_point():
-            passed = jittered(passed, self.generator, like.dtype, self.run.jitter_units)
+            passed = add_jitter(passed, self.generator, like.dtype, self.run.jitter_units)
         passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
-        """Record a gradient on its way back through a boundary; what goes on from there."""
+        """Record a gradient that passes back through a boundary, and return the one to pass on."""
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
         self._record(key, gradient)
-        return self.passed_on(key, gradient)
+        return self.value_to_pass(key, gradient)
 
 
 class _Crossing(torch.autograd.Function):
-    """Identity at a boundary: forward the value (or the one fed), backward the gradient (or the one fed)."""
+    """Passes on the value, or the one fed, forward; and the gradient, or the one fed, backward."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor) -> torch.Tensor:
@@ -163,5 +163,5 @@ class _Crossing(torch.autograd.Function):
     def backward(ctx: Any, g: torch.Tensor) -> Any:
         passed = ctx.recorder.gradient(ctx.key, g)
         shape, dtype = ctx.like
-        # a value of another shape than the reference's was replaced: the Cell has failed, nothing meaningful goes back
+        # the gradient of a value with another shape than the reference's means nothing, and the Cell has failed already
         return passed if passed.shape == shape else torch.zeros(shape, dtype=dtype), None, None, None

@@ -1,4 +1,4 @@
-"""The torch side: a module run as torch runs it, eager, with its own autograd, watched at every module boundary."""
+"""The torch side: a module run eagerly with torch's autograd, watched at every module boundary."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
-    Working,
-    converted,
+    WorkingDtype,
+    convert,
     default_dtype,
     in_dtype,
     is_inexact,
@@ -39,16 +39,16 @@ from .records import (
     random_cotangents,
 )
 from .rounded_numbers import perturb_attributes
-from .torch_modes import Draws, JitteredOperators, KeptGradients, StableSorts
+from .torch_modes import Draws, JitteredOperators, KeepRequiresGrad, StableSorts
 from .torch_recorder import Recorder
 
 
 class TorchSide:
-    """A torch module with the inputs it is run on; the module is left as it was.
+    """A torch module and the inputs that it is run on; a run leaves the module unchanged.
 
-    With `watched`, only the modules at these paths are Cells: what the others do belongs to the Cells around them.
-    `ignored` are parameters whose gradient, and buffers whose update, isn't recorded; `rounded` are buffers that
-    another side may hold as numbers of its own.
+    With `cell_paths`, only the modules at these paths are Cells; the others belong to the Cells around them. `ignored`
+    are parameters whose gradient, and buffers whose update, isn't recorded; `rounded` are buffers that another side may
+    have computed itself.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class TorchSide:
         loss: Callable[[Any], torch.Tensor] | None = None,
         working_dtype: str = "float32",
         seed: int = 0,
-        watched: Collection[str] | None = None,
+        cell_paths: Collection[str] | None = None,
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
         leave_room(depth_of(module))
         self.name = name
         self.module = module
-        self.watched = watched
+        self.cell_paths = cell_paths
         self.ignored = ignored
         self.rounded = rounded
         self.args = args
@@ -79,12 +79,12 @@ class TorchSide:
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
         self.capabilities = native_capabilities(working_dtype, second_call=True)
         self.seed = seed
-        self.shared = _shared_parameters(module, watched)
+        self.shared = _shared_parameters(module, cell_paths)
         self._takes_numbers = True  # whether a Cell's input is floating-point, as the last run showed
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
-        working, named = Working(self.module, self.working_dtype), named_parameters(self.module)
+        working, named = WorkingDtype(self.module, self.working_dtype), named_parameters(self.module)
         return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
@@ -93,7 +93,8 @@ class TorchSide:
         recorder = Recorder(run, self.shared)
         torch.manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
-            # each of them leads through torch's graph to the recorder, and Python's garbage collector doesn't see how
+            # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
+            # can't see
             stack.callback(recorder.fed_outputs.clear)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
@@ -107,18 +108,18 @@ class TorchSide:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             if before_inputs is not None:
                 self._call_before(run, recorder, *before_inputs)
-            sampled = Draws(run.draws, recorder.cell)
+            draws = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(kept_activations())
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.watched), KeptGradients(), StableSorts(), sampled:  # type: ignore[no-untyped-call]
-                result = self._called(args, kwargs)
+            with watch(self.module, recorder, self.cell_paths), KeepRequiresGrad(), StableSorts(), draws:  # type: ignore[no-untyped-call]
+                result = self._call(args, kwargs)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
             if run.grads:
                 records.cotangents = self._cotangents(run, result, outputs, recorder.partners)
-                records.broken = run.lacks_outputs(recorder.partners) or not _take(outputs, records.cotangents)
+                records.broken = run.lacks_outputs(recorder.partners) or not _fit(outputs, records.cotangents)
                 if not records.broken:
                     self._backward(recorder, outputs, leaves)
             for name, buffer in named_buffers(self.module):
@@ -126,60 +127,60 @@ class TorchSide:
                     continue
                 changed = not torch.equal(before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
-        records.draws = sampled.recorded
+        records.draws = draws.recorded
         if run.inner and run.jitter is None:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
     def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
-        """Call the module once, for what it keeps; it draws what its second call will draw."""
+        """Call the module once, to set its state, with the draws of the second call."""
         draws = Draws(run.draws, recorder.cell)
-        with ControlFlowInPython(), watch(self.module, recorder, self.watched), StableSorts(), draws:  # type: ignore[no-untyped-call]
-            self._called(args, kwargs)
+        with ControlFlowInPython(), watch(self.module, recorder, self.cell_paths), StableSorts(), draws:  # type: ignore[no-untyped-call]
+            self._call(args, kwargs)
         recorder.restart()
 
-    def _called(self, args: Any, kwargs: Any) -> Any:
+    def _call(self, args: Any, kwargs: Any) -> Any:
         try:
             return self.module(*args, **kwargs)
         except CellbridgeError:
             raise
         except Exception as error:
-            # the model's own code raises it, or torch for a dtype
+            # raised by the model's code, or by torch because of a dtype
             raise eager_error(error, self.module, args, kwargs) from error
 
-    def _differentiated(self, roots: list[tuple[torch.Tensor, torch.Tensor]], wanted: list[torch.Tensor]) -> Any:
+    def _autograd(self, roots: list[tuple[torch.Tensor, torch.Tensor]], targets: list[torch.Tensor]) -> Any:
         try:
-            return torch.autograd.grad([out for out, _ in roots], wanted, [g for _, g in roots], allow_unused=True)
+            return torch.autograd.grad([out for out, _ in roots], targets, [g for _, g in roots], allow_unused=True)
         except CellbridgeError:
             raise
-        except Exception as error:  # a backward of the model's own may raise anything
+        except Exception as error:  # a custom backward may raise anything
             raise UsageError(
                 f"the model's backward doesn't run: {type(error).__name__}: {error}\n"
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
     def _inputs(self, dtype: torch.dtype, *, grads: bool, varied: bool = False) -> tuple[Any, Any, list[torch.Tensor]]:
-        """The inputs in `dtype` as fresh leaves, with other numbers if `varied`; those that gradients are taken of."""
+        """Return the inputs as new tensors in `dtype`, with other numbers if `varied`; and the leaf tensors."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
             copy = tensor.detach().clone()
             if is_inexact(copy):
-                # through the working dtype, so that every precision starts from the same numbers
-                copy = converted(converted(copy, self.working_dtype), dtype).requires_grad_(grads)
+                # rounded to the working dtype first, so that every precision starts from the same numbers
+                copy = convert(convert(copy, self.working_dtype), dtype).requires_grad_(grads)
                 leaves.append(copy)
                 if grads:
-                    return copy.clone()  # torch lets no leaf be changed in place, and a first layer may do that
+                    return copy.clone()  # torch forbids changing a leaf in place, which a first layer may do
             return copy
 
-        given = (self.args, self.kwargs)
-        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(given) if varied else given)
+        arguments = (self.args, self.kwargs)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(arguments) if varied else arguments)
         return args, kwargs, leaves
 
     def _cotangents(
         self, run: Run, result: Any, outputs: list[torch.Tensor], partners: Sequence[int | None]
     ) -> list[Array | None]:
-        """One per output: given, or the gradient of the loss, or drawn; None for outputs without a gradient."""
+        """Return a cotangent per output: given, from the loss, or random; None for outputs without a gradient."""
         if run.cotangents is not None:
             return run.root_cotangents(partners)
         if self.loss is not None:
@@ -192,21 +193,21 @@ class TorchSide:
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
-        # every Cell output is a root too, with cotangent zero: so each is fed, whatever becomes of it downstream
+        # every Cell output is a root too, with cotangent zero, so that each is fed a gradient even if nothing uses it
         roots += [(out, torch.zeros_like(out)) for out in recorder.fed_outputs]
-        named = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
-        wanted = [*named.values(), *leaves]
-        gradients: tuple[torch.Tensor | None, ...] = (None,) * len(wanted)
-        if roots and wanted:
-            gradients = self._differentiated(roots, wanted)
-        for name, gradient in zip(named, gradients, strict=False):
+        parameters = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
+        targets = [*parameters.values(), *leaves]
+        gradients: tuple[torch.Tensor | None, ...] = (None,) * len(targets)
+        if roots and targets:
+            gradients = self._autograd(roots, targets)
+        for name, gradient in zip(parameters, gradients, strict=False):
             if name in self.ignored:
                 continue
             recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
 
 
 def require_gradient(loss: Any) -> None:
-    """`UsageError` unless a loss has a gradient."""
+    """Raise `UsageError` unless a loss has a gradient."""
     if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
         raise UsageError("loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly")
 
@@ -216,24 +217,24 @@ def _loss_gradients(
 ) -> list[Array | None]:
     value = loss(result)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
-        shown = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
-        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {shown}")
+        description = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
+        raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {description}")
     require_gradient(value)
     differentiable = [out for out in outputs if out.requires_grad]
     gradients = torch.autograd.grad(value.sum(), differentiable, retain_graph=True, allow_unused=True)
-    found = dict(zip(map(id, differentiable), gradients, strict=True))
+    gradient_of = dict(zip(map(id, differentiable), gradients, strict=True))
     return [
         None
         if not is_inexact(out)
         else as_array(torch.zeros_like(out)).astype(np.float64)
-        if found.get(id(out)) is None
-        else as_array(found[id(out)]).astype(np.float64)
+        if gradient_of.get(id(out)) is None
+        else as_array(gradient_of[id(out)]).astype(np.float64)
         for out in outputs
     ]
 
 
-def _take(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) -> bool:
-    """Whether the cotangents are for outputs like these: as many, and of their shapes."""
+def _fit(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) -> bool:
+    """Whether the cotangents fit these outputs in number and shape."""
     shapes = [(*out.shape, 2) if out.is_complex() else tuple(out.shape) for out in outputs]
     return len(cotangents) == len(shapes) and all(
         cotangent is None or cotangent.shape == shape for cotangent, shape in zip(cotangents, shapes, strict=True)
@@ -241,22 +242,24 @@ def _take(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) -
 
 
 def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
-    """An array in the dtype of a tensor; pairs of reals as complex numbers if that is complex."""
+    """Return an array as a tensor of the dtype of `like`; pairs of reals as complex numbers if that is complex."""
     tensor = torch.from_numpy(np.array(array))
     return (torch.view_as_complex(tensor) if like.is_complex() else tensor).to(like.dtype)
 
 
 def _shared_parameters(
-    module: torch.nn.Module, watched: Collection[str] | None
+    module: torch.nn.Module, cell_paths: Collection[str] | None
 ) -> dict[torch.nn.Module, dict[str, str]]:
-    """For the modules that hold a parameter which another one holds too: qualified names by attribute names."""
+    """For modules that share parameters with others, the qualified names of these parameters by attribute."""
     names = {p: name for name, p in named_parameters(module)}
     holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
     for path, _, owner in named_modules(module):
-        if watched is not None and path not in watched:
+        if cell_paths is not None and path not in cell_paths:
             continue
         for attribute, parameter in owner._parameters.items():
-            if parameter is not None and not isinstance(owner, torch.nn.RNNBase):  # keeps a list of its own
+            if parameter is not None and not isinstance(
+                owner, torch.nn.RNNBase
+            ):  # RNNs keep their own list of parameters
                 holders.setdefault(parameter, []).append((owner, attribute))
     shared: dict[torch.nn.Module, dict[str, str]] = {}
     for parameter, places in holders.items():

@@ -1,1 +1,1 @@
-"""What the commands and the checks lean on: files, processes, deadlines, progress, code of users."""
+"""Utilities of commands and checks: files, processes, deadlines, progress, user code."""

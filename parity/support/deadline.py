@@ -1,4 +1,4 @@
-"""`--timeout`: what isn't done after so many seconds is stopped."""
+"""`--timeout`: stops a run after a number of seconds."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from types import FrameType
 
 from . import progress
 
-GRACE = 2.0  # seconds after which a call of native code that doesn't come back is ended together with the process
+GRACE = 2.0  # seconds after the deadline until the process is ended, if native code doesn't return
 STOPPED = 2  # the exit code
 
 
 class OutOfTime(BaseException):
-    """Raised in whatever runs when the time is up; no `Exception`, so that nothing takes it for an error of a model."""
+    """Raised in the running code when time is up; not an `Exception`, so that it isn't taken for a model's error."""
 
 
 @contextlib.contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise `OutOfTime` in the block after `seconds`; None: never.
+    """Raise `OutOfTime` in the block after `seconds`; never for None.
 
     Native code that doesn't return to Python can't be interrupted: the process then ends, with the same message.
     """
@@ -55,6 +55,6 @@ def deadline(seconds: float | None) -> Iterator[None]:
 
 
 def message(seconds: float) -> str:
-    """What is said of a run that was stopped: after how long, and in which stage."""
+    """The message about a stopped run, with its stage."""
     stage = f" It was at the stage {progress.current!r}." if progress.current else ""
     return f"stopped after {seconds:g} s, as asked by --timeout.{stage}"

@@ -1,4 +1,4 @@
-"""One result for several processes: the first that asks computes it, the others wait and read it."""
+"""One result for several processes: the first computes it, the others wait and read it."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from pathlib import Path
 from typing import IO, Any
 
 ATTEMPTS = 2
-"""So often a result is computed by processes that end before they have it."""
+"""Number of processes that may end while they compute a result before the others give up."""
 
 
 class EndedBefore(Exception):
-    """Every process that began to compute the result ended before it had it."""
+    """Every process that started to compute the result ended before it finished."""
 
 
 def once(path: Path, compute: Callable[[], Any]) -> Any:
-    """The result at `path`, or `compute()`, which is written there.
+    """Return the result at `path`, or compute it and write it there.
 
-    A lock beside the file is held meanwhile; the system releases it when a process ends, however it ends. Then the
-    next one computes, up to `ATTEMPTS` times, since a crash of one may well be the crash of all.
+    Meanwhile a lock beside the file is held, which the system releases when the process ends in any way. Then the next
+    process computes it, up to `ATTEMPTS` times, since the same crash may hit all of them.
 
     Args:
-        path: of the JSON file; its folder is there.
-        compute: makes JSON values. What it raises is raised, and nothing is written.
+        path: path of the JSON file, in an existing folder.
+        compute: returns JSON values. Its exceptions are raised, and nothing is written.
 
     Raises:
-        EndedBefore: `ATTEMPTS` processes ended while they computed.
+        EndedBefore: `ATTEMPTS` processes ended while they computed the result.
     """
     with path.with_name(f"{path.name}.lock").open("a+", encoding="utf-8") as lock, _exclusive(lock):
         if path.exists():
@@ -42,26 +42,26 @@ def once(path: Path, compute: Callable[[], Any]) -> Any:
         try:
             result = compute()
         except BaseException:
-            lock.truncate(0)  # it was no crash
+            lock.truncate(0)  # it wasn't a crash
             raise
-        written = path.with_name(f"{path.name}.written")
-        written.write_text(json.dumps(result), encoding="utf-8")
-        written.replace(path)
+        temporary = path.with_name(f"{path.name}.written")
+        temporary.write_text(json.dumps(result), encoding="utf-8")
+        temporary.replace(path)
         return result
 
 
 @contextmanager
 def _exclusive(file: IO[str]) -> Iterator[None]:
-    """Waits until no other process has the file locked, and locks it."""
+    """Within the context, hold an exclusive lock on the file, after waiting for other processes."""
     if sys.platform == "win32":
         import msvcrt
 
-        locked = False
-        while not locked:
+        is_locked = False
+        while not is_locked:
             file.seek(0)
             try:
                 msvcrt.locking(file.fileno(), msvcrt.LK_LOCK, 1)  # gives up after 10 seconds
-                locked = True
+                is_locked = True
             except OSError:
                 continue
         yield

@@ -1,4 +1,4 @@
-"""How far a run has come: the `Progress` protocol, a bar per stage on a terminal, and lines elsewhere."""
+"""Progress of a run: the `Progress` protocol, a bar per stage on a terminal, and lines elsewhere."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from rich.progress import Progress as Bars
 current = ""
 """The stage that the command is in."""
 EVERY = 5.0
-"""Seconds between lines where there is no terminal."""
+"""Seconds between lines if there is no terminal."""
 
 
 class Progress(Protocol):
-    """Told by the engine what it is doing."""
+    """Receives the stages of a run."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """Start a stage of `total` steps (None if that isn't known), which ends the one before."""
+        """Start a stage of `total` steps (None if unknown), which ends the previous stage."""
 
     def advance(self, n: int = 1) -> None:
-        """`n` more steps of the stage are done."""
+        """Count `n` more steps of the stage as done."""
 
 
 class NoProgress:
     """Shows nothing."""
 
     def stage(self, name: str, total: int | None) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def advance(self, n: int = 1) -> None:
-        """Nothing."""
+        """Do nothing."""
 
 
 class TerminalProgress:
-    """A bar per stage on stderr while the `with` block lasts, gone after it; lines where stderr is no terminal."""
+    """Shows a bar per stage on stderr within the `with` block; or prints lines if stderr isn't a terminal."""
 
     def __init__(self) -> None:
-        console = Console(file=sys.stderr)  # that of now, whatever is put in its place while the bars are shown
+        console = Console(file=sys.stderr)  # the current stderr, even if it is replaced while the bars are shown
         on_terminal = console.is_terminal and not console.is_dumb_terminal
         self._lines = None if on_terminal else Lines(sys.stderr)
         self._bars = Bars(
@@ -53,7 +53,7 @@ class TerminalProgress:
             transient=True,
             expand=True,
             disable=not on_terminal,
-            redirect_stdout=sys.stdout.isatty(),  # what a model prints goes above the bars, but not out of its pipe
+            redirect_stdout=sys.stdout.isatty(),  # a model's output goes above the bars, but a pipe stays as it is
         )
         self._current: TaskID | None = None
 
@@ -69,7 +69,7 @@ class TerminalProgress:
             self._lines.stop()
 
     def stage(self, name: str, total: int | None) -> None:
-        """Start a bar of `total` steps, one that only moves if None; the bar before it is filled."""
+        """Start a bar of `total` steps, or an indeterminate one for None; the previous bar is filled."""
         global current
         current = name
         if self._lines is not None:
@@ -81,7 +81,7 @@ class TerminalProgress:
         self._current = self._bars.add_task(name, total=total)
 
     def advance(self, n: int = 1) -> None:
-        """Move the bar of the current stage by `n` steps."""
+        """Advance the bar of the current stage by `n` steps."""
         if self._lines is not None:
             self._lines.advance(n)
         if self._current is not None:
@@ -89,43 +89,43 @@ class TerminalProgress:
 
 
 class Lines:
-    """A line now and then that says which stage it is, how far it has come, and how long the run has taken.
+    """Prints a line at intervals with the stage, its progress and the elapsed time.
 
-    The first comes after `every` seconds: a short run writes none.
+    The first is printed after `every` seconds, so that a short run prints none.
     """
 
     def __init__(self, stream: TextIO, every: float = EVERY) -> None:
         self._stream = stream
         self._every = every
-        self._begun = time.monotonic()
-        self._name, self._done = "start", 0
+        self._start_time = time.monotonic()
+        self._name, self._steps_done = "start", 0
         self._total: int | None = None
-        self._ended = threading.Event()
+        self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start printing."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Write no more."""
-        self._ended.set()
+        """Stop printing."""
+        self._stop_event.set()
         self._thread.join()
 
     def stage(self, name: str, total: int | None) -> None:
-        """Another stage begins."""
-        self._name, self._total, self._done = name, total, 0
+        """Start another stage."""
+        self._name, self._total, self._steps_done = name, total, 0
 
     def advance(self, n: int = 1) -> None:
-        """`n` more steps of it are done."""
-        self._done += n
+        """Count `n` more steps of the stage as done."""
+        self._steps_done += n
 
     def _write(self) -> None:
-        while not self._ended.wait(self._every):
-            far = "" if self._total is None else f" {self._done} of {self._total}"
-            line = f"{self._name}{far} ({time.monotonic() - self._begun:.0f} s)\n"
+        while not self._stop_event.wait(self._every):
+            far = "" if self._total is None else f" {self._steps_done} of {self._total}"
+            line = f"{self._name}{far} ({time.monotonic() - self._start_time:.0f} s)\n"
             try:
                 self._stream.write(line)
                 self._stream.flush()
-            except (OSError, ValueError):  # nobody reads it any more, or it is closed: a run doesn't end by that
+            except (OSError, ValueError):  # the stream has no reader, or is closed, which doesn't end the run
                 return

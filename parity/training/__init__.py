@@ -1,1 +1,1 @@
-"""Steps of training, held against those of torch."""
+"""Training steps, compared with torch's."""

@@ -16,7 +16,7 @@ from ...converter.exclusive import one_at_a_time
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ..checking.engine import as_arguments
-from ..inputs.sizes import described, other_sizes, resized
+from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options, from_keywords
 from ..report.training_report import TrainingReport
 from ..results.eval_mode import eval_mode_notes
@@ -24,7 +24,7 @@ from ..results.notes import warnings_as_notes
 from ..sides.names import COMPILED, INTERPRETER
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
-from .batches import arranged, arrays_of, example_batches, first_batches
+from .batches import arrays_of, example_batches, first_batches, reorder_batch
 from .loss_network import Loss, loss_program
 from .program_steps import ProgramSteps
 from .quantities import Training
@@ -54,34 +54,33 @@ def check_training(
 ) -> TrainingReport:
     """Train a module on torch, in the interpreter and compiled, and compare every step.
 
-    All begin with the module's weights and get the same batches and random draws. The first batches are the example
-    inputs and `more_inputs`; the others are made of these in turn: each floating-point number is shrunk by a factor
-    drawn from [1/2, 1), so that zeros, signs and bounds stay, and integers are as they are. Where axes may vary, a step
-    more is made at each of some other sizes. The module is left as it was.
+    All sides start with the module's weights and get the same batches and random draws. The first batches are the
+    example inputs and `more_inputs`; the others are derived from these in turn: each floating-point number is
+    multiplied by a random factor from [1/2, 1), which keeps zeros, signs and bounds, and integers stay unchanged. If
+    axes may vary, one more step is made at each of a few other sizes. The module is left unchanged.
 
     Args:
         module: the reference.
-        args: positional example inputs: a tuple; one tensor will do, and so will a dict of keyword inputs.
+        args: positional example inputs: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword example inputs.
-        loss: from the module's result to a scalar; None for the mean of squares of all floating-point outputs.
+        loss: maps the module's result to a scalar; None for the mean of squares of all floating-point outputs.
         dynamic_shapes: axes that may vary, as for `converter.from_torch`.
-        more_inputs: positional and keyword inputs of further batches, as far as the steps take them.
-        dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
-            float32.
-        rtol: in place of the computed bar.
-        atol: in place of the computed bar.
-        seed: of torch's random numbers and of the batches.
-        provider: of ONNX Runtime, "cpu" or "cuda".
-        model: what to call it in the report.
-        progress: told of stages.
-        **config: how it is trained: fields of `TrainingConfig`.
+        more_inputs: positional and keyword inputs of further batches, as many as the steps need.
+        dtype: "float32" or "float64"; or "float16" or "bfloat16" for torch's autocast, with parameters in float32.
+        rtol: relative tolerance instead of the computed bar.
+        atol: absolute tolerance instead of the computed bar.
+        seed: seed of torch's random numbers and of the batches.
+        provider: ONNX Runtime's provider, "cpu" or "cuda".
+        model: name for the report.
+        progress: receives the stages of the run.
+        **config: fields of `TrainingConfig`.
 
     Returns:
         The report.
 
     Raises:
-        UsageError: an argument is wrong, the inputs don't fit the module, there is no finite loss or no gradient, or
-            there is a loss scale and a complex parameter is trained.
+        UsageError: an argument is wrong, the inputs don't fit the module, there is no finite loss or no gradient, or a
+            complex parameter is trained with a loss scale.
         ConversionError: the module and its loss can't be converted.
     """
     chosen = from_keywords(TrainingConfig, check_training, config)
@@ -89,13 +88,13 @@ def check_training(
     dtype = options.dtype
     require_ready(module)
     _require_scalable(module, chosen)
-    shown = progress or NoProgress()
+    stages = progress or NoProgress()
     args, keywords = as_arguments(args, kwargs)
-    shown.stage("capture", None)
+    stages.stage("capture", None)
     with warnings_as_notes() as notes:
-        program, refused = _captured(module, args, keywords, dynamic_shapes, loss, dtype)
-    given, left_over = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), chosen.batches)
-    given[1:] = [arranged(program, given[0], batch, number) for number, batch in enumerate(given[1:], 2)]
+        program, capture_notes = _capture_loss(module, args, keywords, dynamic_shapes, loss, dtype)
+    given, has_more = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), chosen.batches)
+    given[1:] = [reorder_batch(program, given[0], batch, number) for number, batch in enumerate(given[1:], 2)]
     batches = example_batches(given, chosen.batches, seed)
     steps = chosen.steps
 
@@ -103,22 +102,22 @@ def check_training(
         once = replace(chosen, steps=1, accumulate=1, loss_scale=None)
         _require_finite(TorchSteps(module, loss, [batch], once, dtype, seed).run("float64"))
 
-    elsewhere, others_refused = _at_other_sizes(program, (args, keywords), dynamic_shapes, try_out)
+    elsewhere, size_notes = _at_other_sizes(program, (args, keywords), dynamic_shapes, try_out)
     chosen = replace(chosen, steps=steps + len(elsewhere))
     batches += [batch for batch in elsewhere.values() for _ in range(chosen.accumulate)]
     arrays = [arrays_of(batch) for batch in batches]
     sides = [ProgramSteps(n, program, arrays, chosen, dtype, provider) for n in (INTERPRETER, COMPILED)]
     reference = TorchSteps(module, loss, batches, chosen, dtype, seed)
     unscaled = replace(chosen, loss_scale=1.0)
-    shown.stage("torch", None)
+    stages.stage("torch", None)
     truth = reference.run("float64")
     if chosen.loss_scale is None:
         _require_finite(truth)
     report = TrainingReport(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
-    report.notes += eval_mode_notes(module, True) + notes + refused + others_refused
-    report.notes += _of_several(given, left_over, chosen)
+    report.notes += eval_mode_notes(module, True) + notes + capture_notes + size_notes
+    report.notes += _input_notes(given, has_more, chosen)
     if elsewhere:
         places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]
         report.notes.append(f"made at other sizes than those of the example inputs: {', '.join(places)}")
@@ -127,14 +126,14 @@ def check_training(
 
     @functools.cache
     def noise(check: str, in_dtype: str) -> TrainingNoise:
-        # a scale is no part of what is computed, and in float64 nothing overflows by it
+        # a scale doesn't change the result, and in float64 it causes no overflow
         scaled = check == "rounding" or chosen.loss_scale is None
         torch_ = reference if scaled else TorchSteps(module, loss, batches, unscaled, dtype, seed)
         first = torch_.run(in_dtype, truth.draws)
         there = truth
         if first.overflowed != truth.overflowed:
-            left_out = [step for step, out in enumerate(first.overflowed) if out]
-            there = torch_.run("float64", truth.draws, left_out=left_out)
+            skipped = [step for step, out in enumerate(first.overflowed) if out]
+            there = torch_.run("float64", truth.draws, skipped=skipped)
         return TrainingNoise(
             lambda run_dtype, jitter, units: torch_.run(run_dtype, truth.draws, jitter, units=units),
             there,
@@ -143,35 +142,35 @@ def check_training(
         )
 
     for side in sides:
-        shown.stage(side.name, None)
+        stages.stage(side.name, None)
         judge_training_side(report, side, truth, noise, lambda run: _problems(truth, run), options.rtol, options.atol)
     if not report.problems and not report.failures:
         report.notes += _overflows(noise(*sides[1].checks[0]).first)
     return report
 
 
-def _of_several(given: list[Batch], left_over: bool, config: TrainingConfig) -> Iterator[str]:
-    """A note on which batches are the inputs, where there are several."""
-    if left_over:
+def _input_notes(given: list[Batch], has_more: bool, config: TrainingConfig) -> Iterator[str]:
+    """Yield a note on how the inputs are used as batches, if there are several."""
+    if has_more:
         yield (
-            f"of the inputs, the first {len(given)} were trained on, one a batch: more steps (--train-steps) take more"
+            f"only the first {len(given)} inputs were trained on, one per batch: more steps (--train-steps) use more"
         )
     elif len(given) > 1:
-        yield f"trained on all {len(given)} inputs, one a batch; the other batches, if any, are made of them"
+        yield f"trained on all {len(given)} inputs, one per batch; any other batches are derived from them"
 
 
 def _require_scalable(module: torch.nn.Module, config: TrainingConfig) -> None:
     """Raise `UsageError` for a loss scale with complex gradients, which torch's `GradScaler` doesn't unscale."""
     trained = ((n, p) for n, p in module.named_parameters() if p.requires_grad and not config.is_frozen(n))
-    found = [name for name, parameter in trained if parameter.is_complex()]
-    if config.loss_scale is not None and found:
+    complex_names = [name for name, parameter in trained if parameter.is_complex()]
+    if config.loss_scale is not None and complex_names:
         raise UsageError(
-            f"torch's GradScaler has no loss scale for complex parameters: {', '.join(found)}\n"
+            f"torch's GradScaler has no loss scale for complex parameters: {', '.join(complex_names)}\n"
             "  what to do: train without a loss scale, or freeze them"
         )
 
 
-def _captured(
+def _capture_loss(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -179,36 +178,36 @@ def _captured(
     loss: Loss | None,
     dtype: str,
 ) -> tuple[Program, list[str]]:
-    """The program of the module and its loss; of fixed sizes, and a note, where in training those can't vary."""
+    """Return the program of the module and its loss; with fixed sizes, and a note, if sizes can't vary in training."""
     try:
         return loss_program(module, args, kwargs, loss=loss, dynamic_shapes=dynamic_shapes, dtype=dtype), []
     except ConversionError as error:
         if dynamic_shapes is None:
             raise
-        # its own error, where sizes aren't what is wrong
+        # raises its own error if sizes aren't the problem
         program = loss_program(module, args, kwargs, loss=loss, dtype=dtype)
-        said = " ".join(line.strip() for line in str(error).splitlines()[:2])
-        return program, [f"not compared at other sizes, for which the model with its loss can't be captured: {said}"]
+        message = " ".join(line.strip() for line in str(error).splitlines()[:2])
+        return program, [f"not compared at other sizes, for which the model with its loss can't be captured: {message}"]
 
 
 def _at_other_sizes(
     program: Program, example: Batch, dynamic_shapes: Any, try_out: Callable[[Batch], None]
 ) -> tuple[dict[str, Batch], list[str]]:
-    """Batches of other sizes, if any are open, by what they are called; and notes on those that torch refuses."""
-    found: dict[str, Batch] = {}
+    """Return batches of other sizes by label, if any axes are dynamic; and notes on those that torch refuses."""
+    batches: dict[str, Batch] = {}
     notes: list[str] = []
     tensors = [leaf for leaf in pytree.tree_leaves(example) if isinstance(leaf, torch.Tensor)]
     for sizes in other_sizes(program, tensors, dynamic_shapes):
-        if 1 in sizes.values():  # where gradients vanish (of attention to one key), rounding is all that Adam sees
+        if 1 in sizes.values():  # where gradients vanish (attention to one key), Adam sees nothing but rounding
             continue
-        batch = resized(program, *example, sizes)
+        batch = resize(program, *example, sizes)
         try:
             try_out(batch)
         except UsageError as error:
-            notes.append(f"not compared at {described(sizes)}: {error}".partition("\n")[0])
+            notes.append(f"not compared at {format_sizes(sizes)}: {error}".partition("\n")[0])
         else:
-            found[described(sizes)] = batch
-    return found, notes
+            batches[format_sizes(sizes)] = batch
+    return batches, notes
 
 
 def _require_finite(truth: Training) -> None:
@@ -222,13 +221,13 @@ def _require_finite(truth: Training) -> None:
 
 
 def _problems(truth: Training, run: Training) -> Iterator[str]:
-    """What differs in more than numbers."""
+    """Yield the differences other than in numbers."""
     for name in sorted(truth.trained.keys() | run.trained.keys()):
         there, here = truth.trained.get(name), run.trained.get(name)
         if here != there:
             words = {True: "trained", False: "frozen", None: "missing"}
             yield f"{name}: {words[here]} here, {words[there]} in torch"
-    for step, out in enumerate(truth.overflowed):  # of a step that was left out, torch tells no gradients
+    for step, out in enumerate(truth.overflowed):  # torch has no gradients of a step that was skipped
         if not out:
             for quantity in sorted(run.steps[step].keys() ^ truth.steps[step].keys()):
                 yield f"{quantity.kind} {quantity.name}: only {'here' if quantity in run.steps[step] else 'in torch'}"

@@ -1,8 +1,8 @@
 """Training parity: a torch module and its port, each trained by its own script from the same weights and data.
 
-After every step, every parameter and buffer is judged as `judge` says: in float64 both are the same up to the rounding
-of double precision; in the working dtype the port strays from the float64 truth at most a few times as far as torch
-itself does, which is measured.
+After every step, every parameter and buffer is judged as `judge` describes: in float64 both sides agree up to the
+rounding of double precision; in the working dtype the port's error against the float64 truth is at most a few times
+torch's own, which is measured.
 """
 
 from __future__ import annotations
@@ -44,36 +44,35 @@ def compare_training(
 ) -> TrainingReport:
     """Train a module and its port, and compare parameters, buffers and losses after each step.
 
-    Both networks are left as they were. What torch draws at random (dropout) is drawn in the port too, in order.
+    Both networks are left unchanged. The port replays torch's random draws (dropout), in order.
 
     Args:
         module: the reference.
         cell: its port.
-        train_module: `train_module(network, batches)` trains the network and yields after each step; what it yields is
-            compared as the loss if it is a number. It is called several times, also with everything in float64.
-        train_cell: the same for the Cell.
+        train_module: `train_module(network, batches)` trains the network and yields after each step; a number that it
+            yields is compared as the loss. It is called several times, also with everything in float64.
+        train_cell: the same function for the Cell.
         data: the batches: arrays or torch tensors, in tuples, lists or dicts. Each script gets them as tensors of its
-            framework, the floating-point ones in the dtype that it is to train in.
+            framework, the floating-point ones in the dtype to train in.
         dtype: working dtype.
-        seed: of torch's random numbers.
-        cells: which Cell is the port of which module; see `parity.compare`.
+        seed: seed of torch's random numbers.
+        cells: pairs of Cells and modules; see `parity.compare`.
         weights: how weights are carried over; see `parity.compare`.
 
     Returns:
         The report.
 
     Raises:
-        UsageError: `cell` isn't a Cell, `train_module` makes no step, or it isn't clear which Parameter of the Cell is
-            which of the module.
+        UsageError: `cell` isn't a Cell, `train_module` makes no step, or the parameters can't be matched unambiguously.
     """
     framework = framework_of(cell)
     if framework is None:
         raise UsageError(f"training is compared with that of a Cell, given {type(cell).__name__}")
     working = Options(dtype=dtype).dtype
-    carried = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
+    port_weights = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
     batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
     reference = TorchTraining(module, train_module, batches, working, seed)
-    port = CellTraining(framework, cell, train_cell, batches, carried, working)
+    port = CellTraining(framework, cell, train_cell, batches, port_weights, working)
     truth = reference.run("float64")
     if not truth.steps:
         raise UsageError("train_module yielded nothing: it must yield after each step")
@@ -86,14 +85,14 @@ def compare_training(
 
         return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
 
-    first = judge_training_side(report, port, truth, noise, lambda run: _problems(carried, truth, run))
+    first = judge_training_side(report, port, truth, noise, lambda run: _problems(port_weights, truth, run))
     if first is not None:
-        report.notes += _notes(carried, truth, first)
+        report.notes += _notes(port_weights, truth, first)
     return report
 
 
 def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
-    """What differs in more than numbers."""
+    """Yield the differences other than in numbers."""
     for mismatch in weights.mismatches:
         yield f"{mismatch.name}: {mismatch.reason}"
     for name, trained in truth.trained.items():
@@ -112,8 +111,8 @@ def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]
 
 
 def _notes(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
-    """What could not be compared."""
-    there = {held.name for held in truth.start.keys() - run.start.keys()}
+    """Yield notes on what couldn't be compared."""
+    there = {quantity.name for quantity in truth.start.keys() - run.start.keys()}
     there -= weights.ignored | {mismatch.name for mismatch in weights.mismatches}
     if there:
         yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"

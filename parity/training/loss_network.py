@@ -1,4 +1,4 @@
-"""A module and its loss as one network, and the program of both."""
+"""A module and its loss as one network, and its program."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...runtime import tree
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
-from ..checking.engine import captured
+from ..checking.engine import capture_program
 from ..dtypes import HALVES
 from ..options import Options
 from ..sides.precision import is_inexact
@@ -24,30 +24,30 @@ from ..sides.precision import is_inexact
 Loss = Callable[[Any], torch.Tensor]
 
 INSIDE = "network."
-"""What the names of the module's parameters begin with in `LossNetwork`."""
+"""The prefix of the names of the module's parameters in `LossNetwork`."""
 
 
 def mean_square(outputs: Any) -> torch.Tensor:
-    """The mean of the squares of all floating-point outputs: the loss of a model that has none of its own.
+    """The mean of the squares of all floating-point outputs, which is the default loss.
 
     Raises:
         UsageError: no output is floating-point.
     """
-    found = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and is_inexact(x)]
-    if not found:
+    tensors = [x for x in pytree.tree_leaves(outputs) if isinstance(x, torch.Tensor) and is_inexact(x)]
+    if not tensors:
         raise UsageError("the model has no floating-point output to make a loss of: give loss(outputs)")
-    real = [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in found]
+    real = [torch.view_as_real(x.resolve_conj()) if x.is_complex() else x for x in tensors]
     sums = [x.float().square().sum() for x in real]
     return torch.stack(sums).sum() / sum(x.numel() for x in real)
 
 
 class LossNetwork(torch.nn.Module):
-    """A module, its loss on top.
+    """A module followed by its loss.
 
     Args:
-        module: what is trained.
-        loss: from the module's result to a scalar; None for `mean_square`.
-        autocast: the dtype that torch's autocast computes in, of module and loss; None for no autocast.
+        module: the module to train.
+        loss: maps the module's result to a scalar; None for `mean_square`.
+        autocast: dtype of torch's autocast for module and loss; None for no autocast.
     """
 
     def __init__(self, module: torch.nn.Module, loss: Loss | None, autocast: torch.dtype | None) -> None:
@@ -55,10 +55,10 @@ class LossNetwork(torch.nn.Module):
         self.network = module
         self.loss = loss or mean_square
         self.autocast = autocast
-        self.training = module.training  # a part of its own, whose mode must not make the module's look mixed
+        self.training = module.training  # so that the modes of the whole don't look mixed
 
     def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
-        """The loss of a batch."""
+        """Return the loss of a batch."""
         with contextlib.nullcontext() if self.autocast is None else torch.autocast("cpu", dtype=self.autocast):
             outputs = self.network(*args, **kwargs)
             with SeededDraws():
@@ -66,20 +66,20 @@ class LossNetwork(torch.nn.Module):
 
 
 def with_signature(network: LossNetwork) -> LossNetwork:
-    """The same network, whose `forward` says what the module's takes: torch.export tells axes apart by these names."""
+    """Give `forward` the signature of the module's, by whose names torch.export identifies axes."""
 
     def forward(self: LossNetwork, *args: Any, **kwargs: Any) -> torch.Tensor:
         return LossNetwork.forward(self, *args, **kwargs)
 
     itself = inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)
-    taken = inspect.signature(network.network.forward)
-    forward.__signature__ = taken.replace(parameters=[itself, *taken.parameters.values()])  # type: ignore[attr-defined]
+    signature = inspect.signature(network.network.forward)
+    forward.__signature__ = signature.replace(parameters=[itself, *signature.parameters.values()])  # type: ignore[attr-defined]
     network.__class__ = type("LossNetwork", (LossNetwork,), {"forward": forward})
     return network
 
 
 class SeededDraws(TorchFunctionMode):
-    """Within it, what is drawn from a generator of the user's own (labels, say) is data, not part of the network."""
+    """A mode in which random numbers from the user's own generator (labels, say) are data, not part of the network."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
@@ -98,18 +98,17 @@ def loss_program(
     dtype: str = "float32",
     dynamic_shapes: Any = None,
 ) -> Program:
-    """The program, in train mode, of a module and its loss.
+    """Return the program of a module and its loss, in train mode.
 
-    It takes the tensors of a batch by position, and gives the loss. Its parameters and buffers have the names that they
-    have in the module.
+    It takes the tensors of a batch by position, and returns the loss. Its parameters and buffers have their names in
+    the module.
 
     Args:
-        module: what is trained; it is left as it was.
+        module: the module to train; it is left unchanged.
         args: positional example inputs.
         kwargs: keyword example inputs.
-        loss: from the module's result to a scalar; None for `mean_square`.
-        dtype: "float32" or "float64"; "float16" or "bfloat16" is what torch's autocast computes in, with parameters in
-            float32.
+        loss: maps the module's result to a scalar; None for `mean_square`.
+        dtype: "float32" or "float64"; or "float16" or "bfloat16" for torch's autocast, with parameters in float32.
         dynamic_shapes: axes that may vary, as for `from_torch`.
 
     Raises:
@@ -126,7 +125,7 @@ def loss_program(
     network = with_signature(LossNetwork(module, loss, autocast))
     options = Options(dtype="float32" if autocast is not None else dtype, train=True)
     try:
-        program = captured(network, args, dict(kwargs or {}), dynamic_shapes, options)
+        program = capture_program(network, args, dict(kwargs or {}), dynamic_shapes, options)
     except UsageError as error:
         if autocast is None:
             raise
@@ -144,12 +143,12 @@ def loss_program(
 
 
 def autocast_dtype(dtype: str) -> torch.dtype | None:
-    """What autocast computes in where a network is trained in `dtype`; None for no autocast."""
+    """The dtype of autocast when a network is trained in `dtype`; None for no autocast."""
     return getattr(torch, dtype) if dtype in HALVES else None
 
 
 def under_autocast(dtype: str) -> str:
-    """What errors of the module begin with where it is trained in `dtype`: torch may lack a kernel in that alone."""
+    """A prefix for the module's errors when it is trained in `dtype`, for which torch may lack a kernel."""
     return "" if autocast_dtype(dtype) is None else f"under torch's autocast in {dtype}: "
 
 

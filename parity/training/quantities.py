@@ -1,4 +1,4 @@
-"""What a training consists of: the quantities of each step, and how they are called."""
+"""The quantities of each training step, and their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..sides.records import Array, Draw
 
 
 class Quantity(NamedTuple):
-    """What a step computes or changes: one of `KINDS`, and its name."""
+    """Something that a step computes or changes: one of `KINDS`, and its name."""
 
     kind: str
     name: str
@@ -20,19 +20,20 @@ class Quantity(NamedTuple):
 Quantities = dict[Quantity, Array]
 
 LOSS = Quantity("loss", "the loss")
-"""What a script yields is recorded as this, if it is a number."""
+"""A number that a script yields is recorded as this."""
 
 SQUARES = "exp_avg_sq."
-"""What Adam's means of squares are called: this, and the name of a parameter."""
+"""Prefix of the names of Adam's means of squares, before the name of a parameter."""
 
 OVERFLOW = Quantity("overflow", "the overflow decision")
-"""Whether a step left out its update because a gradient wasn't finite."""
+"""Whether a step skipped its update because a gradient wasn't finite."""
 
 
 def optimizer_state(name: str, array: Array) -> Quantities:
-    """What an optimizer keeps of a parameter, as it is compared: of a mean of squares, the square root.
+    """Return an optimizer's state tensor as it is compared: the square root for a mean of squares.
 
-    Where a gradient is mere rounding, its square is off by ten times torch's error when it itself is off by three.
+    Where a gradient is nothing but rounding, an error of three times torch's in the gradient is one of ten times in its
+    square.
     """
     if not name.startswith(SQUARES):
         return {Quantity("optimizer state", name): array}
@@ -41,13 +42,13 @@ def optimizer_state(name: str, array: Array) -> Quantities:
 
 @dataclass
 class Training:
-    """What one run came to.
+    """The record of one training run.
 
     Attributes:
         start: parameters and buffers before the first step, by their names in the torch module.
-        steps: the same after each step, the loss, and what else is known of the step.
+        steps: parameters, buffers, the loss and other quantities after each step.
         trained: whether a parameter was trained, by name.
-        draws: what was drawn at random, in order.
+        draws: random draws, in order.
     """
 
     start: Quantities
@@ -57,5 +58,5 @@ class Training:
 
     @property
     def overflowed(self) -> list[bool]:
-        """Whether each step left out its update."""
+        """Whether each step skipped its update."""
         return [bool(step.get(OVERFLOW, False)) for step in self.steps]

@@ -1,4 +1,4 @@
-"""`TrainingConfig`: how a network is trained, in words that torch and our runtime both understand."""
+"""`TrainingConfig`: how a network is trained, in terms that apply to torch and the runtime alike."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
     "adam": ("Adam", {}, ("exp_avg", "exp_avg_sq")),
     "adamw": ("AdamW", {}, ("exp_avg", "exp_avg_sq")),
 }
-"""By name: the class in `torch.optim` and in `runtime.optim`, its arguments, and what it keeps for each Parameter."""
+"""By name: class in `torch.optim` and `runtime.optim`, arguments, and names of its state tensors per Parameter."""
 
 DYNAMIC = "dynamic"
 
@@ -47,19 +47,19 @@ class TrainingConfig:
     """How a network is trained.
 
     Attributes:
-        steps: how many updates are made.
-        optimizer: one of `OPTIMIZERS`, in small or capital letters.
+        steps: number of updates.
+        optimizer: one of `OPTIMIZERS`, in any case.
         lr: learning rate.
-        weight_decay: None for the optimizer's own (0.01 of AdamW, else 0).
-        loss_scale: a number, which stays; "dynamic", which begins and moves as torch's `GradScaler`; a
-            `DynamicLossScaler`, which begins and moves as it says; None for none. With a scale, an update whose
-            gradients aren't finite is left out.
-        clip_norm: the largest norm of all gradients together; None for any.
-        accumulate: how many batches make one update, with the mean of their gradients.
+        weight_decay: None for the optimizer's default (0.01 for AdamW, else 0).
+        loss_scale: a constant number; "dynamic" for the start and updates of torch's `GradScaler`; a
+            `DynamicLossScaler` for its own start and updates; None for none. With a scale, an update whose gradients
+            aren't finite is skipped.
+        clip_norm: the largest norm of all gradients together; None for no limit.
+        accumulate: number of batches per update, which uses the mean of their gradients.
         frozen: patterns (`layer1.*`) of names of parameters that aren't trained.
 
     Raises:
-        UsageError: a field is of another kind or out of range.
+        UsageError: a field has the wrong type or is out of range.
     """
 
     steps: int = 3
@@ -73,7 +73,7 @@ class TrainingConfig:
 
     def __post_init__(self) -> None:
         if isinstance(self.optimizer, str):
-            object.__setattr__(self, "optimizer", self.optimizer.lower())  # as torch's classes are written, too
+            object.__setattr__(self, "optimizer", self.optimizer.lower())  # torch's class names are accepted too
         if self.optimizer not in OPTIMIZERS:
             raise UsageError(f"optimizer must be one of {', '.join(OPTIMIZERS)}, given {self.optimizer!r}")
         for name in ("steps", "accumulate"):
@@ -91,47 +91,47 @@ class TrainingConfig:
 
     @property
     def batches(self) -> int:
-        """How many batches it takes."""
+        """Number of batches that the training uses."""
         return self.steps * self.accumulate
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """What the optimizer keeps for each parameter, as torch calls it."""
+    def state_names(self) -> tuple[str, ...]:
+        """Names of the optimizer's state tensors for each parameter, as in torch."""
         return OPTIMIZERS[self.optimizer][2]
 
     def is_frozen(self, name: str) -> bool:
-        """Whether the parameter of that name isn't trained."""
+        """Whether the parameter of that name is frozen."""
         return any(fnmatch.fnmatchcase(name, pattern) for pattern in self.frozen)
 
-    def made_in(self, module: Any, parameters: Sequence[Any]) -> Any:
-        """The optimizer for these parameters; `module` is `torch.optim` or `runtime.optim`."""
+    def make_optimizer(self, module: Any, parameters: Sequence[Any]) -> Any:
+        """Return the optimizer for these parameters; `module` is `torch.optim` or `runtime.optim`."""
         name, arguments, _ = OPTIMIZERS[self.optimizer]
         decay = {} if self.weight_decay is None else {"weight_decay": self.weight_decay}
         return getattr(module, name)(parameters, lr=self.lr, **arguments, **decay)
 
     def step_arguments(self) -> dict[str, Any]:
-        """What `runtime.training_step` and `runtime.compile_train_step` take besides the network and the loss."""
+        """Arguments of `runtime.training_step` and `runtime.compile_train_step` besides the network and the loss."""
         from ...runtime import optim
 
         def optimizer(parameters: list[Parameter]) -> Optimizer:
-            made: Optimizer = self.made_in(optim, parameters)
-            return made
+            result: Optimizer = self.make_optimizer(optim, parameters)
+            return result
 
         return {
             "optimizer": optimizer,
-            "loss_scale": copy.deepcopy(self.loss_scale),  # a scaler is changed by the step that it is given to
+            "loss_scale": copy.deepcopy(self.loss_scale),  # the step changes its scaler
             "clip_norm": self.clip_norm,
             "accumulate": self.accumulate,
             "frozen": self.frozen,
         }
 
     def __str__(self) -> str:
-        said = [f"{self.optimizer}, learning rate {self.lr:g}"]
-        said += [] if self.weight_decay is None else [f"weight decay {self.weight_decay:g}"]
+        parts = [f"{self.optimizer}, learning rate {self.lr:g}"]
+        parts += [] if self.weight_decay is None else [f"weight decay {self.weight_decay:g}"]
         if self.loss_scale is not None:
             scale = self.loss_scale
-            said.append(f"loss scale {scale if isinstance(scale, (int, float)) else DYNAMIC}")
-        said += [] if self.clip_norm is None else [f"gradients clipped to a norm of {self.clip_norm:g}"]
-        said += [f"{self.accumulate} batches per step"] if self.accumulate > 1 else []
-        said += [f"frozen: {', '.join(self.frozen)}"] if self.frozen else []
-        return "; ".join(said)
+            parts.append(f"loss scale {scale if isinstance(scale, (int, float)) else DYNAMIC}")
+        parts += [] if self.clip_norm is None else [f"gradients clipped to a norm of {self.clip_norm:g}"]
+        parts += [f"{self.accumulate} batches per step"] if self.accumulate > 1 else []
+        parts += [f"frozen: {', '.join(self.frozen)}"] if self.frozen else []
+        return "; ".join(parts)

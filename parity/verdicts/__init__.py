@@ -1,1 +1,1 @@
-"""The verdict on one tensor, or on one Python value."""
+"""Verdicts on single tensors and Python values."""

@@ -1,4 +1,4 @@
-"""How far arrays are apart. They are read block by block, so that little memory is taken beside them, however large."""
+"""Deviations between arrays, computed block by block so that large arrays need little extra memory."""
 
 from __future__ import annotations
 
@@ -16,35 +16,35 @@ BLOCK = 2**20  # elements
 
 
 def size(array: Array | None, below: float = np.inf) -> float:
-    """Largest absolute finite element, of those whose absolute value is less than `below`; 0 for none."""
+    """The largest absolute value of the finite elements that are less than `below` in it; 0 if there are none."""
     if array is None or array.size == 0:
         return 0.0
     largest = max(abs(float(array.max())), abs(float(array.min())))
     if np.isfinite(largest) and largest < below:
         return largest
-    found = 0.0
+    largest_finite = 0.0
     for _, (block,) in _blocks(array):
         magnitudes = np.abs(block)
         counts = np.isfinite(magnitudes) & (magnitudes < below)
-        found = max(found, float(np.max(magnitudes, initial=0.0, where=counts)))
-    return found
+        largest_finite = max(largest_finite, float(np.max(magnitudes, initial=0.0, where=counts)))
+    return largest_finite
 
 
 def error(
     candidate: Array, truth: Array, reference: Array | None = None, below: float = np.inf
 ) -> tuple[float, Index | None]:
-    """Largest absolute difference and its index; infinite where one side is NaN or infinite and the other isn't so.
+    """The largest absolute difference and its index; infinite where only one side is NaN or has that infinity.
 
     Args:
         candidate: one side.
-        truth: the other side, of its shape.
-        reference: where it overflows though the truth doesn't, the candidate may overflow as well.
-        below: only where the truth's absolute value is less than that.
+        truth: the other side, of the same shape.
+        reference: where this overflows and the truth doesn't, the candidate may overflow too.
+        below: compare only elements where the truth's absolute value is less than this.
     """
     if truth.size == 0:
         return 0.0, None
     if reference is None or reference.shape != truth.shape or not is_floating(reference.dtype):
-        reference = truth  # which overflows nowhere that the truth doesn't
+        reference = truth  # overflows only where the truth does
     worst, place = -1.0, 0
     for start, (a, b, c) in _blocks(candidate, truth, reference):
         with np.errstate(invalid="ignore"):
@@ -63,14 +63,14 @@ def error(
 
 
 def reference_error(reference: Array, truth: Array, below: float = np.inf) -> float:
-    """Largest error that the reference makes in the working dtype, where it doesn't overflow; see `error`."""
+    """The largest error of the reference in the working dtype where it doesn't overflow; see `error`."""
     return error(reference, truth, reference, below)[0]
 
 
 def excess(candidate: Array, truth: Array, atol: float, rtol: float) -> tuple[float, Index | None]:
-    """By how much `|candidate - truth|` exceeds `atol + rtol * |truth|` at most, and where; -inf where both are same.
+    """The largest excess of `|candidate - truth|` over `atol + rtol * |truth|`, and its index; -inf for equal elements.
 
-    NaN and infinities are exceeded by infinity, unless both sides have the same.
+    The excess is infinite where either side is NaN or infinite, unless both are the same.
     """
     worst, place = -np.inf, 0
     for start, (a, b) in _blocks(candidate, truth):
@@ -85,7 +85,7 @@ def excess(candidate: Array, truth: Array, atol: float, rtol: float) -> tuple[fl
 
 
 def differing(candidate: Array, expected: Array) -> tuple[int, Index | None]:
-    """How many elements differ at all, and the first one that does."""
+    """The number of elements that aren't equal, and the index of the first."""
     count, first = 0, None
     a, b = candidate.reshape(-1), expected.reshape(-1)
     for start in range(0, a.size, BLOCK):
@@ -97,15 +97,15 @@ def differing(candidate: Array, expected: Array) -> tuple[int, Index | None]:
 
 
 def exponents(array: Array) -> list[int]:
-    """The binary exponents that finite elements other than 0 have, in order: `2**(e - 1) <= abs(x) < 2**e`."""
-    found: set[int] = set()
+    """The binary exponents of the finite nonzero elements, in ascending order: `2**(e - 1) <= abs(x) < 2**e`."""
+    result: set[int] = set()
     for _, (block,) in _blocks(array):
-        found.update(np.unique(np.frexp(block[np.isfinite(block) & (block != 0)])[1]).tolist())
-    return sorted(found)
+        result.update(np.unique(np.frexp(block[np.isfinite(block) & (block != 0)])[1]).tolist())
+    return sorted(result)
 
 
 def _blocks(*arrays: Array) -> Iterator[tuple[int, list[Array]]]:
-    """Blocks of arrays of one shape, flat and in float64, with where they start."""
+    """Yield the start and the contents of each block of arrays of one shape, flat and in float64."""
     flat = [array.reshape(-1) for array in arrays]
     for start in range(0, flat[0].size, BLOCK):
         yield start, [each[start : start + BLOCK].astype(np.float64, copy=False) for each in flat]

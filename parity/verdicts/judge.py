@@ -1,18 +1,18 @@
-"""The verdict on one tensor: is it what the reference has, up to rounding?
+"""The verdict on one tensor: does it agree with the reference up to rounding?
 
-Meaning, in float64: if both sides compute the same function they agree up to the rounding of double precision. The bar
-is `MEANING_RELATIVE` of the tensor's size, plus `MEANING_NOISE` times the rounding error that the reference makes in
-the working dtype, scaled to double precision (a tensor whose terms cancel has no digits that are worth comparing).
+Meaning, in float64: two sides that compute the same function agree up to the rounding of double precision. The bar
+is `MEANING_RELATIVE` times the tensor's largest element, plus `MEANING_NOISE` times the reference's rounding error in
+the working dtype, scaled to double precision (terms that cancel leave few significant digits to compare).
 
-Rounding, in the working dtype: the largest error against the float64 truth, in units of the largest error that the
-reference itself makes against it (at least one unit in the last place of the tensor's largest element). Both sides
-compute on the same numbers in another order, so that a few units are normal; `ROUNDING_FACTOR` is the bar.
+Rounding, in the working dtype: the largest error against the float64 truth, in units of the reference's own largest
+error (at least one unit in the last place of the tensor's largest element). Both sides compute with the same numbers in
+a different order, so errors of a few units are normal; `ROUNDING_FACTOR` units pass.
 
-Where some elements are a thousand and more and stand far apart from the others (scores that a mask sets to -1e9), the
-others are judged by themselves too, against the rounding error that the reference makes in them; else all errors would
-be small beside the largest element.
+If some elements are at least a thousand and far larger than the others (scores that a mask sets to -1e9), the others
+are judged separately too, against the reference's rounding error in them; otherwise every error in them would be small
+compared with the largest element.
 
-Where the reference overflows in the working dtype, and the truth doesn't, the candidate may overflow as well.
+Where the reference overflows in the working dtype and the truth doesn't, the candidate may overflow too.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ MEANING_NOISE = 64.0
 ROUNDING_FACTOR = 10.0
 GROUP_SHARE = 1.0 / 16.0
 MAGNITUDE_GAP = 10
-"""Powers of two between elements that stand apart and the others, at least."""
+"""The smallest gap, in powers of two, that separates large elements from the others."""
 MAGNITUDE_GAP_FACTOR = 10.0
-"""How much more lenient the bars are for the others: what is computed together with large numbers may lose digits."""
+"""Factor on the bars for the smaller elements: computing together with large numbers may cost them digits."""
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The bars of a run: computed ones, or `|candidate - reference| <= atol + rtol * |reference|` where given."""
+    """The bars of a run: computed, or `|candidate - reference| <= atol + rtol * |reference|` if the user gives them."""
 
     dtype: str
     rtol: float | None = None
@@ -54,7 +54,7 @@ class Tolerance:
 
     @property
     def unit(self) -> float:
-        """Spacing of the working dtype at 1."""
+        """Spacing of the working dtype's numbers at 1."""
         return epsilon(self.dtype)
 
 
@@ -63,8 +63,8 @@ def epsilon(dtype: str) -> float:
     return float(ml_dtypes.finfo(as_dtype(dtype)).eps)  # type: ignore[no-untyped-call]
 
 
-def _below_what_stands_apart(truth: Array) -> Iterator[float]:
-    """Below which absolute values elements are that others, of a thousand and more, stand far apart from."""
+def _magnitude_limits(truth: Array) -> Iterator[float]:
+    """Yield the upper limit of each group of elements that a wide gap separates from larger ones over a thousand."""
     if size(truth) < 2.0**MAGNITUDE_GAP:
         return
     for low, high in pairwise(exponents(truth)):
@@ -85,19 +85,20 @@ def judge(
 
     Args:
         check: "meaning" or "rounding".
-        candidate: of the side under test, float64 for meaning.
-        truth: of the reference in float64.
-        reference: of the reference in the working dtype.
-        noise: largest error of the reference against `truth` in the working dtype, of one run or of several.
+        candidate: the tensor of the side under test, float64 for meaning.
+        truth: the tensor of the reference in float64.
+        reference: the tensor of the reference in the working dtype.
+        noise: largest error of the reference against `truth` in the working dtype, over one or more runs.
         tolerance: the bars.
-        group_size: size of the gradients that meet in the Cell, whose rounding a gradient inherits; 0 for outputs.
+        group_size: largest element of the gradients that meet in the Cell, whose rounding a gradient inherits; 0 for
+            outputs.
 
     Returns:
         Fields of `Comparison`: status, reason, error, bar, ratio, ...
     """
-    described = {"dtype": candidate.dtype.name, "shape": tuple(truth.shape)}
+    fields_of_tensor = {"dtype": candidate.dtype.name, "shape": tuple(truth.shape)}
     if candidate.shape != truth.shape:
-        return described | {
+        return fields_of_tensor | {
             "status": FAIL,
             "reason": f"shape {list(candidate.shape)}, needed {list(truth.shape)}",
             "error": np.inf,
@@ -105,27 +106,29 @@ def judge(
         }
     if is_floating(candidate.dtype) != is_floating(truth.dtype):
         reason = f"dtype {candidate.dtype.name}, needed {reference.dtype.name}"
-        return described | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf}
+        return fields_of_tensor | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf}
     if not is_floating(truth.dtype):
-        return described | _judge_exact(candidate, truth if check == "meaning" else reference)
+        return fields_of_tensor | _judge_exact(candidate, truth if check == "meaning" else reference)
     overflowing = reference if check == "rounding" else None
-    found, index = error(candidate, truth, overflowing)
+    largest_error, index = error(candidate, truth, overflowing)
     unit, allowed = _bar(check, size(truth), noise, tolerance, group_size)
     if tolerance.overridden:
-        passed, found, index, unit = _judge_close(candidate, truth if check == "meaning" else reference, tolerance)
+        passed, largest_error, index, unit = _judge_close(
+            candidate, truth if check == "meaning" else reference, tolerance
+        )
         allowed = 1.0
     else:
-        passed = found <= unit * allowed
+        passed = largest_error <= unit * allowed
         worse = (
-            _fault_beside_large_numbers(check, candidate, truth, reference, tolerance, group_size) if passed else None
+            _error_among_smaller_elements(check, candidate, truth, reference, tolerance, group_size) if passed else None
         )
         if worse is not None:
-            passed, (found, index, unit, noise) = False, worse
+            passed, (largest_error, index, unit, noise) = False, worse
     bar = unit * allowed
-    ratio = 0.0 if found == 0 else found / unit if unit else np.inf
-    fields = described | {
+    ratio = 0.0 if largest_error == 0 else largest_error / unit if unit else np.inf
+    fields = fields_of_tensor | {
         "status": PASS if passed else FAIL,
-        "error": found,
+        "error": largest_error,
         "reference_error": noise,
         "bar": bar,
         "ratio": ratio,
@@ -136,26 +139,30 @@ def judge(
     return fields | _elements(index, candidate, truth, reference)
 
 
-def _fault_beside_large_numbers(
+def _error_among_smaller_elements(
     check: str, candidate: Array, truth: Array, reference: Array, tolerance: Tolerance, group_size: float
 ) -> tuple[float, Index | None, float, float] | None:
-    """What is wrong among numbers that larger ones stand apart from: error, index, unit, error of the reference."""
+    """Judge the elements that a wide gap separates from larger ones.
+
+    Returns:
+        Error, index, unit and the reference's error, for the first group that fails; None if all pass.
+    """
     if reference.shape != truth.shape:
         return None
-    for limit in _below_what_stands_apart(truth):
+    for limit in _magnitude_limits(truth):
         largest = size(truth, below=limit)
         of_reference = reference_error(reference, truth, below=limit)
         if of_reference > largest / 64:
-            continue  # the reference itself has no digits there
-        found, index = error(candidate, truth, reference if check == "rounding" else None, below=limit)
+            continue  # the reference itself has no significant digits there
+        largest_error, index = error(candidate, truth, reference if check == "rounding" else None, below=limit)
         unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
-        if found > MAGNITUDE_GAP_FACTOR * unit * allowed:
-            return found, index, MAGNITUDE_GAP_FACTOR * unit, of_reference
+        if largest_error > MAGNITUDE_GAP_FACTOR * unit * allowed:
+            return largest_error, index, MAGNITUDE_GAP_FACTOR * unit, of_reference
     return None
 
 
 def _bar(check: str, largest: float, noise: float, tolerance: Tolerance, group_size: float) -> tuple[float, float]:
-    """The unit that errors are measured in, and how many of it pass."""
+    """The unit that errors are measured in, and the number of units that pass."""
     if check == "meaning":
         scaled_noise = noise * epsilon("float64") / tolerance.unit
         return MEANING_RELATIVE * largest + MEANING_NOISE * (scaled_noise + epsilon("float64") * group_size), 1.0
@@ -179,7 +186,7 @@ def _judge_exact(candidate: Array, expected: Array) -> dict[str, Any]:
 
 
 def _judge_close(candidate: Array, reference: Array, tolerance: Tolerance) -> tuple[bool, float, Index | None, float]:
-    """By the user's rtol and atol: (passed, largest error, its index, the bar there)."""
+    """Judge by the user's rtol and atol; return (passed, largest error, its index, the bar there)."""
     atol, rtol = tolerance.atol or 0.0, tolerance.rtol or 0.0
     most, index = excess(candidate, reference, atol, rtol)
     if index is None:

@@ -1,4 +1,4 @@
-"""The verdict on what a network returns beside tensors: numbers, strings, None, arrays."""
+"""The verdict on values other than tensors that a network returns: numbers, strings, None, arrays."""
 
 from __future__ import annotations
 
@@ -10,32 +10,39 @@ from ..results.comparison import FAIL, PASS
 from .deviations import reference_error
 from .judge import Tolerance, judge
 
-COMPARED = (type(None), bool, int, str, bytes)
-"""Kinds of values that must be equal."""
+EXACT_TYPES = (type(None), bool, int, str, bytes)
+"""Types whose values must be equal."""
 MAX_SHOWN = 60
 
 
-def judge_values(check: str, given: Any, needed: Any, in_working: Any, tolerance: Tolerance) -> dict[str, Any]:
+def judge_values(check: str, candidate: Any, truth: Any, reference: Any, tolerance: Tolerance) -> dict[str, Any]:
     """Judge one value.
 
     Args:
         check: "meaning" or "rounding".
-        given: of the side under test.
-        needed: of the reference in float64.
-        in_working: of the reference in the working dtype.
+        candidate: the value of the side under test.
+        truth: the value of the reference in float64.
+        reference: the value of the reference in the working dtype.
         tolerance: the bars.
 
     Returns:
-        Fields of `Comparison`: floating-point numbers are judged as a tensor of them is. Objects of other classes are
-        equal to any of their class: what they hold isn't known.
+        Fields of `Comparison`. Floating-point numbers are judged like tensors. Objects of other classes count as equal
+        if their classes are the same, since their contents aren't known.
     """
-    if isinstance(needed, (float, complex, np.ndarray, np.generic)) and type(given) is type(needed):
-        expected, value, reference = (_as_real(each) for each in (needed, given, in_working))
-        if expected.dtype != value.dtype and expected.dtype.kind != "f":
-            return _differ(given, needed)
-        return judge(check, value, expected, reference, reference_error(reference, expected), tolerance)
-    equal = type(given) is type(needed) and (not isinstance(needed, COMPARED) or given == needed)
-    return {"status": PASS} if equal else _differ(given, needed)
+    if isinstance(truth, (float, complex, np.ndarray, np.generic)) and type(candidate) is type(truth):
+        truth_array, candidate_array, reference_array = (_as_real(each) for each in (truth, candidate, reference))
+        if truth_array.dtype != candidate_array.dtype and truth_array.dtype.kind != "f":
+            return _differ(candidate, truth)
+        return judge(
+            check,
+            candidate_array,
+            truth_array,
+            reference_array,
+            reference_error(reference_array, truth_array),
+            tolerance,
+        )
+    equal = type(candidate) is type(truth) and (not isinstance(truth, EXACT_TYPES) or candidate == truth)
+    return {"status": PASS} if equal else _differ(candidate, truth)
 
 
 def _as_real(value: Any) -> np.ndarray[Any, Any]:
@@ -43,9 +50,12 @@ def _as_real(value: Any) -> np.ndarray[Any, Any]:
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
-def _differ(given: Any, needed: Any) -> dict[str, Any]:
-    """A failure; the classes are named where the values look alike."""
-    shown, expected = (f"{value!r:.{MAX_SHOWN}}" for value in (given, needed))
-    if type(given) is not type(needed):
-        shown, expected = f"{shown} ({type(given).__name__})", f"{expected} ({type(needed).__name__})"
-    return {"status": FAIL, "reason": f"{shown}, needed {expected}", "error": np.inf, "ratio": np.inf}
+def _differ(candidate: Any, truth: Any) -> dict[str, Any]:
+    """Return the fields of a failure, with class names if the classes differ."""
+    candidate_text, truth_text = (f"{value!r:.{MAX_SHOWN}}" for value in (candidate, truth))
+    if type(candidate) is not type(truth):
+        candidate_text, truth_text = (
+            f"{candidate_text} ({type(candidate).__name__})",
+            f"{truth_text} ({type(truth).__name__})",
+        )
+    return {"status": FAIL, "reason": f"{candidate_text}, needed {truth_text}", "error": np.inf, "ratio": np.inf}

@@ -1,1 +1,1 @@
-"""Carrying weights from a torch module to Cells: which parameter becomes which, and how it is laid out."""
+"""Carrying weights from a torch module to Cells: the mapping of parameters and their layouts."""

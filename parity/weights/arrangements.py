@@ -1,4 +1,4 @@
-"""How a Parameter of a Cell is made of a module's, and how its gradient becomes one of theirs."""
+"""How a Cell's Parameter is computed from a module's parameters, and its gradient converted back."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ Arrays = Mapping[str, Array]
 
 
 class Arrangement(Protocol):
-    """From the module's arrays to the Cell's, and back."""
+    """Converts the module's arrays to the Cell's, and back."""
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """Names of the module's parameters that it is made of."""
+        """Names of the module's parameters that it is computed from."""
 
-    def there(self, arrays: Arrays) -> Array:
-        """The Cell's array, from the module's by name."""
+    def to_cell(self, arrays: Arrays) -> Array:
+        """Return the Cell's array, from the module's by name."""
 
-    def back(self, array: Array) -> dict[str, Array]:
-        """The module's arrays (or gradients), by name, from the Cell's; empty if they can't be told."""
+    def to_module(self, array: Array) -> dict[str, Array]:
+        """Return the module's arrays (or gradients) by name, from the Cell's; empty if they can't be determined."""
 
     def __str__(self) -> str:
-        """How it is laid out, in words; empty if it is as it is there."""
+        """Describe the change of layout; empty if there is none."""
 
 
 @dataclass(frozen=True)
 class Axes:
-    """One parameter with its axes in another order, or with axes of size 1 more or fewer.
+    """One parameter with its axes in another order, or with axes of size 1 added or removed.
 
     Attributes:
-        name: of the module's parameter.
-        shape: of the module's parameter.
-        axes: where each axis of the Cell's comes from; None for all as they are.
-        unit_axes: shape of the Cell's, where that has other axes of size 1.
+        name: name of the module's parameter.
+        shape: shape of the module's parameter.
+        axes: the module's axis for each axis of the Cell's; None for the same order.
+        unit_axes: shape of the Cell's parameter, if its axes of size 1 differ.
     """
 
     name: str
@@ -54,15 +54,15 @@ class Axes:
         """The one parameter."""
         return (self.name,)
 
-    def there(self, arrays: Arrays) -> Array:
-        """The Cell's array."""
+    def to_cell(self, arrays: Arrays) -> Array:
+        """Return the Cell's array."""
         array = arrays[self.name]
         if self.axes is not None:
             array = array.transpose(self.axes)
         return array.reshape(self.unit_axes) if self.unit_axes is not None else array
 
-    def back(self, array: Array) -> dict[str, Array]:
-        """The module's array."""
+    def to_module(self, array: Array) -> dict[str, Array]:
+        """Return the module's array."""
         if self.unit_axes is not None:
             array = array.reshape([self.shape[i] for i in self.axes or range(len(self.shape))])
         if self.axes is not None:
@@ -76,11 +76,11 @@ class Axes:
 
 
 @dataclass(frozen=True)
-class Computed:
-    """What a function of the user's makes of the module's arrays.
+class UserFunction:
+    """A function of the user's that computes the Cell's array from the module's arrays.
 
-    Where it only picks and moves elements (a slice, several parameters in one), the way back is found by letting it
-    arrange their positions.
+    If it only selects and moves elements (a slice, or several parameters joined into one), its inverse is found by
+    applying it to their positions.
     """
 
     function: Callable[[Arrays], Any]
@@ -88,15 +88,15 @@ class Computed:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """The parameters that the function asks for."""
+        """The parameters that the function reads."""
         return tuple(self._spans)
 
-    def there(self, arrays: Arrays) -> Array:
-        """The Cell's array."""
-        return np.asarray(self.function(_Noting(arrays)))
+    def to_cell(self, arrays: Arrays) -> Array:
+        """Return the Cell's array."""
+        return np.asarray(self.function(_RecordingDict(arrays)))
 
-    def back(self, array: Array) -> dict[str, Array]:
-        """The module's arrays, 0 where the Cell's has no element of them."""
+    def to_module(self, array: Array) -> dict[str, Array]:
+        """Return the module's arrays, with 0 for elements that the Cell's array lacks."""
         if self._places is None:
             return {}
         flat = np.zeros(max((end for _, end in self._spans.values()), default=0), array.dtype)
@@ -108,41 +108,41 @@ class Computed:
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:
-        """Where the elements of each parameter that is asked for stand, were all in one row."""
-        noting = _Noting({name: np.zeros(shape) for name, shape in self.shapes.items()})
-        self.function(noting)
-        names = list(noting.asked or self.shapes)  # or it went through all of them
+        """Start and end of the elements of each parameter that is read, if all were concatenated flat."""
+        recorder = _RecordingDict({name: np.zeros(shape) for name, shape in self.shapes.items()})
+        self.function(recorder)
+        names = list(recorder.accessed or self.shapes)  # or it iterates over all of them
         ends = np.cumsum([np.prod(self.shapes[name], dtype=int) for name in names])
         return {name: (int(end - np.prod(self.shapes[name])), int(end)) for name, end in zip(names, ends, strict=True)}
 
     @cached_property
     def _places(self) -> Array | None:
-        """For each element of the Cell's where it stands in that row.
+        """The position of each element of the Cell's array in that concatenation.
 
-        None if the function does more than move elements: then what it makes of the positions is none of them, or one
-        of them twice, or changes in another way than they do.
+        None if the function does more than move elements: then its results aren't positions, or have one of them twice,
+        or don't shift as the positions do.
         """
-        made = []
+        results = []
         for shift in (0.0, 0.5):
             positions = {
                 name: np.arange(start, end).reshape(self.shapes[name]) + shift
                 for name, (start, end) in self._spans.items()
             }
-            made.append(np.asarray(self.function(_Noting(positions)), np.float64))
-        places = made[0].astype(np.int64)
-        moved = np.array_equal(made[0], places) and np.array_equal(made[1], places + 0.5)
-        return places if moved and np.unique(places).size == places.size else None
+            results.append(np.asarray(self.function(_RecordingDict(positions)), np.float64))
+        places = results[0].astype(np.int64)
+        only_moves = np.array_equal(results[0], places) and np.array_equal(results[1], places + 0.5)
+        return places if only_moves and np.unique(places).size == places.size else None
 
 
-class _Noting(dict[str, Array]):
-    """A dict that notes which of its names are asked for, and says which there are."""
+class _RecordingDict(dict[str, Array]):
+    """A dict that records which names are read, and raises `UsageError` for unknown ones."""
 
     def __init__(self, arrays: Arrays) -> None:
         super().__init__(arrays)
-        self.asked: dict[str, None] = {}
+        self.accessed: dict[str, None] = {}
 
     def __getitem__(self, name: str) -> Array:
-        self.asked[name] = None
+        self.accessed[name] = None
         return super().__getitem__(name)
 
     def __missing__(self, name: str) -> Array:
@@ -154,22 +154,22 @@ class _Noting(dict[str, Array]):
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is no parameter of the module's."""
+    """A value that doesn't come from the module."""
 
     array: Array
     words: str
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """None."""
+        """Return no names."""
         return ()
 
-    def there(self, arrays: Arrays) -> Array:
-        """The value."""
+    def to_cell(self, arrays: Arrays) -> Array:
+        """Return the value."""
         return self.array
 
-    def back(self, array: Array) -> dict[str, Array]:
-        """Nothing."""
+    def to_module(self, array: Array) -> dict[str, Array]:
+        """Return no arrays."""
         return {}
 
     def __str__(self) -> str:

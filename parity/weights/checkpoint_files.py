@@ -1,4 +1,4 @@
-"""Reading and writing checkpoints: torch's (`.pt`, `.pth`, `.bin`, `.safetensors`) and those of Cells (`.ckpt`)."""
+"""Reading and writing checkpoints: torch's (`.pt`, `.pth`, `.bin`, `.safetensors`) and Cells' (`.ckpt`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
-from ..support.files import write_bytes, written_whole
+from ..support.files import atomic_path, write_bytes
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")
@@ -31,7 +31,7 @@ CELLS = ".ckpt"
 _INSIDE = ("state_dict", "model_state_dict", "model")
 _RECORD = "from_torch"  # a key of a checkpoint's metadata
 
-# what torch.load raises for a damaged file; a pickle may break in any of these ways
+# exceptions of torch.load for a damaged file; a pickle may fail in any of these ways
 _UNREADABLE = (
     ArithmeticError, AssertionError, AttributeError, EOFError, ImportError, LookupError, MemoryError, OSError,
     pickle.UnpicklingError, RuntimeError, TypeError, ValueError, struct.error, zipfile.BadZipFile,
@@ -44,23 +44,23 @@ _DTYPES = frozenset({
 
 @dataclass
 class Checkpoint:
-    """What a file holds.
+    """The contents of a file.
 
     Attributes:
-        arrays: by name.
-        left_out: what in it is no parameter, in words.
-        ties: names whose arrays are one tensor.
-        record: what was noted when it was made of a checkpoint of torch: see `write_cells`.
+        arrays: arrays by name.
+        skipped: descriptions of entries that aren't parameters.
+        ties: groups of names that share one tensor.
+        record: the record written when it was converted from a torch checkpoint; see `write_cells`.
     """
 
     arrays: dict[str, Array]
-    left_out: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
     ties: list[tuple[str, ...]] = field(default_factory=list)
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
 def read(path: str) -> Checkpoint:
-    """Any of them, by its ending; `UsageError` if it can't be read or holds something else."""
+    """Read a checkpoint by its suffix; raise `UsageError` if it can't be read or holds something else."""
     kind = Path(path).suffix.lower()
     if kind in PICKLED:
         return _read_pickled(path)
@@ -70,13 +70,13 @@ def read(path: str) -> Checkpoint:
         raise UsageError(f"can't read {path}: {error.strerror}") from error
     if not data:
         raise UsageError(f"can't read {path}: the file is empty")
-    found = _read_cells(path, data) if kind == CELLS else Checkpoint(_decoded(path, from_bytes, data)[0])
-    if not found.arrays:
+    checkpoint = _read_cells(path, data) if kind == CELLS else Checkpoint(_decode(path, from_bytes, data)[0])
+    if not checkpoint.arrays:
         raise UsageError(f"{path} holds no parameters")
-    return found
+    return checkpoint
 
 
-def _decoded(path: str, decoder: Any, data: bytes) -> Any:
+def _decode(path: str, decoder: Any, data: bytes) -> Any:
     try:
         return decoder(data)
     except ValueError as error:
@@ -97,7 +97,7 @@ def _what_it_is(path: str, data: bytes) -> str:
 
 
 def _read_cells(path: str, data: bytes) -> Checkpoint:
-    items, metadata = _decoded(path, decode, data)
+    items, metadata = _decode(path, decode, data)
     strings = [f"{name} (a string)" for name, value in items.items() if isinstance(value, str)]
     arrays = {name: value for name, value in items.items() if not isinstance(value, str)}
     try:
@@ -118,28 +118,28 @@ def _read_pickled(path: str) -> Checkpoint:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     except _UNREADABLE as error:
         raise UsageError(f"can't read {path}: {_why(error)}") from error
-    state, left_out = _state_dict(path, loaded)
-    found = Checkpoint({}, left_out)
+    state, skipped = _state_dict(path, loaded)
+    checkpoint = Checkpoint({}, skipped)
     by_place: dict[Any, list[str]] = {}
     for name, tensor in state.items():
         if not isinstance(name, str):
             raise UsageError(f"{path}: a name must be a string, given {name!r}")
         if not isinstance(tensor, torch.Tensor):
-            found.left_out.append(f"{name} ({type(tensor).__name__})")
+            checkpoint.skipped.append(f"{name} ({type(tensor).__name__})")
             continue
         _require_plain(path, name, tensor)
-        found.arrays[name] = as_array(tensor)
+        checkpoint.arrays[name] = as_array(tensor)
         if tensor.numel():
             place = (tensor.untyped_storage().data_ptr(), tensor.storage_offset(), tensor.shape, tensor.stride())
             by_place.setdefault(place, []).append(name)
-    if not found.arrays:
-        raise UsageError(f"{path} holds no parameters{': ' * bool(found.left_out)}{', '.join(found.left_out)}")
-    found.ties = [tuple(names) for names in by_place.values() if len(names) > 1]
-    return found
+    if not checkpoint.arrays:
+        raise UsageError(f"{path} holds no parameters{': ' * bool(checkpoint.skipped)}{', '.join(checkpoint.skipped)}")
+    checkpoint.ties = [tuple(names) for names in by_place.values() if len(names) > 1]
+    return checkpoint
 
 
 def _require_no_bomb(path: str) -> None:
-    """Raise `ValueError` if a checkpoint is far larger inside than outside: torch compresses code at most."""
+    """Raise `ValueError` if a checkpoint's contents are far larger than the file: torch compresses only code."""
     if not zipfile.is_zipfile(path):
         return
     with zipfile.ZipFile(path) as archive:
@@ -152,14 +152,14 @@ def _why(error: Exception) -> str:
     text = str(error)
     if (isinstance(error, pickle.UnpicklingError) and "Weights only" in text) or "TorchScript" in text:
         return (
-            "it holds more than tensors, and loading objects of Python runs code that is in the file.\n"
-            "In the program that made it, save the parameters alone: torch.save(model.state_dict(), FILE)"
+            "it holds more than tensors, and loading Python objects runs code from the file.\n"
+            "In the program that wrote it, save only the parameters: torch.save(model.state_dict(), FILE)"
         )
     return f"it is damaged, or no checkpoint of torch ({type(error).__name__}: {text.partition(chr(10))[0][:200]})"
 
 
 def _state_dict(path: str, loaded: Any) -> tuple[Mapping[Any, Any], list[str]]:
-    """Parameters by name, and what lies beside them."""
+    """Return the parameters by name, and the other keys."""
     if not isinstance(loaded, Mapping):
         raise UsageError(f"{path} holds a {type(loaded).__name__}, needed a state dict: tensors by name")
     if any(isinstance(value, torch.Tensor) for value in loaded.values()):
@@ -194,22 +194,22 @@ def _require_plain(path: str, name: str, tensor: torch.Tensor) -> None:
 
 
 def write_cells(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
-    """A checkpoint that `load_checkpoint` reads.
+    """Write a checkpoint that `load_checkpoint` reads.
 
     Args:
-        path: where to.
-        arrays: by name.
-        record: what the way back needs to know; whoever saves the Parameters anew leaves it out.
+        path: the file.
+        arrays: arrays by name.
+        record: information for the conversion back, which is lost if the Parameters are saved again.
     """
     write_bytes(path, encode(arrays, {_RECORD: json.dumps(record)}))
 
 
 def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
-    """A state dict, in the format of the ending."""
+    """Write a state dict in the format of the suffix."""
     if Path(path).suffix.lower() == SAFETENSORS:
         write_bytes(path, to_bytes(arrays, {"format": "pt"}))
         return
-    with written_whole(path) as file:
+    with atomic_path(path) as file:
         try:
             torch.save({name: _as_tensor(array) for name, array in arrays.items()}, file)
         except (OSError, RuntimeError) as error:
@@ -217,7 +217,7 @@ def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
 
 
 def _as_tensor(array: Array) -> torch.Tensor:
-    """A copy, which nothing else shares."""
+    """Return a copy as a tensor."""
     if array.dtype == BFLOAT16:
         return torch.from_numpy(np.array(array.view(np.int16))).view(torch.bfloat16)
     return torch.from_numpy(np.array(array))

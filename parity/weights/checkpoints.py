@@ -1,4 +1,4 @@
-"""`parity weights`: a checkpoint of torch becomes one of Cells, or the other way."""
+"""`parity weights`: conversion of torch checkpoints to Cells' checkpoints, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from . import map_file, transfer
 from .arrangements import Array
 from .checkpoint_files import CELLS, PICKLED, SAFETENSORS, Checkpoint, read, write_cells, write_torch
 from .map_file import WeightMap
-from .naming import COUNTER, UNCOUNTED, Dropped
+from .naming import COUNTER, UNCOUNTED, Drop
 from .transfer import Link, Plan
 
 TORCH = (*PICKLED, SAFETENSORS)
@@ -23,38 +23,38 @@ TORCH = (*PICKLED, SAFETENSORS)
 
 @dataclass(frozen=True)
 class Conversion:
-    """What was made of what.
+    """The result of a conversion.
 
     Attributes:
-        back: whether it went from Cells to torch.
-        links: one for each of torch's parameters.
-        shapes: of all names on both sides, torch's first.
-        dropped: what has no counterpart.
-        notes: what else to say.
+        back: whether it was from Cells to torch.
+        links: one link for each of torch's parameters.
+        shapes: shapes by name on both sides, torch's first.
+        drops: parameters without a counterpart.
+        notes: remarks for the user.
     """
 
     back: bool
     links: tuple[Link, ...]
     shapes: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]
-    dropped: tuple[Dropped, ...]
+    drops: tuple[Drop, ...]
     notes: tuple[str, ...]
 
 
 def convert(source: str, target: str, map_path: str | None = None) -> Conversion:
-    """Write `target`, whole or not at all, made of `source`; the endings of the files say which is which.
+    """Convert `source` and write `target`, completely or not at all; the suffixes tell the direction.
 
     Raises:
-        UsageError: the files are of other kinds, can't be read or written, or what becomes of some parameter isn't
-            known; the message says what to write into a map file.
+        UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
+            known; then the message says what to write into a map file.
     """
-    back = _goes_back(source, target)
+    back = _is_to_torch(source, target)
     require_writable(target)
-    given = WeightMap() if map_path is None else map_file.read(map_path)
+    weight_map = WeightMap() if map_path is None else map_file.read(map_path)
     checkpoint = read(source)
-    return _to_torch(checkpoint, target, given) if back else _to_cells(checkpoint, target, given)
+    return _to_torch(checkpoint, target, weight_map) if back else _to_cells(checkpoint, target, weight_map)
 
 
-def _goes_back(source: str, target: str) -> bool:
+def _is_to_torch(source: str, target: str) -> bool:
     kinds = Path(source).suffix.lower(), Path(target).suffix.lower()
     if kinds[0] in TORCH and kinds[1] == CELLS:
         return False
@@ -66,35 +66,35 @@ def _goes_back(source: str, target: str) -> bool:
     )
 
 
-def _to_cells(checkpoint: Checkpoint, target: str, given: WeightMap) -> Conversion:
+def _to_cells(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
     arrays = checkpoint.arrays
-    plan = transfer.to_cells(_shapes(arrays), given)
-    made: dict[str, Array] = {}
+    plan = transfer.to_cells(_shapes(arrays), weight_map)
+    result: dict[str, Array] = {}
     for link in plan.links:
-        made |= link.to_cells(arrays)
-    write_cells(target, _some(made, target), _record(plan, arrays))
+        result |= link.to_cells(arrays)
+    write_cells(target, _require_any(result, target), _record(plan, arrays))
     ties = [
         f"{' and '.join(names)} are one tensor; Cells that share it have one of the names" for names in checkpoint.ties
     ]
     return Conversion(
-        False, plan.links, (_shapes(arrays), _shapes(made)), plan.dropped, (*_left_out(checkpoint), *ties)
+        False, plan.links, (_shapes(arrays), _shapes(result)), plan.drops, (*_skipped_note(checkpoint), *ties)
     )
 
 
-def _to_torch(checkpoint: Checkpoint, target: str, given: WeightMap) -> Conversion:
+def _to_torch(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
     arrays = checkpoint.arrays
-    record, counters = _recorded(checkpoint.record)
-    plan = transfer.to_torch(_shapes(arrays), given, record)
-    made: dict[str, Array] = {}
+    record, counters = _parse_record(checkpoint.record)
+    plan = transfer.to_torch(_shapes(arrays), weight_map, record)
+    result: dict[str, Array] = {}
     for link in plan.links:
-        made |= link.to_torch(arrays)
-    modules = {name.rpartition(".")[0] for name in made}
-    restored = {name: value for name, value in counters.items() if name.rpartition(".")[0] in modules}
-    made |= restored
-    write_torch(target, _some(made, target))
-    notes = [f"{len(restored)} {COUNTER} restored, as recorded when the checkpoint was made"] if restored else []
+        result |= link.to_torch(arrays)
+    modules = {name.rpartition(".")[0] for name in result}
+    counts = {name: value for name, value in counters.items() if name.rpartition(".")[0] in modules}
+    result |= counts
+    write_torch(target, _require_any(result, target))
+    notes = [f"{len(counts)} {COUNTER} restored, as recorded when the checkpoint was made"] if counts else []
     return Conversion(
-        True, plan.links, (_shapes(made), _shapes(arrays)), plan.dropped, (*_left_out(checkpoint), *notes)
+        True, plan.links, (_shapes(result), _shapes(arrays)), plan.drops, (*_skipped_note(checkpoint), *notes)
     )
 
 
@@ -102,24 +102,24 @@ def _shapes(arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
     return {name: array.shape for name, array in arrays.items()}
 
 
-def _some(arrays: dict[str, Array], target: str) -> dict[str, Array]:
+def _require_any(arrays: dict[str, Array], target: str) -> dict[str, Array]:
     if not arrays:
         raise UsageError(f"{target} was not written: nothing would be in it, all is dropped")
     return arrays
 
 
-def _left_out(checkpoint: Checkpoint) -> list[str]:
-    return [f"left out: {', '.join(checkpoint.left_out)}"] if checkpoint.left_out else []
+def _skipped_note(checkpoint: Checkpoint) -> list[str]:
+    return [f"left out: {', '.join(checkpoint.skipped)}"] if checkpoint.skipped else []
 
 
 def _record(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """What names alone don't tell on the way back."""
-    counted = [dropped.name for dropped in plan.dropped if dropped.why == UNCOUNTED]
-    counters = {name: int(arrays[name]) for name in counted if arrays[name].shape == ()}
-    return {"parameters": {link.torch: link.as_form() for link in plan.links}, COUNTER: counters}
+    """Return the information for the conversion back that names don't tell."""
+    uncounted = [dropped.name for dropped in plan.drops if dropped.why == UNCOUNTED]
+    counters = {name: int(arrays[name]) for name in uncounted if arrays[name].shape == ()}
+    return {"parameters": {link.torch: link.to_map_value() for link in plan.links}, COUNTER: counters}
 
 
-def _recorded(record: Mapping[str, Any]) -> tuple[WeightMap, dict[str, Array]]:
+def _parse_record(record: Mapping[str, Any]) -> tuple[WeightMap, dict[str, Array]]:
     parameters, counters = record.get("parameters", {}), record.get(COUNTER, {})
     if not isinstance(parameters, dict) or not isinstance(counters, dict):
         raise UsageError("the checkpoint's metadata is damaged: it says what became of what in another way")

@@ -1,4 +1,4 @@
-"""How an array of a checkpoint of Cells lies, against that of torch."""
+"""The layout of an array in a Cells' checkpoint, relative to torch's."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .arrangements import Array
 
 @dataclass(frozen=True)
 class Layout:
-    """Axes in another order, and one more of size 1.
+    """A change of layout: axes in another order, and an additional axis of size 1.
 
     Attributes:
-        transpose: True for the last two axes exchanged, or where each axis of the Cell's comes from; None for neither.
-        unit_axis: where the Cell's has an axis of size 1 that torch's lacks; None if it has none.
+        transpose: True to exchange the last two axes, or torch's axis for each axis of the Cell's; None for neither.
+        unit_axis: position of an axis of size 1 that only the Cell's array has; None for none.
     """
 
     transpose: bool | tuple[int, ...] | None = None
     unit_axis: int | None = None
 
-    def there(self, name: str, array: Array) -> Array:
-        """The Cell's array; `UsageError` if the array of `name` has too few axes."""
+    def to_cells(self, name: str, array: Array) -> Array:
+        """Return the Cell's array; raise `UsageError` if the array of `name` has too few axes."""
         if self.transpose:
             array = array.transpose(self._order(name, array.ndim))
         if self.unit_axis is not None:
@@ -33,8 +33,8 @@ class Layout:
             array = np.expand_dims(array, self.unit_axis)
         return array
 
-    def back(self, name: str, array: Array) -> Array:
-        """Torch's array."""
+    def to_torch(self, name: str, array: Array) -> Array:
+        """Return torch's array."""
         if self.unit_axis is not None:
             if self.unit_axis >= array.ndim or array.shape[self.unit_axis] != 1:
                 raise self._refusal(name, array)
@@ -55,17 +55,17 @@ class Layout:
         return UsageError(f"{name} has shape {list(array.shape)}, which doesn't fit {self}")
 
     def __str__(self) -> str:
-        """As in a map file; empty if it lies as in torch."""
+        """Format it as in a map file; empty if the layout is torch's."""
         return ", ".join(f"{key} = {_toml(value)}" for key, value in self.as_dict().items())
 
     def as_dict(self) -> dict[str, Any]:
-        """The keys of a map file, and their values."""
+        """Return the keys of a map file with their values."""
         transpose = list(self.transpose) if isinstance(self.transpose, tuple) else self.transpose
-        found = {"transpose": transpose, "expand_dims": self.unit_axis}
-        return {key: value for key, value in found.items() if value is not None}
+        values = {"transpose": transpose, "expand_dims": self.unit_axis}
+        return {key: value for key, value in values.items() if value is not None}
 
 
-AS_IT_IS = Layout()
+UNCHANGED = Layout()
 
 
 def _toml(value: Any) -> str:

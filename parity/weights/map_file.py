@@ -1,4 +1,4 @@
-"""Map files: what a user says about the names of two checkpoints, in TOML. Torch's name stands on the left.
+"""Map files: the correspondence of names in two checkpoints, in TOML. torch's name is on the left.
 
     "encoder.*.norm.weight" = "encoder.*.norm.gamma"                # another name; `*` is the same text on both sides
     "backbone." = "encoder."                                        # another prefix (both end in a dot, or are empty)
@@ -6,10 +6,10 @@
     "conv.kernel" = { to = "conv.weight", transpose = [3, 2, 0, 1] }  # the Cell's axis 0 is torch's axis 3, ...
     "conv.weight" = { expand_dims = 2 }                             # with an axis of size 1 at 2 (Conv1d)
     "attn.in_proj_weight" = { to = ["attn.q.weight", "attn.k.weight", "attn.v.weight"] }  # equal parts along axis 0
-    "position_ids" = { drop = true }                                # not taken over, on whichever side it is
+    "position_ids" = { drop = true }                                # not converted, on either side
 
-The first line that matches a name holds. Names that no line speaks of are decided by `naming`, with the prefixes
-applied. The same file serves both directions.
+The first line that matches a name applies. Names that match no line are decided by `naming`, with the prefixes
+replaced. The same file serves both directions.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
-from .layouts import AS_IT_IS, Layout
-from .rules import did_you_mean, filled, matched
+from .layouts import UNCHANGED, Layout
+from .rules import did_you_mean, fill_pattern, match_pattern
 
 
 @dataclass(frozen=True)
@@ -30,14 +30,14 @@ class Entry:
     """One line.
 
     Attributes:
-        torch: pattern of a name in torch; for a drop of a name on either side.
-        cells: patterns of the names of Cells that it becomes, several if it is divided; none if it is dropped.
-        layout: how it lies there.
+        torch: pattern of a name in torch; for a drop, of a name on either side.
+        cells: patterns of the corresponding names in Cells, several if it is split; none if it is dropped.
+        layout: layout in Cells.
     """
 
     torch: str
     cells: tuple[str, ...]
-    layout: Layout = AS_IT_IS
+    layout: Layout = UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -45,47 +45,47 @@ class WeightMap:
     """A map file.
 
     Attributes:
-        entries: in order.
+        entries: the entries in order.
         prefixes: prefix in Cells by prefix in torch, in order.
-        where: what to call it in messages.
+        where: name of the map in messages.
     """
 
     entries: tuple[Entry, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
     where: str = "the map"
 
-    def of_torch(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
-        """The first entry for a name in torch, and what its `*` stand for."""
+    def find_for_torch(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+        """Return the first entry for a name in torch, and the texts that its `*` match."""
         for entry in self.entries:
-            texts = matched(entry.torch, name)
+            texts = match_pattern(entry.torch, name)
             if texts is not None:
                 return entry, texts
         return None
 
-    def of_cells(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
-        """The first entry for a name in Cells, and what its `*` stand for."""
+    def find_for_cells(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+        """Return the first entry for a name in Cells, and the texts that its `*` match."""
         for entry in self.entries:
             for pattern in entry.cells or (entry.torch,):
-                texts = matched(pattern, name)
+                texts = match_pattern(pattern, name)
                 if texts is not None:
                     return entry, texts
         return None
 
-    def prefixed(self, name: str, *, back: bool = False) -> str:
-        """The name with its prefix replaced, from torch's to the Cells' or back."""
+    def replace_prefix(self, name: str, *, back: bool = False) -> str:
+        """Return the name with its prefix replaced, from torch's to the Cells' or back."""
         for pair in self.prefixes.items():
             source, target = reversed(pair) if back else pair
-            texts = matched(f"{source}*", name)
+            texts = match_pattern(f"{source}*", name)
             if texts is not None:
-                return filled(f"{target}*", texts, source)
+                return fill_pattern(f"{target}*", texts, source)
         return name
 
     def require_used(self, names: Collection[str], *, back: bool) -> None:
-        """Raise `UsageError` for a line that speaks of none of the names of the source, unless it is a drop."""
+        """Raise `UsageError` for a line, other than a drop, that matches none of the names of the source."""
         lines = [entry.cells if back else (entry.torch,) for entry in self.entries if entry.cells]
         lines += [(f"{cells if back else torch}*",) for torch, cells in self.prefixes.items()]
         for patterns in lines:
-            if not any(matched(pattern, name) is not None for pattern in patterns for name in names):
+            if not any(match_pattern(pattern, name) is not None for pattern in patterns for name in names):
                 raise UsageError(
                     f"{self.where}: no name in the checkpoint matches {' or '.join(map(repr, patterns))}"
                     f"{did_you_mean(patterns[0], names)}"
@@ -93,22 +93,22 @@ class WeightMap:
 
 
 def read(path: str) -> WeightMap:
-    """A map file; `UsageError` if it can't be read or holds something else."""
+    """Read a map file; raise `UsageError` if it can't be read or holds something else."""
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"can't read the map {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"can't read the map {path}: it is no text in UTF-8 ({error})") from error
+        raise UsageError(f"can't read the map {path}: it is not UTF-8 text ({error})") from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise UsageError(
-            f'{path} is no TOML: {error}\nA name with a dot stands in quotes: "fc.weight" = "fc.weight"'
+            f'{path} is not TOML: {error}\nPut a name with a dot in quotes: "fc.weight" = "fc.weight"'
         ) from error
     return parse(data, path)
 
 
 def parse(data: Mapping[str, Any], where: str) -> WeightMap:
-    """What the lines say; `UsageError` for one of another form."""
+    """Parse the lines; raise `UsageError` for a malformed one."""
     entries: list[Entry] = []
     prefixes: dict[str, str] = {}
     for key, value in data.items():
@@ -129,7 +129,7 @@ def _entry(key: str, value: Any, where: str) -> Entry:
     if not isinstance(form, dict) or not form or not form.keys() <= {"to", "transpose", "expand_dims", "drop"}:
         raise UsageError(
             f"{where}: {key!r}: needed a name or a table with to, transpose, expand_dims or drop, given {value!r}\n"
-            'A name with a dot stands in quotes: "fc.weight" = "fc.weight"'
+            'Put a name with a dot in quotes: "fc.weight" = "fc.weight"'
         )
     if "drop" in form:
         if form != {"drop": True}:

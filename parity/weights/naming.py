@@ -1,8 +1,8 @@
-"""What parameters are called on the other side, and how they lie there, as far as names and shapes tell.
+"""Names and layouts of parameters on the other side, as far as names and shapes tell.
 
-Parameters that differ in the last part of their name only are those of one module; together they show what it is: one
-with running statistics is a batch normalization. What they don't show is a `Question`: a matrix alone may be that of a
-Dense layer or of an Embedding. Names that no layer of the frameworks has are a module's own, and stay.
+Parameters whose names differ only in the last part belong to one module, and together they tell its kind: one with
+running statistics is a batch normalization. What they don't tell is a `Question`: a single matrix may belong to a Dense
+layer or an Embedding. Names that no layer of the frameworks has are the module's own, and stay.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .layouts import AS_IT_IS, Layout
+from .layouts import UNCHANGED, Layout
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -20,7 +20,7 @@ STATISTICS = {"running_mean": "moving_mean", "running_var": "moving_variance"}
 COUNTER = "num_batches_tracked"
 UNCOUNTED = "Cells count no batches"
 AT_ROOT = {"moving_mean": "mean", "moving_variance": "variance"}
-"""What the statistics are called where the normalization is the whole network."""
+"""Names of the statistics if the normalization is the whole network."""
 
 KERNEL_OF_1D = Layout(unit_axis=2)
 TRANSPOSED = Layout(transpose=True)
@@ -29,21 +29,21 @@ _STATE = frozenset({
     "beta1_power", "beta2_power", "current_iterator_step", "global_step", "last_overflow_iterator_step",
     "learning_rate", "momentum", "scale_sense",
 })  # fmt: skip
-"""What optimizers and training Cells count, beside a value for each Parameter under a prefix (`moments.fc.weight`)."""
+"""State of optimizers and training Cells, besides their state per Parameter with a prefix (`moments.fc.weight`)."""
 
 
 @dataclass(frozen=True)
-class Named:
-    """A parameter whose counterpart is known: its name there, and how the array of the Cells lies."""
+class Renaming:
+    """A parameter whose counterpart is known: its name there, and the layout in Cells."""
 
     name: str
     other: str
-    layout: Layout = AS_IT_IS
+    layout: Layout = UNCHANGED
 
 
 @dataclass(frozen=True)
-class Dropped:
-    """A parameter that has no counterpart."""
+class Drop:
+    """A parameter without a counterpart."""
 
     name: str
     why: str
@@ -54,11 +54,11 @@ class Question:
     """A parameter whose counterpart isn't known.
 
     Attributes:
-        name: of it; a prefix if the whole module is in question.
-        other: what it is likely called there.
-        layout: how it likely lies.
-        shape: of it.
-        choices: what it may be, in words, and what to write then.
+        name: its name; a prefix if the whole module is in question.
+        other: its likely name on the other side.
+        layout: its likely layout.
+        shape: its shape.
+        choices: what it may be, with the entry to write.
     """
 
     name: str
@@ -68,48 +68,48 @@ class Question:
     choices: tuple[str, ...]
 
 
-Answer = Named | Dropped | Question
+Answer = Renaming | Drop | Question
 
 
 def to_cells(shapes: Shapes) -> Iterator[Answer]:
-    """What the parameters and buffers of torch, by name, are in Cells."""
+    """Yield the counterparts in Cells of torch's parameters and buffers."""
     dense = [group for group in _groups(shapes).values() if len(group.get("weight", ())) == 2]
     transposes = any(_is_transposed(group) for group in dense)
     volumes = any(len(shape) == 5 for shape in shapes.values())
     for prefix, group in _groups(shapes).items():
-        named = {leaf: f"{prefix}{leaf}" for leaf in group}
+        names = {leaf: f"{prefix}{leaf}" for leaf in group}
         if group.keys() >= STATISTICS.keys():
             if volumes:
                 choices = f'BatchNorm3d: "{prefix}bn2d."', f'another layer: "{prefix}"'
-                yield Question(prefix, f"{prefix}bn2d.", AS_IT_IS, group["running_mean"], choices)
+                yield Question(prefix, f"{prefix}bn2d.", UNCHANGED, group["running_mean"], choices)
             for leaf in group.keys() & {COUNTER}:
-                yield Dropped(named.pop(leaf), UNCOUNTED)
-            for leaf, name in named.items():
-                yield Named(name, f"{prefix}{(NORM | STATISTICS).get(leaf, leaf)}")
+                yield Drop(names.pop(leaf), UNCOUNTED)
+            for leaf, name in names.items():
+                yield Renaming(name, f"{prefix}{(NORM | STATISTICS).get(leaf, leaf)}")
             continue
-        if "weight" in named:
+        if "weight" in names:
             yield from _norm_or_product(prefix, group, transposes)
-            del named["weight"]
+            del names["weight"]
             if _is_norm(group):
-                del named["bias"]
-        yield from (Named(name, name) for name in named.values())
+                del names["bias"]
+        yield from (Renaming(name, name) for name in names.values())
 
 
 def _norm_or_product(prefix: str, group: Mapping[str, Shape], transposes: bool) -> Iterator[Answer]:
-    """The weight, and the bias if it gets another name."""
+    """Yield the counterparts of the weight, and of the bias if its name changes."""
     choices: tuple[str, ...]
     name, shape, bias = f"{prefix}weight", group["weight"], group.get("bias")
     if _is_norm(group):
-        yield from (Named(f"{prefix}{leaf}", f"{prefix}{other}") for leaf, other in NORM.items())
+        yield from (Renaming(f"{prefix}{leaf}", f"{prefix}{other}") for leaf, other in NORM.items())
     elif len(shape) == 1 and bias is None:
         guess = "w" if shape == (1,) or "act" in prefix or "relu" in prefix.lower() else "gamma"
         choices = f'normalization without bias: "{prefix}gamma"', f'PReLU: "{prefix}w"', f'your own: "{name}"'
-        yield Question(name, f"{prefix}{guess}", AS_IT_IS, shape, choices)
+        yield Question(name, f"{prefix}{guess}", UNCHANGED, shape, choices)
     elif len(shape) == 2 and bias is None:
         guess = "embedding_table" if _sounds_like_a_table(prefix) else "weight"
         table = f'Embedding: "{prefix}embedding_table"'
         choices = table, f'Dense: "{name}"', "Dense that is (in, out) in torch: { transpose = true }"
-        yield Question(name, f"{prefix}{guess}", AS_IT_IS, shape, choices)
+        yield Question(name, f"{prefix}{guess}", UNCHANGED, shape, choices)
     elif len(shape) == 2 and _is_transposed(group):
         choices = "(in, out) in torch, to go by its bias: { transpose = true }", f'to be left as it is: "{name}"'
         yield Question(name, name, TRANSPOSED, shape, choices)
@@ -117,28 +117,28 @@ def _norm_or_product(prefix: str, group: Mapping[str, Shape], transposes: bool) 
         choices = "(in, out) in torch, as others here are: { transpose = true }", f'(out, in): "{name}"'
         yield Question(name, name, TRANSPOSED, shape, choices)
     else:
-        yield Named(name, name, KERNEL_OF_1D if len(shape) == 3 else AS_IT_IS)
+        yield Renaming(name, name, KERNEL_OF_1D if len(shape) == 3 else UNCHANGED)
 
 
 def _is_norm(group: Mapping[str, Shape]) -> bool:
-    """Whether each element has a weight and a bias."""
+    """Whether weight and bias have the same shape, as in a normalization."""
     return bool(group.get("weight")) and group["weight"] == group.get("bias")
 
 
 def _is_transposed(group: Mapping[str, Shape]) -> bool:
-    """Whether the bias is as long as the rows, and not as the columns."""
+    """Whether the bias has the length of the weight's second axis, and not of its first."""
     rows, columns = group["weight"]
     return group.get("bias") == (columns,) and rows != columns
 
 
 def _sounds_like_a_table(prefix: str) -> bool:
-    """For what is proposed only."""
+    """Whether the name suggests an embedding; used only for proposals."""
     last = prefix.rstrip(".").rpartition(".")[2].lower()
     return "emb" in last or last in ("tok", "token", "tokens", "pos", "position", "wte", "wpe", "vocab")
 
 
 def to_torch(shapes: Shapes) -> Iterator[Answer]:
-    """What the Parameters of Cells, by name, are in torch."""
+    """Yield the counterparts in torch of Cells' Parameters."""
     if shapes.keys() >= set(AT_ROOT.values()) | set(NORM.values()):
         inside = {outer: inner for inner, outer in AT_ROOT.items()}
         for answer in to_torch({inside.get(name, name): shape for name, shape in shapes.items()}):
@@ -152,44 +152,44 @@ def to_torch(shapes: Shapes) -> Iterator[Answer]:
         if batch_norm and volumes and prefix.endswith("bn2d."):
             outer = prefix.removesuffix("bn2d.")
             choices = f'BatchNorm3d: "{outer}"', f'a layer named bn2d: "{prefix}"'
-            yield Question(prefix, outer, AS_IT_IS, group["moving_mean"], choices)
+            yield Question(prefix, outer, UNCHANGED, group["moving_mean"], choices)
         for leaf, shape in group.items():
             name = f"{prefix}{leaf}"
             weight = f"{prefix}weight"
             if _is_state(name, shapes):
-                yield Dropped(name, "state of training")
+                yield Drop(name, "state of training")
             elif leaf == "embedding_table":
-                yield Named(name, weight)
+                yield Renaming(name, weight)
             elif leaf in back and (batch_norm or group.keys() >= set(NORM.values())):
-                yield Named(name, f"{prefix}{back[leaf]}")
+                yield Renaming(name, f"{prefix}{back[leaf]}")
             elif leaf == "gamma":
                 choices = f'normalization without bias: "{weight}"', f'your own: "{name}"'
-                yield Question(name, weight, AS_IT_IS, shape, choices)
+                yield Question(name, weight, UNCHANGED, shape, choices)
             elif leaf in ("w", "a") and group.keys() == {leaf} and len(shape) == 1:
-                yield Question(name, weight, AS_IT_IS, shape, (f'PReLU: "{weight}"', f'your own: "{name}"'))
+                yield Question(name, weight, UNCHANGED, shape, (f'PReLU: "{weight}"', f'your own: "{name}"'))
             elif leaf == "weight" and len(shape) == 4 and shape[2] == 1 and (flat or shape[3] > 1):
                 choices = "Conv1d: { expand_dims = 2 }", f'Conv2d: "{name}"'
                 yield Question(name, name, KERNEL_OF_1D, shape, choices)
             else:
-                yield Named(name, name)
+                yield Renaming(name, name)
 
 
 def _all_kernels_are_flat(shapes: Shapes) -> bool:
-    """Whether no kernel is higher than 1, as in networks with one axis; and then kernels of 1 may be such too."""
+    """Whether all kernels have height 1, as in networks with one spatial axis."""
     kernels = [shape for name, shape in shapes.items() if name.endswith("weight") and len(shape) == 4]
     return all(shape[2] == 1 for shape in kernels)
 
 
 def _is_state(name: str, shapes: Shapes) -> bool:
-    """Whether an optimizer or a training Cell keeps it, in a checkpoint that holds one."""
-    kept, _, of = name.partition(".")
-    return "global_step" in shapes and (name in _STATE or (bool(kept and of) and shapes.get(of) == shapes[name]))
+    """Whether it is the state of an optimizer or a training Cell in the checkpoint."""
+    prefix, _, of = name.partition(".")
+    return "global_step" in shapes and (name in _STATE or (bool(prefix and of) and shapes.get(of) == shapes[name]))
 
 
 def _groups(shapes: Shapes) -> dict[str, dict[str, Shape]]:
-    """Shapes by the last part of the name, by what is before it (with its dot)."""
-    found: dict[str, dict[str, Shape]] = {}
+    """Group shapes by the name's prefix (with its dot), then by its last part."""
+    groups: dict[str, dict[str, Shape]] = {}
     for name, shape in shapes.items():
         prefix, dot, leaf = name.rpartition(".")
-        found.setdefault(prefix + dot, {})[leaf] = shape
-    return found
+        groups.setdefault(prefix + dot, {})[leaf] = shape
+    return groups

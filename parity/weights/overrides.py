@@ -1,13 +1,13 @@
-"""What a user says about weights: `weights={...}`.
+"""The user's entries for weights: `weights={...}`.
 
-Keys are paths of the Cell's Parameters, in which each `*` stands for any text that the value repeats, or classes of
+Keys are paths of the Cell's Parameters, in which each `*` matches any text, which the value may repeat, or classes of
 Cells, whose value is a dict by the names of their Parameters. A value is
 
-- `"fc.weight"`: the module's parameter or buffer, as it is (for a class key relative to the module of the pair);
-- `("fc.weight", "transpose")`: with its last two axes exchanged, or `("fc.weight", (2, 0, 1))`, in that order;
-- `("fc.weight", function)`: what the function makes of that array;
-- a function: what it makes of the dict of all the module's arrays by name;
-- an array, tensor or number: that.
+- `"fc.weight"`: the module's parameter or buffer, unchanged (for a class key, relative to the module of the pair);
+- `("fc.weight", "transpose")`: with its last two axes exchanged, or `("fc.weight", (2, 0, 1))`, with that axis order;
+- `("fc.weight", function)`: the function's result for that array;
+- a function: its result for the dict of all the module's arrays by name;
+- an array, tensor or number: that value.
 """
 
 from __future__ import annotations
@@ -20,51 +20,51 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pair
-from .arrangements import Arrangement, Array, Axes, Computed, Constant
-from .rules import did_you_mean, filled, matched
+from .arrangements import Arrangement, Array, Axes, Constant, UserFunction
+from .rules import did_you_mean, fill_pattern, match_pattern
 
 
 class Overrides:
-    """What was given, resolved Parameter by Parameter."""
+    """The user's entries, resolved for each Parameter."""
 
     def __init__(
         self,
-        given: Mapping[Any, Any],
+        weights: Mapping[Any, Any],
         parameters: Mapping[str, Any],
         alias: Mapping[str, str],
         arrays: Mapping[str, Array],
     ) -> None:
-        self.given = given
+        self.weights = weights
         self.alias = alias
         self.arrays = arrays
         self._used: set[Any] = set()
-        for key in given:
-            if isinstance(key, str) and not any(matched(key, path) is not None for path in parameters):
+        for key in weights:
+            if isinstance(key, str) and not any(match_pattern(key, path) is not None for path in parameters):
                 self._refuse(key, parameters)
             if not isinstance(key, (str, type)):
                 raise UsageError(f"weights=: a key is the path of a Parameter or a class of Cells, given {key!r}")
 
     def of(self, pair: Pair, cell: Any, paths: list[str]) -> dict[str, Arrangement]:
-        """How the Parameters at `paths`, those of the Cell of the pair, are made, as far as that was given."""
-        found: dict[str, Arrangement] = {}
+        """Return the arrangements that the entries give for the Parameters at `paths` of a pair's Cell."""
+        result: dict[str, Arrangement] = {}
         prefix = f"{pair.cell}." if pair.cell else ""
-        for key, value in self.given.items():
+        for key, value in self.weights.items():
             if isinstance(key, type):
                 if isinstance(cell, key):
                     self._used.add(key)
                     for name, form in self._of_class(key, value).items():
                         if prefix + name in paths:
-                            found[prefix + name] = self._arranged(prefix + name, form, pair.module)
+                            result[prefix + name] = self._arrangement(prefix + name, form, pair.module)
             else:
                 for path in paths:
-                    texts = matched(key, path)
+                    texts = match_pattern(key, path)
                     if texts is not None:
-                        found[path] = self._arranged(path, value, None, key, texts)
-        return found
+                        result[path] = self._arrangement(path, value, None, key, texts)
+        return result
 
     def require_used(self) -> None:
-        """Raise `UsageError` for a class that no Cell is of."""
-        for key in self.given:
+        """Raise `UsageError` for a class key without any Cell."""
+        for key in self.weights:
             if isinstance(key, type) and key not in self._used:
                 raise UsageError(f"weights=: there is no Cell of class {key.__name__} that is the port of a module")
 
@@ -75,15 +75,15 @@ class Overrides:
             )
         return value
 
-    def _arranged(
+    def _arrangement(
         self, path: str, form: Any, module: str | None, key: str = "", texts: tuple[str, ...] = ()
     ) -> Arrangement:
         name, how = form if isinstance(form, tuple) and len(form) == 2 else (form, None)
         if isinstance(name, str):
-            wanted = filled(name, texts, key) if module is None else f"{module}.{name}" if module else name
-            return self._of_one(path, self._known(path, wanted), how)
+            source = fill_pattern(name, texts, key) if module is None else f"{module}.{name}" if module else name
+            return self._of_one(path, self._resolve(path, source), how)
         if callable(form):
-            return Computed(form, {n: a.shape for n, a in self.arrays.items()})
+            return UserFunction(form, {n: a.shape for n, a in self.arrays.items()})
         if isinstance(form, (bool, int, float)):
             return Constant(np.asarray(form), f"{form}, as given")
         if hasattr(form, "shape"):
@@ -99,7 +99,7 @@ class Overrides:
             return Axes(name, shape)
         if callable(how):
             function: Callable[[Any], Any] = how
-            return Computed(lambda arrays: function(arrays[name]), {name: shape})
+            return UserFunction(lambda arrays: function(arrays[name]), {name: shape})
         axes = tuple(range(len(shape)))
         if how == "transpose" and len(shape) > 1:
             return Axes(name, shape, (*axes[:-2], axes[-1], axes[-2]))
@@ -110,7 +110,7 @@ class Overrides:
             f"the axes {axes}, or a function; {name} has shape {list(shape)}"
         )
 
-    def _known(self, path: str, name: str) -> str:
+    def _resolve(self, path: str, name: str) -> str:
         if name not in self.alias:
             raise UsageError(
                 f"weights={{{path!r}: ...}}: the module has no parameter or buffer {name!r}"
@@ -119,7 +119,7 @@ class Overrides:
         return self.alias[name]
 
     def _refuse(self, key: str, parameters: Mapping[str, Any]) -> None:
-        value = self.given[key]
+        value = self.weights[key]
         name = value[0] if isinstance(value, tuple) and value else value
         if key in self.alias and name in parameters:
             raise UsageError(

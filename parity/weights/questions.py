@@ -1,4 +1,4 @@
-"""The error for what names and shapes don't tell, with the lines of a map file that would."""
+"""The error for ambiguous names, with proposed lines for a map file."""
 
 from __future__ import annotations
 
@@ -11,49 +11,53 @@ from ...runtime.errors import UsageError
 from .layouts import Layout
 from .map_file import WeightMap
 from .naming import Question, Shapes
-from .rules import matched
+from .rules import match_pattern
 
 
-def ask(questions: Iterable[Question], shapes: Shapes, given: WeightMap, *, back: bool) -> None:
+def ask(questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, *, back: bool) -> None:
     """Raise `UsageError` if there are questions, with a proposal for each."""
-    asked = [replace(q, other=given.prefixed(q.other, back=back)) for q in questions]
-    if not asked:
+    proposals = [replace(q, other=weight_map.replace_prefix(q.other, back=back)) for q in questions]
+    if not proposals:
         return
     lines: list[str] = []
-    for (name, other), alike in _grouped(asked, shapes).items():
+    for (name, other), alike in _group(proposals, shapes).items():
         first, several = alike[0], len(alike) > 1
         lines.append(f"# {first.name or '(root)'} {list(first.shape)}{f', and {len(alike) - 1} like it' * several}")
         lines += [f"#   {_pattern(choice) if several else choice}" for choice in first.choices]
         lines.append(_line(other, name, first.layout) if back else _line(name, other, first.layout))
-    where = f"put them first in {given.where}" if given.entries or given.prefixes else "give them in a file: --map FILE"
+    where = (
+        f"put them first in {weight_map.where}"
+        if weight_map.entries or weight_map.prefixes
+        else "give them in a file: --map FILE"
+    )
     raise UsageError(
-        f"names and shapes don't tell what {len(asked)} of {len(shapes)} parameters are "
+        f"names and shapes don't tell what {len(proposals)} of {len(shapes)} parameters are "
         f"{'in torch' if back else 'in Cells'}.\nCorrect these lines, which are guesses, and {where}\n\n"
         + "\n".join(lines)
     )
 
 
 def is_module(question: Question) -> bool:
-    """Whether all of a module is in question."""
+    """Whether the whole module is in question."""
     return question.name == "" or question.name.endswith(".")
 
 
-def _grouped(questions: list[Question], shapes: Shapes) -> Mapping[tuple[str, str], list[Question]]:
-    """Questions by the patterns of both names: numbers in them become `*` where that takes in nothing else."""
-    found: dict[tuple[str, str], list[Question]] = {}
+def _group(questions: list[Question], shapes: Shapes) -> Mapping[tuple[str, str], list[Question]]:
+    """Group questions by patterns of both names: numbers become `*` if the pattern matches no other names."""
+    by_patterns: dict[tuple[str, str], list[Question]] = {}
     for question in questions:
-        found.setdefault((_pattern(question.name), _pattern(question.other)), []).append(question)
-    apart: dict[tuple[str, str], list[Question]] = {}
-    for (name, other), alike in found.items():
+        by_patterns.setdefault((_pattern(question.name), _pattern(question.other)), []).append(question)
+    result: dict[tuple[str, str], list[Question]] = {}
+    for (name, other), alike in by_patterns.items():
         names = {question.name for question in alike}
-        taken = {n for n in shapes if matched(name, n) is not None} if not is_module(alike[0]) else names
+        matches = {n for n in shapes if match_pattern(name, n) is not None} if not is_module(alike[0]) else names
         forms = {(question.layout, tuple(map(_pattern, question.choices))) for question in alike}
         same = len(forms) == 1 and name.count("*") == other.count("*")
-        if len(alike) > 1 and taken == names and same:
-            apart[name, other] = alike
+        if len(alike) > 1 and matches == names and same:
+            result[name, other] = alike
         else:
-            apart |= {(question.name, question.other): [question] for question in alike}
-    return apart
+            result |= {(question.name, question.other): [question] for question in alike}
+    return result
 
 
 def _pattern(name: str) -> str:
@@ -61,12 +65,12 @@ def _pattern(name: str) -> str:
 
 
 def _line(torch: str, cells: str, layout: Layout) -> str:
-    """One line of a map file."""
+    """Format a line of a map file."""
     if not str(layout):
-        return f"{_quoted(torch)} = {_quoted(cells)}"
-    to = "" if torch == cells else f"to = {_quoted(cells)}, "
-    return f"{_quoted(torch)} = {{ {to}{layout} }}"
+        return f"{_quote(torch)} = {_quote(cells)}"
+    to = "" if torch == cells else f"to = {_quote(cells)}, "
+    return f"{_quote(torch)} = {{ {to}{layout} }}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return json.dumps(name, ensure_ascii=False)

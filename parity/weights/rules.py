@@ -1,4 +1,4 @@
-"""Names with `*` in them: `layers.*.gamma` for `layers.*.weight`, each `*` standing for the same text on both sides."""
+"""Name patterns: `layers.*.gamma` for `layers.*.weight`, where each `*` matches the same text on both sides."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from ...runtime.errors import UsageError
 
 
-def matched(pattern: str, name: str) -> tuple[str, ...] | None:
-    """What the `*` of the pattern stand for in the name; None if it doesn't match."""
+def match_pattern(pattern: str, name: str) -> tuple[str, ...] | None:
+    """Return the texts that the `*` of the pattern match in the name; None if it doesn't match."""
     first, *others = pattern.split("*")
     if not others:
         return () if pattern == name else None
@@ -17,7 +17,7 @@ def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     end = len(name) - len(last)
     if not name.startswith(first) or not name.endswith(last) or end < len(first):
         return None
-    # from the right: each part at its last place, so that the first `*` stands for as much as it can, then the second
+    # from the right, with each part at its last occurrence, so that the first `*` is greedy, then the second
     texts: list[str] = []
     for part in reversed(between):
         start = name.rfind(part, len(first), end)
@@ -28,8 +28,8 @@ def matched(pattern: str, name: str) -> tuple[str, ...] | None:
     return (*reversed([*texts, name[len(first) : end]]),)
 
 
-def filled(pattern: str, texts: tuple[str, ...], of: str) -> str:
-    """The pattern with its `*` replaced by `texts`; `UsageError` if there are not as many. `of`: what they are from."""
+def fill_pattern(pattern: str, texts: tuple[str, ...], of: str) -> str:
+    """Replace the `*` of a pattern by `texts` from the pattern `of`; raise `UsageError` if there are too few."""
     parts = pattern.split("*")
     if len(parts) - 1 > len(texts):
         raise UsageError(f"{pattern!r} has more `*` than {of!r}, which it belongs to: each stands for the same text")
@@ -37,6 +37,6 @@ def filled(pattern: str, texts: tuple[str, ...], of: str) -> str:
 
 
 def did_you_mean(name: str, among: Iterable[str]) -> str:
-    """`; did you mean 'a' or 'b'?`, or nothing."""
+    """Return `; did you mean 'a' or 'b'?`, or an empty string."""
     close = difflib.get_close_matches(name, list(among), n=3, cutoff=0.5)
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

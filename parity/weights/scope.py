@@ -1,4 +1,4 @@
-"""The parameters of one pair of module and Cell, matched."""
+"""Matching the parameters of one pair of module and Cell."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Shape = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Carried:
-    """One Parameter of a Cell and what it is made of.
+class CarriedParameter:
+    """A Parameter of a Cell, and the source of its value.
 
     Attributes:
-        path: of the Parameter, by attribute names.
+        path: path of the Parameter, by attribute names.
         parameter: the Parameter.
         module: path of the module that its Cell is the port of.
-        arrangement: how it is made; None if it keeps its own value.
+        arrangement: how it is computed; None if it keeps its own value.
         how: "layer", "name", "shape", "given", "absent there" or "own value".
     """
 
@@ -37,7 +37,7 @@ class Carried:
 
     @property
     def source(self) -> str:
-        """What it is made of, in words."""
+        """Description of the source."""
         if self.arrangement is None:
             return "its own value"
         words = ", ".join(filter(None, [*self.arrangement.sources, str(self.arrangement)]))
@@ -45,20 +45,20 @@ class Carried:
 
     @property
     def square(self) -> bool:
-        """Whether it is a square matrix that is taken as it is, though no layer says how it is stored."""
+        """Whether it is a square matrix used unchanged, though no layer tells how it is stored."""
         shape = tuple(self.parameter.shape)
         return self.how in ("name", "shape") and len(shape) == 2 and shape[0] == shape[1] > 1
 
 
 @dataclass(frozen=True)
 class WeightMismatch:
-    """A parameter without counterpart, or that doesn't fit.
+    """A parameter without a counterpart, or with one that doesn't fit.
 
     Attributes:
-        module: path of the module whose port is at fault.
-        name: of the module's parameter, or path of the Cell's.
-        shape: of it.
-        reason: what is wrong.
+        module: path of the module whose port is wrong.
+        name: name of the module's parameter, or path of the Cell's.
+        shape: its shape.
+        reason: explanation.
     """
 
     module: str
@@ -68,14 +68,14 @@ class WeightMismatch:
 
 
 class Scope:
-    """What isn't matched yet in one pair; the methods match, each in its way.
+    """The unmatched parameters of one pair, with methods that match them in several ways.
 
     Attributes:
-        parameters: names of the module's parameters that are left.
-        buffers: names of its buffers that are left.
-        cell: Parameters of the Cell that are left, by path.
-        carried: what was matched.
-        mismatches: what was, but doesn't fit.
+        parameters: names of the module's unmatched parameters.
+        buffers: names of its unmatched buffers.
+        cell: unmatched Parameters of the Cell, by path.
+        entries: matched Parameters.
+        mismatches: matched Parameters that don't fit.
         ignored: buffers that no Cell has.
     """
 
@@ -96,7 +96,7 @@ class Scope:
         self.cell = dict(cell)
         self.arrays = arrays
         self.alias = alias
-        self.carried: list[Carried] = []
+        self.entries: list[CarriedParameter] = []
         self.mismatches: list[WeightMismatch] = []
         self.kind = kind_of_module(module), kind_of_cell(of_cell)
         self.names = names(self.kind[1])
@@ -105,28 +105,28 @@ class Scope:
 
     @property
     def is_layer(self) -> bool:
-        """Whether both are layers of the frameworks, so that all is known about them."""
+        """Whether both are layers of the frameworks, whose parameters are all known."""
         return all(self.kind)
 
-    def take(self, path: str, arrangement: Arrangement) -> None:
-        """Match as the user says."""
+    def match_explicit(self, path: str, arrangement: Arrangement) -> None:
+        """Match a Parameter with the user's arrangement."""
         parameter = self.cell.pop(path)
         if isinstance(arrangement, Constant) and arrangement.array.ndim == 0:
             arrangement = Constant(np.full(tuple(parameter.shape), arrangement.array), arrangement.words)
-        made = arrangement.there(self.arrays).shape
-        if made != tuple(parameter.shape):
+        shape = arrangement.to_cell(self.arrays).shape
+        if shape != tuple(parameter.shape):
             raise UsageError(
-                f"weights={{{path!r}: ...}} gives shape {list(made)}, the Parameter has {list(parameter.shape)}"
+                f"weights={{{path!r}: ...}} gives shape {list(shape)}, the Parameter has {list(parameter.shape)}"
             )
-        self.carried.append(Carried(path, parameter, self.pair.module, arrangement, "given"))
-        self.use(arrangement.sources)
+        self.entries.append(CarriedParameter(path, parameter, self.pair.module, arrangement, "given"))
+        self.mark_used(arrangement.sources)
 
-    def use(self, sources: tuple[str, ...]) -> None:
-        """Strike off what was used."""
+    def mark_used(self, sources: tuple[str, ...]) -> None:
+        """Remove the sources from the unmatched parameters and buffers."""
         self.parameters = [n for n in self.parameters if self.alias[n] not in sources]
         self.buffers = [n for n in self.buffers if self.alias[n] not in sources]
 
-    def by_layer(self) -> None:
+    def match_by_layer(self) -> None:
         """Match by the names of this kind of layer."""
         for path in list(self.cell):
             name = path.removeprefix(self._cell_prefix)
@@ -137,53 +137,53 @@ class Scope:
                 parameter = self.cell.pop(path)
                 value = np.full(tuple(parameter.shape), self.names.absent[name])
                 constant = Constant(value, f"{self.names.absent[name]:g}: the module has none")
-                self.carried.append(Carried(path, parameter, self.pair.module, constant, "absent there"))
+                self.entries.append(CarriedParameter(path, parameter, self.pair.module, constant, "absent there"))
                 if parameter.requires_grad:
-                    reason = "trained in the Cell, and the module was made without it; freeze it"
+                    reason = "trained in the Cell, and the module was created without it; freeze it"
                     self.mismatches.append(WeightMismatch(self.pair.module, path, tuple(parameter.shape), reason))
 
-    def by_name(self) -> None:
+    def match_by_name(self) -> None:
         """Match equal names."""
         for path in list(self.cell):
             name = self._module_prefix + path.removeprefix(self._cell_prefix)
             if name in (*self.parameters, *self.buffers):
                 self._match(path, name, "layer" if self.is_layer else "name")
 
-    def by_shape(self) -> None:
-        """Match what is the only one of its shape on both sides."""
-        for names_left in (self.parameters, self.buffers):
-            for name in list(names_left):
+    def match_by_shape(self) -> None:
+        """Match parameters whose shape occurs once on both sides."""
+        for unmatched in (self.parameters, self.buffers):
+            for name in list(unmatched):
                 shape = self._shape(name)
                 here = [path for path, p in self.cell.items() if tuple(p.shape) == shape]
-                if len(here) == 1 and sum(self._shape(other) == shape for other in names_left) == 1:
+                if len(here) == 1 and sum(self._shape(other) == shape for other in unmatched) == 1:
                     self._match(here[0], name, "shape")
 
     def _match(self, path: str, name: str, how: str) -> None:
         parameter, shape = self.cell.pop(path), self._shape(name)
-        wanted = tuple(parameter.shape)
+        needed = tuple(parameter.shape)
         arrangement: Arrangement | None = None
-        transposed = self.is_layer and len(shape) == 2 and is_transposed_dense(self.module)
-        if transposed and shape[::-1] == wanted:
+        is_transposed = self.is_layer and len(shape) == 2 and is_transposed_dense(self.module)
+        if is_transposed and shape[::-1] == needed:
             arrangement = Axes(self.alias[name], shape, (1, 0))
-        elif shape == wanted and not transposed:
+        elif shape == needed and not is_transposed:
             arrangement = Axes(self.alias[name], shape)
-        elif self.names.unit_axes and [n for n in shape if n != 1] == [n for n in wanted if n != 1]:
-            arrangement = Axes(self.alias[name], shape, unit_axes=wanted)
-        elif len(shape) == 2 and shape == wanted[::-1] and not transposed:
+        elif self.names.unit_axes and [n for n in shape if n != 1] == [n for n in needed if n != 1]:
+            arrangement = Axes(self.alias[name], shape, unit_axes=needed)
+        elif len(shape) == 2 and shape == needed[::-1] and not is_transposed:
             raise UsageError(
-                f"{path} {list(wanted)} of the Cell {self.pair.cell_class} has the shape of {name} {list(shape)} with "
+                f"{path} {list(needed)} of the Cell {self.pair.cell_class} has the shape of {name} {list(shape)} with "
                 f"its axes exchanged.\nIf it is stored so, say it: weights={{{path!r}: ({name!r}, 'transpose')}}; "
                 f"for all Cells of this class: weights={{{self.pair.cell_class}: "
                 f"{{{path.removeprefix(self._cell_prefix)!r}: ({name.removeprefix(self._module_prefix)!r}, "
                 "'transpose')}}"
             )
         else:
-            reason = f"shape {list(wanted)} in the Cell ({path}), needed {list(shape)}"
+            reason = f"shape {list(needed)} in the Cell ({path}), needed {list(shape)}"
             self.mismatches.append(WeightMismatch(self.pair.module, name, shape, reason))
-        self.carried.append(
-            Carried(path, parameter, self.pair.module, arrangement, how if arrangement else "own value")
+        self.entries.append(
+            CarriedParameter(path, parameter, self.pair.module, arrangement, how if arrangement else "own value")
         )
-        self.use((self.alias[name],))
+        self.mark_used((self.alias[name],))
 
     def _shape(self, name: str) -> Shape:
         return tuple(self.arrays[self.alias[name]].shape)

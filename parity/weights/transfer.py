@@ -1,4 +1,4 @@
-"""Which parameter of one checkpoint becomes which of the other: by the map given, by what is recorded, by the names."""
+"""The correspondence of parameters in two checkpoints: by the user's map, by the record, by the names."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from . import naming
 from .arrangements import Array
 from .layouts import Layout
 from .map_file import WeightMap
-from .naming import AT_ROOT, Answer, Dropped, Named, Question, Shapes
+from .naming import AT_ROOT, Answer, Drop, Question, Renaming, Shapes
 from .questions import ask, is_module
-from .rules import filled, matched
+from .rules import fill_pattern, match_pattern
 
 
 @dataclass(frozen=True)
 class Link:
-    """A parameter of torch and what it is in Cells.
+    """A parameter of torch and its counterpart in Cells.
 
     Attributes:
         torch: its name.
-        cells: the name there; several for equal parts along the first axis.
-        layout: how it lies there, before it is divided.
+        cells: its name in Cells; several for equal parts along the first axis.
+        layout: its layout in Cells, before it is split.
         how: "name", "map" or "record".
     """
 
@@ -35,8 +35,8 @@ class Link:
     how: str
 
     def to_cells(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """The Cells' arrays, of torch's."""
-        array = self.layout.there(self.torch, arrays[self.torch])
+        """Return the Cells' arrays, from torch's."""
+        array = self.layout.to_cells(self.torch, arrays[self.torch])
         if len(self.cells) == 1:
             return {self.cells[0]: array}
         if array.ndim == 0 or array.shape[0] % len(self.cells):
@@ -44,131 +44,135 @@ class Link:
         return dict(zip(self.cells, np.split(array, len(self.cells)), strict=True))
 
     def to_torch(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Torch's array, of the Cells'."""
+        """Return torch's array, from the Cells'."""
         parts = [arrays[name] for name in self.cells]
         if len({(part.shape, part.dtype) for part in parts}) > 1 or (len(parts) > 1 and parts[0].ndim == 0):
             shapes = ", ".join(f"{name} {list(arrays[name].shape)}" for name in self.cells)
             raise UsageError(f"{self.torch}: its parts are not of one shape and dtype: {shapes}")
         whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
-        return {self.torch: self.layout.back(" and ".join(self.cells), whole)}
+        return {self.torch: self.layout.to_torch(" and ".join(self.cells), whole)}
 
-    def as_form(self) -> dict[str, Any]:
-        """As in a map file."""
+    def to_map_value(self) -> dict[str, Any]:
+        """Return its value in a map file."""
         return {"to": list(self.cells), **self.layout.as_dict()}
 
 
 @dataclass(frozen=True)
 class Plan:
-    """All links, in the order of the source, and what is left behind."""
+    """All links, in the order of the source, and the dropped parameters."""
 
     links: tuple[Link, ...]
-    dropped: tuple[Dropped, ...]
+    drops: tuple[Drop, ...]
 
 
-def to_cells(shapes: Shapes, given: WeightMap) -> Plan:
-    """From torch to Cells.
+def to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
+    """Plan the conversion from torch to Cells.
 
     Args:
-        shapes: of torch's parameters and buffers, by name.
-        given: what the user says.
+        shapes: shapes of torch's parameters and buffers, by name.
+        weight_map: the user's map.
 
     Raises:
-        UsageError: something isn't known, all of which is listed; two become one; or the map speaks of nothing there.
+        UsageError: some counterparts aren't known (all are listed), two parameters get one name, or a line of the map
+            matches nothing.
     """
-    given.require_used(shapes, back=False)
+    weight_map.require_used(shapes, back=False)
     links: dict[str, Link] = {}
-    dropped: dict[str, Dropped] = {}
+    drops: dict[str, Drop] = {}
     for name in shapes:
-        if (found := given.of_torch(name)) is not None:
-            entry, texts = found
+        if (match := weight_map.find_for_torch(name)) is not None:
+            entry, texts = match
             if entry.cells:
-                cells = tuple(filled(pattern, texts, entry.torch) for pattern in entry.cells)
+                cells = tuple(fill_pattern(pattern, texts, entry.torch) for pattern in entry.cells)
                 links[name] = Link(name, cells, entry.layout, "map")
             else:
-                dropped[name] = Dropped(name, "by the map")
-    rest = _Rest.of(naming.to_cells(shapes), links.keys() | dropped.keys(), given.prefixes)
-    ask(rest.questions, shapes, given, back=False)
-    for named in rest.named:
-        other = given.prefixed(named.other)
-        links[named.name] = Link(named.name, (AT_ROOT.get(other, other),), named.layout, "name")
-    ordered = tuple(links[name] for name in shapes if name in links)
-    _require_distinct((name, link.torch) for link in ordered for name in link.cells)
-    return Plan(ordered, (*dropped.values(), *rest.dropped))
+                drops[name] = Drop(name, "by the map")
+    rest = _Rest.of(naming.to_cells(shapes), links.keys() | drops.keys(), weight_map.prefixes)
+    ask(rest.questions, shapes, weight_map, back=False)
+    for renaming in rest.renamings:
+        other = weight_map.replace_prefix(renaming.other)
+        links[renaming.name] = Link(renaming.name, (AT_ROOT.get(other, other),), renaming.layout, "name")
+    in_order = tuple(links[name] for name in shapes if name in links)
+    _require_distinct((name, link.torch) for link in in_order for name in link.cells)
+    return Plan(in_order, (*drops.values(), *rest.drops))
 
 
-def to_torch(shapes: Shapes, given: WeightMap, record: WeightMap) -> Plan:
-    """From Cells to torch.
+def to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
+    """Plan the conversion from Cells to torch.
 
     Args:
-        shapes: of the Cells' Parameters, by name.
-        given: what the user says.
-        record: what was done on the way from torch, if this is such a checkpoint.
+        shapes: shapes of the Cells' Parameters, by name.
+        weight_map: the user's map.
+        record: the record of the conversion from torch, if there was one.
 
     Raises:
         UsageError: as for `to_cells`.
     """
-    given.require_used(shapes, back=True)
+    weight_map.require_used(shapes, back=True)
     links: dict[str, Link] = {}  # by each name of the Cells
-    dropped: dict[str, Dropped] = {}
+    drops: dict[str, Drop] = {}
     for name in shapes:
-        for source, how in ((given, "map"), (record, "record")):
-            found = source.of_cells(name)
-            if found is None:
+        for source, how in ((weight_map, "map"), (record, "record")):
+            match = source.find_for_cells(name)
+            if match is None:
                 continue
-            entry, texts = found
+            entry, texts = match
             if entry.cells:
-                cells = tuple(filled(pattern, texts, entry.torch) for pattern in entry.cells)
-                torch = filled(entry.torch, texts, entry.torch)
+                cells = tuple(fill_pattern(pattern, texts, entry.torch) for pattern in entry.cells)
+                torch = fill_pattern(entry.torch, texts, entry.torch)
                 if missing := [cell for cell in cells if cell not in shapes]:
                     raise UsageError(f"{torch} consists of {', '.join(cells)}; there is no {', '.join(missing)}")
                 links[name] = Link(torch, cells, entry.layout, how)
             else:
-                dropped[name] = Dropped(name, "by the map")
+                drops[name] = Drop(name, "by the map")
             break
-    settled = links.keys() | dropped.keys()
-    rest = _Rest.of(naming.to_torch(shapes), settled, given.prefixes.values())
-    ask(rest.questions, shapes, given, back=True)
-    for named in rest.named:
-        other = given.prefixed(named.other, back=True)
-        links[named.name] = Link(other, (named.name,), named.layout, "name")
+    resolved = links.keys() | drops.keys()
+    rest = _Rest.of(naming.to_torch(shapes), resolved, weight_map.prefixes.values())
+    ask(rest.questions, shapes, weight_map, back=True)
+    for renaming in rest.renamings:
+        other = weight_map.replace_prefix(renaming.other, back=True)
+        links[renaming.name] = Link(other, (renaming.name,), renaming.layout, "name")
     distinct = tuple(dict.fromkeys(links[name] for name in shapes if name in links))
     _require_distinct((link.torch, " and ".join(link.cells)) for link in distinct)
-    return Plan(distinct, (*dropped.values(), *rest.dropped))
+    return Plan(distinct, (*drops.values(), *rest.drops))
 
 
 @dataclass(frozen=True)
 class _Rest:
-    """What the names say of parameters that nothing else speaks of."""
+    """The answers of `naming` for parameters that neither map nor record resolves."""
 
-    named: list[Named]
-    dropped: list[Dropped]
+    renamings: list[Renaming]
+    drops: list[Drop]
     questions: list[Question]
 
     @classmethod
-    def of(cls, answers: Iterable[Answer], settled: Collection[str], prefixes: Iterable[str]) -> _Rest:
-        """The answers, but for what is settled; a module that is in question may be so by a prefix."""
-        open_ = [answer for answer in answers if answer.name not in settled]
-        named = [answer for answer in open_ if isinstance(answer, Named)]
-        left = {answer.name.rpartition(".")[0] for answer in named}
-        known = [prefix for prefix in prefixes if prefix]
+    def of(cls, answers: Iterable[Answer], resolved: Collection[str], prefixes: Iterable[str]) -> _Rest:
+        """Return the answers for unresolved names; a prefix in the map answers the question about a module."""
+        open_ = [answer for answer in answers if answer.name not in resolved]
+        renamings = [answer for answer in open_ if isinstance(answer, Renaming)]
+        modules = {answer.name.rpartition(".")[0] for answer in renamings}
+        used_prefixes = [prefix for prefix in prefixes if prefix]
         questions = [
             answer
             for answer in open_
             if isinstance(answer, Question)
             and not (
                 is_module(answer)
-                and (answer.name.rstrip(".") not in left or any(matched(p, answer.name) is not None for p in known))
+                and (
+                    answer.name.rstrip(".") not in modules
+                    or any(match_pattern(p, answer.name) is not None for p in used_prefixes)
+                )
             )
         ]
-        return cls(named, [answer for answer in open_ if isinstance(answer, Dropped)], questions)
+        return cls(renamings, [answer for answer in open_ if isinstance(answer, Drop)], questions)
 
 
 def _require_distinct(targets: Iterable[tuple[str, str]]) -> None:
-    """Raise `UsageError` if two sources get one name."""
-    seen: dict[str, str] = {}
+    """Raise `UsageError` if two sources get the same name."""
+    source_of: dict[str, str] = {}
     for target, source in targets:
-        if target in seen:
+        if target in source_of:
             raise UsageError(
-                f"both {seen[target]} and {source} would be named {target}: give one another name, or drop it, by --map"
+                f"both {source_of[target]} and {source} would be named {target}: rename or drop one of them by --map"
             )
-        seen[target] = source
+        source_of[target] = source

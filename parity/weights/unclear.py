@@ -1,4 +1,4 @@
-"""The error where it isn't clear which Parameters are which, with what to write."""
+"""The error for ambiguous Parameters, with suggestions."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from ...runtime.errors import UsageError
 from .scope import Scope, Shape
 
 
-def refuse_what_is_left(scopes: Sequence[Scope]) -> None:
-    """Raise `UsageError` where both sides of a pair have parameters left."""
+def require_unambiguous(scopes: Sequence[Scope]) -> None:
+    """Raise `UsageError` if both sides of a pair have unmatched parameters."""
     lines: list[str] = []
-    suggested: list[str] = []
+    suggestions: list[str] = []
     for scope in scopes:
         ours = {name: tuple(scope.arrays[scope.alias[name]].shape) for name in scope.parameters}
         theirs = {path: tuple(p.shape) for path, p in scope.cell.items() if p.requires_grad}
         if not ours or not theirs:
             continue
         lines.append(f"  {scope.pair.module or '(root)'}: {scope.pair.module_class}, and {scope.pair.cell_class}")
-        lines.append(f"    of the module: {_listed(ours)}")
-        lines.append(f"    of the Cell:   {_listed(theirs)}")
-        suggested += [*_parts(ours, theirs), *_likely(ours, theirs)]
+        lines.append(f"    of the module: {_list(ours)}")
+        lines.append(f"    of the Cell:   {_list(theirs)}")
+        suggestions += [*_parts(ours, theirs), *_suggestions(ours, theirs)]
     if lines:
-        example = suggested or ["'path of the Parameter': 'name in the module'"]
+        example = suggestions or ["'path of the Parameter': 'name in the module'"]
         raise UsageError(
             "it is not clear which Parameters of the Cell are which parameters of the module:\n"
             + "\n".join(lines)
@@ -32,15 +32,15 @@ def refuse_what_is_left(scopes: Sequence[Scope]) -> None:
         )
 
 
-def _listed(shapes: Mapping[str, Shape]) -> str:
+def _list(shapes: Mapping[str, Shape]) -> str:
     return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
 
 
 def _parts(ours: dict[str, Shape], theirs: dict[str, Shape]) -> Iterator[str]:
-    """Parameters of the Cell that together have the rows of one of the module (query, key and value); struck off."""
+    """Suggest, and remove, the Cell's parameters that together have the rows of one of the module's (q, k and v)."""
     for name, shape in list(ours.items()):
         parts = [path for path, part in theirs.items() if shape and part and _is_part(part, shape)]
-        # of several, those of one kind: `q.bias`, `k.bias` and `v.bias`
+        # only those of one kind: `q.bias`, `k.bias` and `v.bias`
         parts = [path for path in parts if theirs[path] == theirs[parts[0]]]
         if len(parts) > 1 and len(parts) * theirs[parts[0]][0] == shape[0]:
             rows = theirs[parts[0]][0]
@@ -54,14 +54,14 @@ def _is_part(part: Shape, whole: Shape) -> bool:
     return part[1:] == whole[1:] and part[0] < whole[0]
 
 
-def _likely(ours: dict[str, Shape], theirs: Mapping[str, Shape]) -> Iterator[str]:
-    """The first of the module's with the shape, or with that shape transposed."""
+def _suggestions(ours: dict[str, Shape], theirs: Mapping[str, Shape]) -> Iterator[str]:
+    """Suggest the first of the module's parameters with the same shape, or the transposed shape."""
     for path, shape in theirs.items():
         same = next((name for name, other in ours.items() if other == shape), None)
-        turned = next((name for name, other in ours.items() if len(shape) == 2 and other == shape[::-1]), None)
+        transposed = next((name for name, other in ours.items() if len(shape) == 2 and other == shape[::-1]), None)
         if same is not None:
             yield f"{path!r}: {same!r}"
             del ours[same]
-        elif turned is not None:
-            yield f"{path!r}: ({turned!r}, 'transpose')"
-            del ours[turned]
+        elif transposed is not None:
+            yield f"{path!r}: ({transposed!r}, 'transpose')"
+            del ours[transposed]

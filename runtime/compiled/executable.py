@@ -80,7 +80,7 @@ class Executable:
         return [results[name] for name in self.outputs]
 
     def _refuse_empty_batches(self, given: Mapping[Value, Array]) -> None:
-        """Raise `UsageError` for an empty batch, with which LSTM and GRU of ONNX Runtime (1.31) crash."""
+        """Raise `UsageError` for an empty batch, with which LSTM and GRU of ONNX Runtime crash."""
         sizes = bind(self._program, [given[value] for value in self._program.inputs])
         for dim, layer in self._batches.items():
             if dim.symbols() <= sizes.keys() and dim.evaluate(sizes) == 0:

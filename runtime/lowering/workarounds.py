@@ -1,13 +1,18 @@
 """Faults of ONNX Runtime's CPU kernels that lowered models avoid, by the versions that have them.
 
-Versions are those that are supported. `mended` is the first without the fault; None: the newest still has it. A
-workaround goes when the oldest supported version is a mended one: tests/runtime/lowering/test_workarounds.py runs the
-bare operator, and demands the fault of each version that is said to have it, and none of the others.
+A model is a file that any supported version may be given, whichever wrote it: a workaround is needed until the oldest
+supported version is without the fault. Rules that have a direct form as well ask `is_needed`.
+
+tests/runtime/lowering/test_workarounds.py runs the bare operator, and demands the fault of each version that is said to
+have it, and none of the others.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+OLDEST = (1, 31)
+"""The oldest version of ONNX Runtime that is supported: the lower bound in pyproject.toml."""
 
 
 @dataclass(frozen=True)
@@ -18,13 +23,21 @@ class Workaround:
         operator: of ONNX.
         fault: what its kernel does.
         avoided_in: the modules that write something else, relative to `runtime/`.
-        mended: the first version of ONNX Runtime without it, as (major, minor).
+        mended: the first version of ONNX Runtime without it, as (major, minor); None: the newest still has it.
+        ends_process: whether it ends the process, which no error message comes out of.
     """
 
     operator: str
     fault: str
     avoided_in: str
     mended: tuple[int, int] | None = None
+    ends_process: bool = False
+
+
+def is_needed(name: str) -> bool:
+    """Whether a supported version has the fault of this one of the `WORKAROUNDS`."""
+    mended = WORKAROUNDS[name].mended
+    return mended is None or mended > OLDEST
 
 
 WORKAROUNDS = {
@@ -41,6 +54,9 @@ WORKAROUNDS = {
         "Max", "orders int64 wrongly on processors with AVX-512 where only the last 32 bits differ",
         "ops/declarations.py", mended=(1, 32),
     ),
+    "sign of a zero": Workaround(
+        "Where", "drops the sign of a zero that is not its last operand", "ops/trigonometry.py"
+    ),
     "absent bound": Workaround("Clip", "takes the largest finite number for an absent bound", "ops/elementwise.py"),
     "convolution of float64": Workaround(
         "Conv", "has a kernel for float32 only", "lowering/rewrites/float64_conv_as_matmul.py"
@@ -50,4 +66,43 @@ WORKAROUNDS = {
     ),
     "inverse transform of float64": Workaround("DFT", "takes 1 / n in float32 in float64, too", "ops/fourier.py"),
     "choice between bools": Workaround("Where", "has no kernel for bool", "ops/elementwise.py"),
+    "float16 that is added up": Workaround(
+        "ScatterElements", "has no kernel that adds float16", "ops/scatter_reductions.py"
+    ),
+    "slices in one place": Workaround(
+        "ScatterND", "loses parts of a sum where several threads add slices to one place (microsoft/onnxruntime#18048)",
+        "ops/scatter_reductions.py",
+    ),
+    "rows of a sum": Workaround(
+        "ReduceSum", "adds one row to the next, so that the rounding error grows with their number",
+        "ops/reduction_onnx.py",
+    ),
+    "last axis of nothing": Workaround(
+        "ReduceSum", "doesn't drop axis -1 of a tensor without elements", "ops/sorting.py", mended=(1, 32)
+    ),
+    "scan of nothing": Workaround("Scan", "fails over no elements", "ops/scanning_onnx.py"),
+    "scan of nothing along another axis": Workaround(
+        "Scan", "over no elements of another axis than the first", "ops/scanning_onnx.py", ends_process=True
+    ),
+    "smallest integer by -1": Workaround(
+        "Div", "divides the smallest integer by -1", "ops/integers_onnx.py", ends_process=True
+    ),
+    "remainder of the smallest integer by -1": Workaround(
+        "Mod", "divides the smallest integer by -1", "ops/integers_onnx.py", mended=(1, 32), ends_process=True
+    ),
+    "LSTM without sequences": Workaround(
+        "LSTM", "is given a batch of size 0", "compiled/executable.py", ends_process=True
+    ),
+    "GRU without sequences": Workaround(
+        "GRU", "is given a batch of size 0", "compiled/executable.py", ends_process=True
+    ),
+    "transposed matrix by a vector": Workaround(
+        "MatMul", "is fused with the Transpose of a matrix before a vector, to a wrong result", "ops/linear.py"
+    ),
+    "float64 factor of a product": Workaround(
+        "MatMul", "is fused with a scalar factor, which is rounded to float32", "ops/attention_onnx.py", mended=(1, 32)
+    ),
+    "padding before a pool": Workaround(
+        "Pad", "is fused with MaxPool, which pads by -inf and not by 0", "ops/slicing.py", mended=(1, 32)
+    ),
 }  # fmt: skip

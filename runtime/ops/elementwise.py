@@ -322,7 +322,7 @@ _STRICTLY = comparison.greater, comparison.less
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
-    if is_floating(dtype):  # for an absent bound, ONNX Runtime (1.31) uses the largest finite number
+    if is_floating(dtype):  # for an absent bound, ONNX Runtime uses the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
     if dtype == INT64:

@@ -68,7 +68,7 @@ def _(graph: OnnxGraph, x: str, *, axes: tuple[int, ...], inverse: bool, norm: s
     type = graph.type(x)
     at = [axis % type.rank for axis in axes]
     sizes = [type.shape[axis] for axis in at]
-    # ONNX Runtime 1.31 loses digits in float32 where the size isn't a power of two
+    # ONNX Runtime loses digits in float32 where the size isn't a power of two
     exact = all(isinstance(size, int) and size & (size - 1) == 0 for size in sizes)
     dtype = type.dtype if exact else FLOAT64
     y = x if exact else graph.cast(x, dtype)
@@ -94,6 +94,6 @@ def _transform(graph: OnnxGraph, x: str, axis: int) -> str:
 def _swap_parts(graph: OnnxGraph, x: str) -> str:
     """Swap real and imaginary parts; a forward transform between two swaps is an inverse transform.
 
-    ONNX Runtime 1.31 divides by n in an inverse DFT, and uses 1 / n in float32 even in float64.
+    ONNX Runtime divides by n in an inverse DFT, and uses 1 / n in float32 even in float64.
     """
     return str(graph.op("Gather", x, graph.constant([1, 0], np.int64), axis=-1))

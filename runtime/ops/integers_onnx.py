@@ -1,7 +1,7 @@
 """Integer arithmetic in ONNX that is exact in all 64 bits: division, shifts, powers.
 
-ONNX Runtime (1.31) computes Pow, and Mod with fmod=1, in float64, which has 53 bits; and it crashes in Div and Mod of
-the smallest integer by -1.
+ONNX Runtime computes Pow, and before 1.32 Mod with fmod=1, in float64, which has 53 bits; and it crashes in Div, before
+1.32 also in Mod, of the smallest integer by -1.
 """
 
 from __future__ import annotations

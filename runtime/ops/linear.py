@@ -71,7 +71,7 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    # vectors as matrices: ONNX Runtime (1.31) fuses a Transpose into a MatMul with a vector, with a wrong result
+    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
     left_out: list[int] = []
     if graph.type(a).rank == 1:
         a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))

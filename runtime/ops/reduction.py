@@ -78,7 +78,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     if not graph.depend_on_data(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
-    # the tensor may be empty, for which ReduceMean of ONNX Runtime (1.31) returns 0
+    # the tensor may be empty, for which ReduceMean of ONNX Runtime returns 0
     dtype = at_least_float32(type.dtype)
     total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.shape)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))

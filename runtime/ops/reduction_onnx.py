@@ -27,8 +27,8 @@ def reduce_onnx(
 ) -> str:  # fmt: skip
     """Emit a reduction by a Reduce operator; sum and mean of many elements take two steps, block by block.
 
-    ONNX Runtime (1.31) adds row by row, so the rounding error grows with their number, unlike torch's, and it is up to
-    20 times slower than in blocks: 17 ms instead of 1.5 ms for 8192 rows of 1000 with two threads.
+    ONNX Runtime adds row by row, so the rounding error grows with their number, unlike torch's, and it is up to 20
+    times slower than in blocks: 17 ms instead of 1.5 ms for 8192 rows of 1000 with two threads.
 
     Args:
         graph: the graph to emit to.
@@ -100,7 +100,7 @@ def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> st
 def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
     """Emit log(sum(exp(x))), computed relative to the maximum.
 
-    ReduceLogSumExp of ONNX Runtime (1.31) uses 0 as the maximum where -inf comes first, so that the sum underflows.
+    ReduceLogSumExp of ONNX Runtime uses 0 as the maximum where -inf comes first, so that the sum underflows.
     """
     if not axes:
         return x

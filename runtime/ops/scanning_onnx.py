@@ -82,7 +82,7 @@ Elements = tuple[str, Type]
 def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
     """Return `x` with `axis` first and with an additional element at its start.
 
-    A Scan of ONNX Runtime (1.31) fails for no elements, and along another axis it even crashes.
+    A Scan of ONNX Runtime fails for no elements, and along another axis it even crashes.
     """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))

@@ -91,8 +91,8 @@ def combine_slices(
     """Emit `x` with slices of `updates` along `axis` combined with those at `places`, which may repeat.
 
     It uses ScatterElements-18, because ONNX Runtime's ScatterND writes slices in several threads with a data race for
-    repeated places (microsoft/onnxruntime#18048, seen in 1.31: embeddings lost parts of their gradient). Rows are
-    written as elements of one vector, for which ScatterElements takes half to two thirds of the time.
+    repeated places (microsoft/onnxruntime#18048: embeddings lost parts of their gradient). Rows are written as
+    elements of one vector, for which ScatterElements takes half to two thirds of the time.
 
     Args:
         graph: the graph to emit to.

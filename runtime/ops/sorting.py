@@ -193,7 +193,7 @@ def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
     # boundaries not above the value (or, for left, below it) come before it, and so do all if it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    # the last axis by its number: for no values, ONNX Runtime (1.31) doesn't drop axis -1
+    # the last axis by its number: for no values, ONNX Runtime before 1.32 doesn't drop axis -1
     return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 

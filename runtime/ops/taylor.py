@@ -32,18 +32,26 @@ def degree_4(one: Any, x: Any) -> Any:
 
 
 def degree_8(one: Any, x: Any) -> Any:
-    """Up to x^8 / 8!, with 3 products: section 3.1 there, with ATen's mistake in the last weight.
+    """Up to x^8 / 8!, with 3 products: section 3.1 there."""
+    return _degree_8(one, x, (2 / 3) ** 2)
 
-    ATen divides by 2/3 once instead of twice, so the terms from x^5 on are too small: 2e-11 is missing at a norm of
-    0.05. See PyTorch's issue 196592; it is copied here to agree with torch.
+
+def truncated_degree_8(one: Any, x: Any) -> Any:
+    """`degree_8` as ATen computed it before torch 2.15, with a weight divided by 2/3 once instead of twice.
+
+    The terms from x^5 on are too small: 2e-11 is missing at a norm of 0.05 (PyTorch's issue 196592).
     """
+    return _degree_8(one, x, 2 / 3)
+
+
+def _degree_8(one: Any, x: Any, last: float) -> Any:
     root, two_thirds = math.sqrt(177.0), 2 / 3
     squared = x @ x
     fourth = squared @ _weighted_sum([two_thirds * ((1 + root) / 88), two_thirds * ((1 + root) / 352)], [x, squared])
     left = squared * two_thirds + fourth
     weights = [
         (-271 + 29 * root) / (315 * two_thirds), (-11 + 11 * root) / (1260 * two_thirds),
-        (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * two_thirds),
+        (-99 + 11 * root) / (5040 * two_thirds), (89 - root) / (5040 * last),
     ]  # fmt: skip
     eighth = left @ _weighted_sum(weights, [one, x, squared, fourth])
     return one + x + squared * ((857 - 58 * root) / 630) + eighth
@@ -100,6 +108,10 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
 """The largest 1-norm for which each is exact up to float64's rounding: table 3 there."""
+TRUNCATED: tuple[tuple[float, Polynomial], ...] = tuple(
+    (bound, truncated_degree_8 if polynomial is degree_8 else polynomial) for bound, polynomial in POLYNOMIALS
+)
+"""The polynomials of ATen before torch 2.15."""
 MAX_NORM = 1.090863719290036e00  # for the last
 
 

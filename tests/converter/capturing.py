@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.parity.sides.interpreter_side import without_leading_ones
-from cellbridge.parity.sides.precision import converted, is_inexact
+from cellbridge.parity.sides.precision import convert, is_inexact
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import Type, is_floating
 from cellbridge.runtime.ops.random import RANDOM_OPS
@@ -86,7 +86,7 @@ def assert_matches_torch(
     element of each tensor.
     """
     module = copy.deepcopy(module).train(train)
-    module._apply(lambda x: converted(x, dtype) if is_inexact(x) else x)
+    module._apply(lambda x: convert(x, dtype) if is_inexact(x) else x)
     args = _prepared(args, dtype)
     program = from_torch(module, args, train=train, dynamic_shapes=dynamic_shapes)
     args = args if other_args is None else _prepared(other_args, dtype)
@@ -156,7 +156,7 @@ def _prepared(args: Any, dtype: torch.dtype) -> Any:
     def prepare(x: Any) -> Any:
         if not isinstance(x, Tensor):
             return x
-        return converted(x.detach(), dtype).clone().requires_grad_() if is_inexact(x) else x.clone()
+        return convert(x.detach(), dtype).clone().requires_grad_() if is_inexact(x) else x.clone()
 
     return pytree.tree_map(prepare, args)
 

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
-from cellbridge.converter.torch_version import torch_is
+from cellbridge.converter.torch_version import has_change
 from cellbridge.parity.inputs.sizes import other_sizes
 from cellbridge.runtime.errors import UsageError
 
-needs_specs = pytest.mark.skipif(not torch_is(2, 14), reason="torch has ShapesSpec since 2.14")
+needs_specs = pytest.mark.skipif(not has_change("ShapesSpec"), reason="torch has ShapesSpec since 2.14")
 ARGS = torch.linspace(-1, 1, 12).reshape(4, 3), torch.linspace(0, 1, 24).reshape(8, 3)
 
 

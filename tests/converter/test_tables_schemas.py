@@ -13,7 +13,7 @@ from cellbridge.converter.capture.result_shapes import RESULTS
 
 # importing the tables fills `table.TABLE`
 from cellbridge.converter.capture.tables import table
-from cellbridge.converter.torch_version import torch_is
+from cellbridge.converter.torch_version import has_change
 
 
 def mismatch(target: str, translation: table.Translation) -> str | None:
@@ -52,18 +52,9 @@ def _plain(default: Any) -> str:
     return str(float(default) if isinstance(default, int) and not isinstance(default, bool) else default)
 
 
-REMOVED = {"aten.cholesky.default": (2, 14)}
-"""Operators that torch lacks since a version: older ones still give them."""
-
-
 def removed(name: str) -> bool:
-    return name in REMOVED and torch_is(*REMOVED[name])
-
-
-@pytest.mark.parametrize("name", REMOVED)
-def test_a_removed_operator_is_there_before_and_gone_since(name):
-    _, operator, _ = name.split(".")
-    assert hasattr(torch.ops.aten, operator) != removed(name)
+    """Whether torch has it no more: older versions that are supported do."""
+    return name == "aten.cholesky.default" and has_change("no aten.cholesky")
 
 
 # other libraries register operators when they are imported: their schemas aren't known here

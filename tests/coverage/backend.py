@@ -25,7 +25,7 @@ KINDS = ("node", "simple", "pytorch-operator", "pytorch-converted")
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a test went: empty if it passed, else what was wrong."""
+    """The outcome of a test; `problem` is empty if it passed."""
 
     name: str
     problem: str
@@ -33,18 +33,18 @@ class Outcome:
 
 @cache
 def cases() -> dict[str, Any]:
-    """All tests by name."""
+    """Return all tests by name."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
+        warnings.simplefilter("ignore")  # onnx computes its expected results with overflows and divisions by zero
         return {case.name: case for kind in KINDS for case in load_model_tests(kind=kind)}
 
 
 def gaps() -> dict[str, str]:
-    """The reasons by the name, or a glob of the names, of tests that don't pass."""
+    """Return the reasons by name, or glob of names, of tests that don't pass."""
     return tomllib.loads(GAPS.read_text())
 
 
-def expected_to_fail(name: str, known: dict[str, str]) -> bool:
+def is_gap(name: str, known: dict[str, str]) -> bool:
     """Whether a gap names the test."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in known)
 
@@ -57,17 +57,17 @@ def run(case: Any) -> Outcome:
         for inputs, expected in _data_sets(case):
             program = converter.from_onnx(path or case.model, shapes=_structure(graph, inputs))
             with use_seed(0):
-                given = program(*inputs)
-            problem = _difference(given if isinstance(given, tuple) else (given,), expected, case.rtol, case.atol)
+                result = program(*inputs)
+            problem = _difference(result if isinstance(result, tuple) else (result,), expected, case.rtol, case.atol)
             if problem:
                 return Outcome(case.name, problem)
-    except Exception as error:  # noqa: BLE001 - whatever goes wrong is the outcome
+    except Exception as error:  # noqa: BLE001 - any exception is the outcome
         return Outcome(case.name, f"{type(error).__name__}: {error}")
     return Outcome(case.name, "")
 
 
 def _structure(graph: onnx.GraphProto, inputs: list[Any]) -> Any:
-    """How many items sequences have, and which optionals hold something."""
+    """Return the lengths of sequences, and which optionals aren't empty."""
     shapes = {}
     for info, given in zip(graph.input, inputs, strict=False):
         items = {f"{info.name}[{i}]": x for i, x in enumerate(given)} if isinstance(given, list) else {info.name: given}
@@ -106,19 +106,19 @@ def _read(path: Path, declared: onnx.TypeProto) -> Any:
 
 
 def _difference(given: Any, expected: Any, rtol: float, atol: float) -> str:
-    """What differs, by the rules of onnx's own runner; empty if nothing does."""
+    """Return the difference, by the rules of onnx's own runner; empty if there is none."""
     if isinstance(expected, (list, tuple)):
         if not isinstance(given, (list, tuple)) or len(given) != len(expected):
             return f"needed {len(expected)} values, given {given!r}"
         problems = [_difference(a, b, rtol, atol) for a, b in zip(given, expected, strict=True)]
         return next((problem for problem in problems if problem), "")
-    wanted = np.asarray(expected)
-    if given.dtype != wanted.dtype or given.shape != wanted.shape:
-        return f"needed {wanted.dtype}{list(wanted.shape)}, given {given.dtype}{list(given.shape)}"
-    if wanted.dtype.kind in "V" or wanted.dtype.name.startswith(("float8", "bfloat16")):
-        given, wanted = given.astype(np.float32), wanted.astype(np.float32)
-    if wanted.dtype.kind in "fc":
-        same = np.allclose(given, wanted, rtol=rtol, atol=atol, equal_nan=True)
+    needed = np.asarray(expected)
+    if given.dtype != needed.dtype or given.shape != needed.shape:
+        return f"needed {needed.dtype}{list(needed.shape)}, given {given.dtype}{list(given.shape)}"
+    if needed.dtype.kind in "V" or needed.dtype.name.startswith(("float8", "bfloat16")):
+        given, needed = given.astype(np.float32), needed.astype(np.float32)
+    if needed.dtype.kind in "fc":
+        same = np.allclose(given, needed, rtol=rtol, atol=atol, equal_nan=True)
     else:
-        same = np.array_equal(given, wanted)
+        same = np.array_equal(given, needed)
     return "" if same else "the values differ"

@@ -1,4 +1,4 @@
-"""Random draws of torch, kept in order and replayed: in the program by the name of a random node, and in torch."""
+"""torch's random draws, recorded in order and replayed in the program, by name of a random node, and in torch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SLOPES = torch.ops.aten.rrelu_with_noise.default
 
 
 class Draws(TorchDispatchMode):
-    """Keeps what torch draws while it runs, in order; with `replay`, gives it again instead of drawing."""
+    """Records torch's random draws in order; with `replay`, returns these instead of drawing."""
 
     def __init__(self, replay: Sequence[torch.Tensor] | None = None) -> None:
         super().__init__()
@@ -34,7 +34,7 @@ class Draws(TorchDispatchMode):
             return func(*args, **(kwargs or {}))
         if func is SLOPES and not args[4]:  # not in train mode
             return func(*args)
-        if func is SLOPES:  # what it draws it writes into its second operand
+        if func is SLOPES:  # it writes its random numbers into its second operand
             noise = next(self.replay) if self.replay is not None else args[1]
             if self.replay is None:
                 func(*args, **(kwargs or {}))
@@ -42,15 +42,15 @@ class Draws(TorchDispatchMode):
             args[1].copy_(noise)  # for the backward pass
             return torch.where(args[0] <= 0, args[0] * noise, args[0])
         if self.replay is not None:
-            found = next(self.replay)
-            return args[0].copy_(found) if func._schema.is_mutable else found.clone()
+            draw = next(self.replay)
+            return args[0].copy_(draw) if func._schema.is_mutable else draw.clone()
         result = func(*args, **(kwargs or {}))
         self.recorded.append(result[0].clone() if isinstance(result, tuple) else result.clone())
         return result
 
 
 class Replaying:
-    """A program run with the draws that torch made."""
+    """Runs a program with torch's draws."""
 
     def __init__(self, program: Program, draws: Draws) -> None:
         self.program = program
@@ -65,24 +65,26 @@ class Replaying:
         return execute(self.program, [real(t) for t in tensors], draws=self.draws)
 
     def gradients(self, tensors: Sequence[torch.Tensor], cotangents: Sequence[torch.Tensor]) -> list[Array | None]:
-        """Per floating-point (or complex) input; zeros where none flows."""
+        """Return the gradient of each floating-point or complex input; zeros if there is none."""
         backward = gradient_program(self.program)
         inputs = [real(t) for t in tensors]
-        wanted = [v for v in backward.input_gradients if v is not None]
-        results = iter(execute(backward.program, [*inputs, *map(real, cotangents)], wanted=wanted, draws=self.draws))
-        given = [next(results) if v is not None else None for v in backward.input_gradients]
+        outputs = [v for v in backward.input_gradients if v is not None]
+        results = iter(execute(backward.program, [*inputs, *map(real, cotangents)], wanted=outputs, draws=self.draws))
+        gradients_ = [next(results) if v is not None else None for v in backward.input_gradients]
         floating = [
-            (x, g) for x, g, t in zip(inputs, given, tensors, strict=True) if t.is_floating_point() or t.is_complex()
+            (x, g)
+            for x, g, t in zip(inputs, gradients_, tensors, strict=True)
+            if t.is_floating_point() or t.is_complex()
         ]
         return [np.zeros_like(x) if g is None else g for x, g in floating]
 
     @contextlib.contextmanager
-    def redrawn(self) -> Iterator[None]:
-        """Within the context, torch draws what it drew."""
+    def replay_in_torch(self) -> Iterator[None]:
+        """Within the context, torch repeats its draws."""
         with Draws(self.recorded):
             yield
 
 
 def real(tensor: torch.Tensor) -> Array:
-    """As an array; complex numbers as pairs of reals."""
+    """Return a tensor as an array, with complex numbers as pairs of reals."""
     return as_array(torch.view_as_real(tensor.detach().resolve_conj()) if tensor.is_complex() else tensor)

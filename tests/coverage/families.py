@@ -1,4 +1,4 @@
-"""Whole families of architectures, as small random models: what must convert, in eval and in train mode."""
+"""Whole families of architectures, as small random models that must convert in eval and train mode."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def gaps_by_case() -> dict[str, dict[str, dict[str, Any]]]:
 
 
 def try_family(case: Case, *, train: bool) -> str:
-    """Convert a model and compare all sides, the ways back to torch too: why it fails, or "" where parity holds."""
+    """Convert a model and compare all sides, including conversions back to torch; return the failure, or ""."""
     torch.manual_seed(0)
     module, args, kwargs = case.build()
     try:

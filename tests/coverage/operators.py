@@ -1,6 +1,6 @@
 """torch's own operator database, tried on the converter: forward, gradients and ONNX, on its own sample inputs.
 
-`try_entry` gives what happened to one entry, as data; `test_operators.py` holds it against the list of known gaps.
+`try_entry` returns the outcome of one entry as data; `test_operators.py` compares it with the list of known gaps.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DTYPES = (torch.float32, torch.float64)
 OTHERS = (torch.int64, torch.int32, torch.bool, torch.complex64)  # for operators that take no float32
 TOLERANCE = {torch.float32: (1e-4, 1e-5), torch.complex64: (1e-4, 1e-5), torch.float64: (1e-7, 1e-9)}
 LOOSER = 10  # for gradients and ONNX Runtime
-# what these hold isn't defined: dtype and shape are compared
+# their contents are undefined: only dtype and shape are compared
 UNDEFINED = frozenset(
     {"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"}
 )  # fmt: skip
@@ -37,12 +37,12 @@ UNDEFINED = frozenset(
 
 @dataclass
 class Outcome:
-    """What became of one entry of the database.
+    """The outcome of one entry of the database.
 
-    Each list holds what failed, a line for each sample; `None` for what wasn't there to try.
+    Each list has a line for each failing sample; `None` if there was nothing to try.
 
     Attributes:
-        refused: samples that torch.export, or the operator itself, refuses, or that give no tensor.
+        refused: samples that torch.export or the operator itself refuses, or that return no tensor.
         tried: samples that were captured.
     """
 
@@ -76,7 +76,7 @@ class Sample(torch.nn.Module):
 
 @functools.cache
 def database() -> dict[str, Any]:
-    """The entries by name; needs `expecttest`."""
+    """Return the entries by name; needs `expecttest`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -84,7 +84,7 @@ def database() -> dict[str, Any]:
 
 
 def dtypes_of(entry: Any) -> list[torch.dtype]:
-    """The dtypes in which an entry is tried."""
+    """Return the dtypes in which an entry is tried."""
     supported = entry.supported_dtypes("cpu")
     return [d for d in DTYPES if d in supported] or [d for d in OTHERS if d in supported][:1]
 
@@ -95,27 +95,27 @@ def try_entry(name: str, samples: int = 6) -> Outcome:
     outcome = Outcome(name)
     for dtype in dtypes_of(entry):
         for sample in _spread(entry, dtype, samples):
-            Trial(entry, dtype, Sample(entry.op, sample), _described(sample), outcome).run()
+            Trial(entry, dtype, Sample(entry.op, sample), _describe(sample), outcome).run()
     return outcome
 
 
 def _spread(entry: Any, dtype: torch.dtype, count: int) -> list[Any]:
-    """Up to `count` samples, drawn from a fixed seed, evenly over all that there are."""
+    """Return up to `count` samples from a fixed seed, evenly spread over all samples."""
     torch.manual_seed(0)
     with quiet():
-        found = list(itertools.islice(entry.sample_inputs("cpu", dtype), 2000))
-    step = max(len(found) / count, 1)
-    return [found[int(i * step)] for i in range(min(count, len(found)))]
+        samples = list(itertools.islice(entry.sample_inputs("cpu", dtype), 2000))
+    step = max(len(samples) / count, 1)
+    return [samples[int(i * step)] for i in range(min(count, len(samples)))]
 
 
 @dataclass
 class Trial:
-    """One sample in one dtype; what fails is entered in `outcome`."""
+    """One sample in one dtype, whose failures are added to `outcome`."""
 
     entry: Any
     dtype: torch.dtype
     module: Sample
-    described: str
+    description: str
     outcome: Outcome
 
     def run(self) -> None:
@@ -123,11 +123,11 @@ class Trial:
         try:
             with Draws() as draws, quiet():
                 expected = self.module(*self._inputs())
-        except Exception as error:  # noqa: BLE001  (the sample is at fault, whatever it raises)
+        except Exception as error:  # noqa: BLE001  (any exception is a fault of the sample)
             return self.outcome.refused.append(self._line(error))
         if not expected:
             return self.outcome.refused.append(self._line("gives no tensor"))
-        program = self._captured()
+        program = self._capture()
         if program is None:
             return None
         self.outcome.tried += 1
@@ -144,8 +144,8 @@ class Trial:
             self._onnx(program, expected, bool(draws.recorded))
         return None
 
-    def _captured(self) -> Any:
-        """The program; None if torch.export refuses, or if the converter fails, which is entered."""
+    def _capture(self) -> Any:
+        """Return the program; None if torch.export refuses the sample, or the converter fails, which is recorded."""
         try:
             with quiet():
                 return from_torch(self.module, self._inputs())
@@ -163,22 +163,22 @@ class Trial:
         return None
 
     def _backward(self, replay: Replaying) -> None:
-        """Gradients of the floating-point and complex inputs, with one random cotangent per output."""
+        """Compare gradients of floating-point and complex inputs, with one random cotangent per output."""
         seeds: list[torch.Tensor] = []
 
         def gradients(inputs: Sequence[torch.Tensor]) -> list[torch.Tensor]:
             leaves = [t.detach().clone().requires_grad_(_differentiable(t)) for t in inputs]
-            with replay.redrawn():
+            with replay.replay_in_torch():
                 outputs = [x for x in self.module(*leaves) if _differentiable(x)]
-            reached = [x for x in outputs if x.requires_grad]
-            wanted = [x for x in leaves if x.requires_grad]
-            if not reached or not wanted:
+            roots = [x for x in outputs if x.requires_grad]
+            inputs_ = [x for x in leaves if x.requires_grad]
+            if not roots or not inputs_:
                 return []
             if not seeds:
                 seeds.extend(torch.randn_like(x) if x.requires_grad else torch.zeros_like(x) for x in outputs)
-            given = [s.to(x.dtype) for s, x in zip(seeds, outputs, strict=True) if x.requires_grad]
-            found = torch.autograd.grad(reached, wanted, given, allow_unused=True)
-            return [_dense(x, g) for x, g in zip(wanted, found, strict=True)]
+            cotangents = [s.to(x.dtype) for s, x in zip(seeds, outputs, strict=True) if x.requires_grad]
+            results = torch.autograd.grad(roots, inputs_, cotangents, allow_unused=True)
+            return [_dense(x, g) for x, g in zip(inputs_, results, strict=True)]
 
         try:
             with quiet():
@@ -215,21 +215,21 @@ class Trial:
     def _wrong(
         self, expected: Any, actual: Any, function: Callable[[Any], Any], replay: Replaying, scale: float = 1
     ) -> str:
-        """The first difference; of float32, one that is more than twice torch's own, against torch in float64."""
+        """Return the first difference; in float32, only if it exceeds twice torch's own error against float64."""
         wrong = differences(expected, actual, self.dtype, scale, values=self.entry.name not in UNDEFINED)
         if not wrong or self.dtype != torch.float32 or replay.recorded or torch.float64 not in dtypes_of(self.entry):
             return wrong
         with quiet():
             precise = function([t.double() if t.dtype == torch.float32 else t for t in self.module.tensors])
-        torch_off, ours_off = (_furthest(found, precise) for found in (expected, actual))
+        torch_off, ours_off = (_largest_error(found, precise) for found in (expected, actual))
         return "" if ours_off <= 2 * torch_off else wrong
 
     def _inputs(self) -> tuple[torch.Tensor, ...]:
         return tuple(t.clone() for t in self.module.tensors)
 
     def _line(self, problem: Any) -> str:
-        said = f"{type(problem).__name__}: {problem}" if isinstance(problem, Exception) else problem
-        return f"{str(self.dtype)[6:]} {self.described}: {said}"
+        text = f"{type(problem).__name__}: {problem}" if isinstance(problem, Exception) else problem
+        return f"{str(self.dtype)[6:]} {self.description}: {text}"
 
 
 def replays(program: Any) -> bool:
@@ -238,7 +238,7 @@ def replays(program: Any) -> bool:
 
 
 def differences(expected: Any, actual: Any, dtype: torch.dtype, scale: float = 1, *, values: bool = True) -> str:
-    """The first difference of tensors and arrays, or nothing; without `values`, of dtypes and shapes only."""
+    """Return the first difference of tensors and arrays, or an empty string; without `values`, only of types."""
     if len(expected) != len(actual):
         return f"{len(actual)} results for {len(expected)}"
     rtol, atol = TOLERANCE.get(dtype, (0, 0))
@@ -249,19 +249,19 @@ def differences(expected: Any, actual: Any, dtype: torch.dtype, scale: float = 1
         if not values:
             continue
         floating = truth.dtype.kind == "f"
-        wide, found = (x.astype(np.float64) if floating else x for x in (truth, array))
+        wide, result = (x.astype(np.float64) if floating else x for x in (truth, array))
         largest = np.abs(wide[np.isfinite(wide)]).max(initial=1.0) if floating else 0
-        if not np.allclose(found, wide, rtol * scale, atol * scale * largest, equal_nan=True):
+        if not np.allclose(result, wide, rtol * scale, atol * scale * largest, equal_nan=True):
             finite = np.isfinite(wide) if floating else np.ones(wide.shape, bool)
-            if floating and not np.array_equal(finite, np.isfinite(found)):
+            if floating and not np.array_equal(finite, np.isfinite(result)):
                 return f"result {i} is finite elsewhere than torch's"
-            error = np.abs(found[finite].astype(np.float64) - wide[finite].astype(np.float64))
+            error = np.abs(result[finite].astype(np.float64) - wide[finite].astype(np.float64))
             return f"result {i} differs by {error.max(initial=0):.2g}"
     return ""
 
 
-def _furthest(found: Any, precise: Any) -> float:
-    """The largest difference from results in float64; infinite where one is finite and the other isn't."""
+def _largest_error(found: Any, precise: Any) -> float:
+    """Return the largest difference from results in float64; infinite if only one of them is finite."""
     furthest = 0.0
     for x, truth in zip(found, precise, strict=True):
         a = (real(x) if isinstance(x, torch.Tensor) else x).astype(np.float64)
@@ -273,7 +273,7 @@ def _furthest(found: Any, precise: Any) -> float:
 
 
 def _dense(x: torch.Tensor, gradient: torch.Tensor | None) -> torch.Tensor:
-    """The gradient of `x` as an ordinary tensor, zeros if there is none."""
+    """Return the gradient of `x` as an ordinary tensor, zeros if there is none."""
     if gradient is None or gradient._is_zerotensor():
         return torch.zeros_like(x)
     return gradient.to_dense()
@@ -283,7 +283,7 @@ def _differentiable(x: torch.Tensor) -> bool:
     return x.is_floating_point() or x.is_complex()
 
 
-def _described(sample: Any) -> str:
+def _describe(sample: Any) -> str:
     def show(x: Any) -> Any:
         return f"{str(x.dtype)[6:]}{list(x.shape)}" if isinstance(x, torch.Tensor) else x
 
@@ -293,7 +293,7 @@ def _described(sample: Any) -> str:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Within the context, nothing is logged and nobody is warned."""
+    """Within the context, suppress logs and warnings."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     with warnings.catch_warnings():

@@ -14,7 +14,7 @@ TITLES = {
     "forward": "Forward",
     "backward": "Backward",
     "onnx": "ONNX Runtime",
-    gaps.UNTAKEN: "Not taken by torch.export",
+    gaps.NOT_EXPORTED: "Not taken by torch.export",
 }
 HEAD = [
     "# Coverage",
@@ -27,18 +27,18 @@ HEAD = [
 
 
 def page() -> str:
-    """The text of the page."""
+    """Return the text of the page."""
     return "\n".join([*HEAD, *operators(), *backend_tests(), *families()])
 
 
 def operators() -> list[str]:
-    """The section about torch's operator database."""
+    """Return the section about torch's operator database."""
     known, entries = gaps.read(), database()
-    untaken = len(gaps.listed(known, gaps.UNTAKEN))
+    exported = len(entries) - len(gaps.entries_of(known, gaps.NOT_EXPORTED))
     lines = [
         "## torch's operator database (OpInfo)",
         "",
-        f"{len(entries)} entries, of which `torch.export` takes {len(entries) - untaken}. Each is tried on its sample",
+        f"{len(entries)} entries, of which `torch.export` takes {exported}. Each is tried on its sample",
         "inputs in float32 and float64, or in the dtypes that it supports. The results and gradients of the program",
         "and the results of ONNX Runtime are compared with torch's. An entry fails if one of its samples fails.",
         "",
@@ -46,19 +46,23 @@ def operators() -> list[str]:
         "| --- | ---: | ---: | ---: |",
         *(row(TITLES[share.kind], share.tried, share.passed) for share in gaps.shares(known, entries)),
     ]
-    for kind in (*gaps.KINDS, gaps.UNTAKEN):
+    for kind in (*gaps.KINDS, gaps.NOT_EXPORTED):
         of_kind = [gap for gap in known if gap.kind == kind]
         if not of_kind:
             continue
-        lines += ["", f"### {TITLES[kind]}: what doesn't pass" if kind != gaps.UNTAKEN else f"### {TITLES[kind]}", ""]
+        lines += [
+            "",
+            f"### {TITLES[kind]}: what doesn't pass" if kind != gaps.NOT_EXPORTED else f"### {TITLES[kind]}",
+            "",
+        ]
         lines += _list({gap.reason: gap.entries for gap in of_kind})
     return [*lines, ""]
 
 
 def backend_tests() -> list[str]:
-    """The section about the tests of ONNX backends."""
+    """Return the section about the tests of ONNX backends."""
     known, names = backend.gaps(), list(backend.cases())
-    failing = [name for name in names if backend.expected_to_fail(name, known)]
+    failing = [name for name in names if backend.is_gap(name, known)]
     by_reason: dict[str, list[str]] = {}
     for pattern, reason in known.items():
         by_reason.setdefault(reason, []).append(pattern)
@@ -80,7 +84,7 @@ def backend_tests() -> list[str]:
 
 
 def families() -> list[str]:
-    """The section about whole models."""
+    """Return the section about whole models."""
     from tests.coverage.families import CASES, gaps_by_case
 
     known = gaps_by_case()
@@ -109,7 +113,7 @@ def families() -> list[str]:
 
 
 def row(title: str, tried: int, passed: int) -> str:
-    """A row of a table of suites."""
+    """Return a row of a table of suites."""
     return f"| {title} | {tried} | {passed} | {passed / tried:.1%} |"
 
 

@@ -1,4 +1,4 @@
-"""What passes of every suite: `python -m tests.coverage.summary`; needs the extras `test` and `models`."""
+"""The pass rates of all suites: `python -m tests.coverage.summary`; needs the extras `test` and `models`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.coverage.page import row
 
 
 def summary() -> str:
-    """A Markdown table: suite, what was tried, what passed, the share."""
+    """Return a Markdown table with suite, tried, passed and share."""
     torchvision_operators.declare()
     from tests.coverage.families import CASES, gaps_by_case
 
@@ -19,7 +19,7 @@ def summary() -> str:
     for share in gaps.shares(gaps.read(), database()):
         lines.append(row(f"torch's operator database: {share.kind}", share.tried, share.passed))
     known, names = backend.gaps(), list(backend.cases())
-    failing = [name for name in names if backend.expected_to_fail(name, known)]
+    failing = [name for name in names if backend.is_gap(name, known)]
     lines.append(row("onnx's backend tests: the interpreter", len(names), len(names) - len(failing)))
     modes = Counter(mode for gap in gaps_by_case().values() for mode in gap)
     for mode in ("eval", "train"):

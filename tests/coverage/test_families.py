@@ -1,4 +1,4 @@
-"""Every case of every family, in both modes; what can't be stands in `families_gaps.toml`, with the reason."""
+"""Every case of every family, in both modes; `families_gaps.toml` lists failures with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""torch's operator database: what passes and what doesn't is what the gap list says, entry by entry."""
+"""torch's operator database: each entry passes or fails as the gap list says."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ SAMPLES = 6  # of each entry in each dtype
 
 
 def disagreements(outcome: Outcome, known: list[gaps.Gap]) -> list[str]:
-    """What became of an entry, where it isn't what the gaps say."""
-    untaken = outcome.name in gaps.listed(known, gaps.UNTAKEN)
+    """Return how an entry's outcome differs from the gap list."""
+    not_exported = outcome.name in gaps.entries_of(known, gaps.NOT_EXPORTED)
     if not outcome.tried:
-        return [] if untaken else [f"{outcome.name} isn't taken at all: {'; '.join(outcome.refused[:1])}"]
-    wrong = [f"{outcome.name} is taken, the gaps say it isn't"] if untaken else []
+        return [] if not_exported else [f"{outcome.name} isn't taken at all: {'; '.join(outcome.refused[:1])}"]
+    wrong = [f"{outcome.name} is taken, the gaps say it isn't"] if not_exported else []
     for kind in gaps.KINDS:
         failures: list[str] = getattr(outcome, kind) or []
         if kind != "forward" and outcome.forward:
             continue
-        if failures and outcome.name not in gaps.listed(known, kind):
+        if failures and outcome.name not in gaps.entries_of(known, kind):
             wrong.append(f"{outcome.name} fails {kind}: {failures[0]}")
-        if not failures and outcome.name in gaps.listed(known, kind):
+        if not failures and outcome.name in gaps.entries_of(known, kind):
             wrong.append(f"{outcome.name} passes {kind}, the gaps say it doesn't")
     return wrong
 
@@ -55,7 +55,7 @@ def test_the_gap_list_names_entries() -> None:
 
 
 def test_a_stale_gap_list_is_found() -> None:
-    known = [gaps.Gap("onnx", "why", ("a",)), gaps.Gap(gaps.UNTAKEN, "why", ("b",))]
+    known = [gaps.Gap("onnx", "why", ("a",)), gaps.Gap(gaps.NOT_EXPORTED, "why", ("b",))]
     assert disagreements(Outcome("a", tried=2, onnx=["wrong"]), known) == []
     assert disagreements(Outcome("a", tried=2, onnx=[]), known) == ["a passes onnx, the gaps say it doesn't"]
     assert disagreements(Outcome("c", tried=2, backward=["far off"]), known) == ["c fails backward: far off"]
@@ -69,7 +69,7 @@ def test_an_entry_that_fails_forward_fails_in_every_kind() -> None:
         supports_autograd = True
 
     entries: dict[str, Any] = dict.fromkeys("abcd", Entry())
-    known = [gaps.Gap("forward", "", ("a",)), gaps.Gap("onnx", "", ("b",)), gaps.Gap(gaps.UNTAKEN, "", ("d",))]
+    known = [gaps.Gap("forward", "", ("a",)), gaps.Gap("onnx", "", ("b",)), gaps.Gap(gaps.NOT_EXPORTED, "", ("d",))]
     assert [(s.kind, s.passed, s.tried) for s in gaps.shares(known, entries)] == [
         ("forward", 2, 3), ("backward", 2, 3), ("onnx", 1, 3)
     ]  # fmt: skip

@@ -1,7 +1,7 @@
-"""Packages that people install, with real weights and real ONNX files: each is judged as its user would have it.
+"""Packages from the index, with real weights and real ONNX files, each judged as its users would.
 
-What isn't installed is skipped. Some ask for other releases of torch, NumPy and ONNX Runtime than ours, so they are
-installed without what they ask for: see the command in the README.
+Missing packages are skipped. Some require other releases of torch, NumPy and ONNX Runtime, so they are installed
+without their dependencies: see the command in the README.
 """
 
 from __future__ import annotations

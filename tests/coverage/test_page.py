@@ -1,4 +1,4 @@
-"""docs/coverage.md is what the gap lists say."""
+"""docs/coverage.md agrees with the gap lists."""
 
 from __future__ import annotations
 

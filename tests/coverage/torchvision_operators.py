@@ -1,4 +1,4 @@
-"""What lets torchvision be imported where its compiled operators don't load.
+"""Makes torchvision importable where its compiled operators don't load.
 
 transformers and timm import torchvision for its image transforms, and it registers shapes for two compiled operators as
 it is imported. A wheel that was built for another torch (a CUDA build beside a CPU torch, say) doesn't load them, and

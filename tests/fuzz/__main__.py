@@ -1,4 +1,4 @@
-"""`python -m tests.fuzz --mutants 100000 --seed 0`: many mutants; what fails is printed, with how to run it again."""
+"""`python -m tests.fuzz --mutants 100000 --seed 0`: runs mutants and prints failures with commands to repeat them."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ def main() -> int:
     parser.add_argument("--start", type=int, default=0, help="the number of the first one")
     parser.add_argument("--only", type=int, help="run this one alone")
     parser.add_argument("--target", choices=sorted(ALL))
-    given = parser.parse_args()
-    numbers = range(given.start, given.start + given.mutants)
-    if given.only is not None:
-        numbers = range(given.only, given.only + 1)
+    arguments = parser.parse_args()
+    numbers = range(arguments.start, arguments.start + arguments.mutants)
+    if arguments.only is not None:
+        numbers = range(arguments.only, arguments.only + 1)
     began, failures, done = time.monotonic(), 0, 0
-    for found in fuzz(given.seed, numbers, given.target):
-        if isinstance(found, Failure):
+    for event in fuzz(arguments.seed, numbers, arguments.target):
+        if isinstance(event, Failure):
             failures += 1
-            _say(found)
+            _say(event)
         else:
             done += 1
             if done % 1000 == 0:
                 _say(f"{done} mutants, {failures} failures, {time.monotonic() - began:.0f} s")
-    _say(f"{done} mutants of seed {given.seed}, {failures} failures, {time.monotonic() - began:.0f} s")
+    _say(f"{done} mutants of seed {arguments.seed}, {failures} failures, {time.monotonic() - began:.0f} s")
     return 1 if failures else 0
 
 

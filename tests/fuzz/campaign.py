@@ -1,4 +1,4 @@
-"""Runs mutants in worker processes, and records those that end one, hang, or break a promise."""
+"""Runs mutants in worker processes, and records those that crash, hang, or violate a guarantee."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-WALL = 300.0  # seconds without a sign of life: a worker stops itself after 5 s of the processor, in Python
+WALL = 300.0  # seconds without output; a worker stops itself after 5 processor seconds in Python
 MUTANTS_OF_A_WORKER = 2000
 ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Failure:
-    """A mutant that broke a promise; `python -m tests.fuzz --seed SEED --only NUMBER` runs it again."""
+    """A mutant that violates a guarantee; `python -m tests.fuzz --seed SEED --only NUMBER` repeats it."""
 
     seed: int
     number: int
@@ -34,19 +34,19 @@ class Failure:
 
 
 def fuzz(seed: int, numbers: range, target: str | None = None) -> Iterator[int | Failure]:
-    """Run mutants; the number of each one that has begun, and what fails."""
+    """Run mutants; yield the number of each started mutant, and each failure."""
     start = numbers.start
     while start < numbers.stop:
         stop = min(start + MUTANTS_OF_A_WORKER, numbers.stop)
         current = start - 1
-        began = False
+        has_started = False
         for answer in _answers(seed, start, stop, target):
             if isinstance(answer, str):  # the worker ended
-                if not began:
+                if not has_started:
                     raise RuntimeError(f"a worker doesn't start: {answer}")
                 yield Failure(seed, current, answer, "", target)
                 break
-            began = True
+            has_started = True
             if "begins" in answer:
                 current = int(str(answer["begins"]))
                 yield current
@@ -59,7 +59,7 @@ def fuzz(seed: int, numbers: range, target: str | None = None) -> Iterator[int |
 
 
 def _answers(seed: int, start: int, stop: int, target: str | None) -> Iterator[dict[str, object] | str]:
-    """What a worker says; a text how it ended, where it did so too early."""
+    """Yield a worker's answers, and a string with its exit if it ends too early."""
     arguments = [str(seed), str(start), str(stop), *([target] if target else [])]
     with subprocess.Popen(
         [sys.executable, "-m", "tests.fuzz.worker", *arguments],
@@ -67,10 +67,10 @@ def _answers(seed: int, start: int, stop: int, target: str | None) -> Iterator[d
         env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
     ) as worker:  # fmt: skip
         assert worker.stdout is not None
-        ended, signs = threading.Event(), [time.monotonic()]
+        stop_event, signs = threading.Event(), [time.monotonic()]
 
         def watch() -> None:
-            while not ended.wait(1.0):
+            while not stop_event.wait(1.0):
                 if time.monotonic() - signs[0] > WALL:
                     worker.kill()
 
@@ -82,8 +82,8 @@ def _answers(seed: int, start: int, stop: int, target: str | None) -> Iterator[d
                 yield answer
                 if "done" in answer:
                     return
-            said = worker.stderr.read() if worker.stderr is not None else ""
-            yield f"the process ended with {worker.wait()}: {said[-1000:]}"
+            stderr = worker.stderr.read() if worker.stderr is not None else ""
+            yield f"the process ended with {worker.wait()}: {stderr[-1000:]}"
         finally:
-            ended.set()
+            stop_event.set()
             worker.kill()

@@ -1,4 +1,4 @@
-"""ONNX models that are changed, and changes that know what a model consists of."""
+"""ONNX models to mutate, and mutations specific to their structure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from onnx.backend.test.case.node import collect_testcases
 from cellbridge.converter import from_onnx, to_onnx
 from cellbridge.converter.onnx_in.model.protos import graphs_of
 from tests.converter.test_onnx_in import model
-from tests.mutation import NUMBERS, TEXTS, changed_json, changed_proto
+from tests.mutation import NUMBERS, TEXTS, mutate_json, mutate_proto
 
 DATA = "w.bin"  # external data
 NAMES = (
@@ -67,22 +67,22 @@ LAYERS = """net (float[batch, 3, 9, 9] x) => (float[batch, 4] y) {
 
 
 def functions(count: int, calls: int, last: str = "Relu") -> ModelProto:
-    """A chain of functions, each calling the next so many times."""
-    made = model("net (float[3] x) => (float[3] y) { y = Relu(x) }")
-    made.opset_import.append(helper.make_opsetid("f", 1))
+    """Return a chain of functions, each calling the next `calls` times."""
+    proto = model("net (float[3] x) => (float[3] y) { y = Relu(x) }")
+    proto.opset_import.append(helper.make_opsetid("f", 1))
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("f", 1)]
     for i in range(count):
         name, domain = (f"f{i + 1}", "f") if i < count - 1 else (last, "f" if last != "Relu" else "")
         values = ["x", *(f"a{k}" for k in range(calls))]
         nodes = [helper.make_node(name, [values[k]], [values[k + 1]], domain=domain) for k in range(calls)]
-        made.functions.append(helper.make_function("f", f"f{i}", ["x"], [values[-1]], nodes, opsets))
-    made.graph.node[0].CopyFrom(helper.make_node("f0", ["x"], ["y"], domain="f"))
-    return made
+        proto.functions.append(helper.make_function("f", f"f{i}", ["x"], [values[-1]], nodes, opsets))
+    proto.graph.node[0].CopyFrom(helper.make_node("f0", ["x"], ["y"], domain="f"))
+    return proto
 
 
 @functools.cache
 def bases() -> tuple[bytes, ...]:
-    """Sizes, branches, loops, functions, layers, our own metadata; and onnx's own tests, which use every operator."""
+    """Return models with sizes, branches, loops, functions, layers and the exporter's own metadata."""
     weights = np.ones(3, np.float32)
     own = ModelProto()
     with tempfile.TemporaryDirectory() as folder:
@@ -90,47 +90,47 @@ def bases() -> tuple[bytes, ...]:
         own.CopyFrom(onnx.load(f"{folder}/m.onnx"))
     rng = np.random.default_rng(0)
     kernel, w = rng.standard_normal((4, 3, 3, 3)).astype(np.float32), rng.standard_normal((4, 16)).astype(np.float32)
-    made = [
+    proto = [
         model(BRANCHES, w=weights), model(LOOPS, m=np.array(3), n=np.array(0)), functions(3, 2), own,
         model(LAYERS, kernel=kernel, w=w, rest=np.array([-1])),
     ]  # fmt: skip
-    return tuple(m.SerializeToString() for m in made)
+    return tuple(m.SerializeToString() for m in proto)
 
 
 @functools.cache
 def backend_models() -> tuple[bytes, ...]:
-    """The small models of onnx's own tests."""
+    """Return the small models of onnx's own tests."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # onnx computes what it expects with overflows and divisions by zero
-        found = [case.model for case in collect_testcases(None) if case.model is not None]
-    return tuple(m.SerializeToString() for m in found if m.ByteSize() < 50_000)
+        warnings.simplefilter("ignore")  # onnx computes its expected results with overflows and divisions by zero
+        models = [case.model for case in collect_testcases(None) if case.model is not None]
+    return tuple(m.SerializeToString() for m in models if m.ByteSize() < 50_000)
 
 
-def changed_model(base: bytes, random: Random, folder: Path) -> ModelProto:
-    """A model with a few changes; files that it refers to are in the folder."""
-    made = ModelProto.FromString(base)
-    if made.metadata_props and random.random() < 0.3:
-        entry = random.choice(made.metadata_props)
+def mutate_model(base: bytes, random: Random, folder: Path) -> ModelProto:
+    """Return a model with a few mutations; files that it refers to are in the folder."""
+    proto = ModelProto.FromString(base)
+    if proto.metadata_props and random.random() < 0.3:
+        entry = random.choice(proto.metadata_props)
         with contextlib.suppress(json.JSONDecodeError):  # not all of them are JSON
-            entry.value = json.dumps(changed_json(json.loads(entry.value), random))
+            entry.value = json.dumps(mutate_json(json.loads(entry.value), random))
     for _ in range(random.randint(0, 2)):
-        random.choice(CHANGES)(made, random, folder)
+        random.choice(CHANGES)(proto, random, folder)
     if random.random() < 0.7:
-        changed_proto(made, random)
-    return made
+        mutate_proto(proto, random)
+    return proto
 
 
-def _graph(made: ModelProto, random: Random) -> GraphProto:
-    return random.choice(graphs_of(made.graph))
+def _graph(proto: ModelProto, random: Random) -> GraphProto:
+    return random.choice(graphs_of(proto.graph))
 
 
-def _name(made: ModelProto, random: Random, folder: Path) -> None:
-    """Another name for a value, wherever it stands, or for a node, the graph, a function, a dimension."""
-    graph = _graph(made, random)
+def _name(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Rename a value everywhere, or a node, the graph, a function or a tensor."""
+    graph = _graph(proto, random)
     new = random.choice(NAMES)
     values = sorted({name for node in graph.node for name in (*node.input, *node.output) if name})
     if random.random() < 0.4 or not values:
-        named: list[Any] = [graph, *graph.node, *graph.initializer, *made.functions]
+        named: list[Any] = [graph, *graph.node, *graph.initializer, *proto.functions]
         random.choice(named).name = new
         return
     old = random.choice(values)
@@ -144,14 +144,14 @@ def _name(made: ModelProto, random: Random, folder: Path) -> None:
             info.name = new
 
 
-def _operator(made: ModelProto, random: Random, folder: Path) -> None:
-    """Another operator for a node: one of onnx's, or a function of the model, be it the one around it."""
-    nodes = [*_graph(made, random).node, *(node for function in made.functions for node in function.node)]
+def _operator(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Replace a node's operator by one of onnx's, or by a function of the model, possibly the enclosing one."""
+    nodes = [*_graph(proto, random).node, *(node for function in proto.functions for node in function.node)]
     if not nodes:
         return
     node = random.choice(nodes)
-    if made.functions and random.random() < 0.5:
-        function = random.choice(made.functions)
+    if proto.functions and random.random() < 0.5:
+        function = random.choice(proto.functions)
         node.op_type, node.domain = function.name, function.domain
     else:
         node.op_type = random.choice(_operators())
@@ -162,9 +162,9 @@ def _operators() -> tuple[str, ...]:
     return tuple(sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}))
 
 
-def _integers(made: ModelProto, random: Random, folder: Path) -> None:
-    """An integer attribute at an extreme: one that is there, or any other of the operator's schema."""
-    nodes = list(_graph(made, random).node)
+def _integers(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Set an integer attribute of the operator's schema to an extreme value."""
+    nodes = list(_graph(proto, random).node)
     if not nodes:
         return
     node = random.choice(nodes)
@@ -186,9 +186,9 @@ def _integers(made: ModelProto, random: Random, folder: Path) -> None:
     node.attribute.append(helper.make_attribute(name, value, attr_type=2 if single else 7))
 
 
-def _shape(made: ModelProto, random: Random, folder: Path) -> None:
-    """Other sizes, or another element type, of an input or a stored tensor."""
-    graph = _graph(made, random)
+def _shape(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Change sizes or element type of an input or a stored tensor."""
+    graph = _graph(proto, random)
     if graph.initializer and random.random() < 0.5:
         tensor = random.choice(graph.initializer)
         if random.random() < 0.5:
@@ -208,9 +208,9 @@ def _shape(made: ModelProto, random: Random, folder: Path) -> None:
                 dim.dim_param = random.choice(NAMES)
 
 
-def _external(made: ModelProto, random: Random, folder: Path) -> None:
-    """Data in a file beside the model, which may be too short; or not there."""
-    tensors = [tensor for tensor in made.graph.initializer if tensor.raw_data]
+def _external(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Move data to a file beside the model, which may be too short or missing."""
+    tensors = [tensor for tensor in proto.graph.initializer if tensor.raw_data]
     if not tensors:
         return
     tensor = random.choice(tensors)
@@ -225,45 +225,45 @@ def _external(made: ModelProto, random: Random, folder: Path) -> None:
             tensor.external_data.add(key=key, value=str(random.choice([*NUMBERS, len(data), "9" * 30, "-", "1e3"])))
 
 
-def _raw(made: ModelProto, random: Random, folder: Path) -> None:
-    """More or fewer bytes of data."""
-    tensors = list(made.graph.initializer)
+def _raw(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Add or remove bytes of data."""
+    tensors = list(proto.graph.initializer)
     if tensors:
         tensor = random.choice(tensors)
         tensor.raw_data = tensor.raw_data[: random.randrange(len(tensor.raw_data) + 1)] + bytes(random.randrange(9))
 
 
-def _sparse(made: ModelProto, random: Random, folder: Path) -> None:
-    """A sparse tensor for a stored one."""
-    if not made.graph.initializer:
+def _sparse(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Add a sparse tensor with the name of a stored one."""
+    if not proto.graph.initializer:
         return
-    name = random.choice(made.graph.initializer).name
+    name = random.choice(proto.graph.initializer).name
     places = [random.choice(NUMBERS) for _ in range(random.randint(1, 3))]
     values = helper.make_tensor(name, TensorProto.FLOAT, [len(places)], [1.0] * len(places))
     indices = helper.make_tensor("i", TensorProto.INT64, [len(places)], places)
-    made.graph.sparse_initializer.append(
+    proto.graph.sparse_initializer.append(
         helper.make_sparse_tensor(values, indices, [random.choice(NUMBERS) for _ in range(random.randint(0, 2))])
     )
 
 
-def _nested(made: ModelProto, random: Random, folder: Path) -> None:
-    """A graph within an attribute of one of its nodes, a few times over."""
+def _nested(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Nest the graph in an attribute of one of its nodes, a few times."""
     for _ in range(random.randint(1, 4)):
-        nodes = list(made.graph.node)
-        if not nodes or made.ByteSize() > 20_000:
+        nodes = list(proto.graph.node)
+        if not nodes or proto.ByteSize() > 20_000:
             return
         node = random.choice(nodes)
         inner = GraphProto()
-        inner.CopyFrom(made.graph)
+        inner.CopyFrom(proto.graph)
         holders = [item for item in node.attribute if item.HasField("g")]
         holder = random.choice(holders) if holders else node.attribute.add(name="body", type=5)
         holder.g.CopyFrom(inner)
 
 
-def _twice(made: ModelProto, random: Random, folder: Path) -> None:
-    """A node, a stored tensor or a function that is there twice."""
-    graph = _graph(made, random)
-    items: Any = random.choice([x for x in (graph.node, graph.initializer, made.functions, graph.input) if x] or [[]])
+def _twice(proto: ModelProto, random: Random, folder: Path) -> None:
+    """Duplicate a node, a stored tensor, a function or an input."""
+    graph = _graph(proto, random)
+    items: Any = random.choice([x for x in (graph.node, graph.initializer, proto.functions, graph.input) if x] or [[]])
     if items:
         items.append(random.choice(items))
 

@@ -1,4 +1,4 @@
-"""What is fuzzed: each target writes a changed file and reads it, as a user's command would."""
+"""Fuzz targets: each writes a mutated file and reads it, as a user's command would."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from cellbridge.converter import from_onnx
-from cellbridge.parity.inputs.affordable import memory_needed
-from cellbridge.parity.inputs.onnx_inputs import declared_inputs, feed, generated_inputs
+from cellbridge.parity.inputs.affordable import peak_memory
+from cellbridge.parity.inputs.onnx_inputs import generate_inputs, read_declared_inputs, session_inputs
 from cellbridge.parity.weights.checkpoints import convert
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
@@ -23,9 +23,9 @@ from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.verify import verify
-from tests.fuzz.models import backend_models, bases, changed_model
+from tests.fuzz.models import backend_models, bases, mutate_model
 from tests.fuzz.outputs import report, torch_module
-from tests.mutation import TEXTS, changed_bytes, changed_json
+from tests.mutation import TEXTS, mutate_bytes, mutate_json
 from tests.runtime.test_hostile_programs import example, pack, written
 
 MAX_RUN_BYTES = 2**26  # bytes of a program that is run
@@ -36,55 +36,55 @@ Target = Callable[[Random, Path], None]
 
 
 def onnx_file(random: Random, folder: Path) -> None:
-    """An ONNX file that is read, printed and run; seldom in ONNX Runtime too."""
+    """Read, print and run a mutated ONNX file; rarely in ONNX Runtime too."""
     path = folder / "m.onnx"
     base = random.choice(bases() if random.random() < 0.4 else backend_models())
-    made = changed_model(base, random, folder).SerializeToString()
-    path.write_bytes(changed_bytes(made, random) if random.random() < 0.15 else made)
+    data = mutate_model(base, random, folder).SerializeToString()
+    path.write_bytes(mutate_bytes(data, random) if random.random() < 0.15 else data)
     in_session = random.random() < SHARE_OF_SESSIONS
     program = from_onnx(path)
     verify(program)
     str(program)
     inputs = _run(program)
     if in_session and inputs is not None:
-        IsolatedSession(path, seconds=20).run(feed(declared_inputs(str(path)), inputs))
+        IsolatedSession(path, seconds=20).run(session_inputs(read_declared_inputs(str(path)), inputs))
 
 
 def _run(program: Program) -> list[Any] | None:
-    """Run a program on generated inputs, if that is a small matter."""
+    """Run a program on generated inputs if it is small."""
     if any(isinstance(dim, int) and dim > 2**16 for value in program.inputs for dim in value.shape):
         return None
-    inputs = generated_inputs(program, 0)
-    if memory_needed(program, inputs)[0] <= MAX_RUN_BYTES:
+    inputs = generate_inputs(program, 0)
+    if peak_memory(program, inputs)[0] <= MAX_RUN_BYTES:
         with limit_trips(MAX_TRIPS):
             execute(program, inputs)
     return inputs
 
 
 def saved_program(random: Random, folder: Path) -> None:
-    """A saved program that is loaded and printed."""
-    graph, tensors, whole = _saved()
+    """Load and print a mutated saved program."""
+    graph, tensors, whole = _saved_example()
     path = folder / "p.cell"
     if random.random() < 0.2:
-        path.write_bytes(changed_bytes(whole, random))
+        path.write_bytes(mutate_bytes(whole, random))
     else:
-        pack(path, changed_json(graph, random), changed_bytes(tensors, random) if random.random() < 0.2 else tensors)
+        pack(path, mutate_json(graph, random), mutate_bytes(tensors, random) if random.random() < 0.2 else tensors)
     program = load(path)
     verify(program)
     str(program)
 
 
 @functools.cache
-def _saved() -> tuple[Any, bytes, bytes]:
+def _saved_example() -> tuple[Any, bytes, bytes]:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "p.cell"
         return *written(example(), path), path.read_bytes()
 
 
 def checkpoint(random: Random, folder: Path) -> None:
-    """A checkpoint of Cells that is loaded."""
+    """Load a mutated checkpoint of Cells."""
     path = folder / "c.ckpt"
-    path.write_bytes(_changed_safetensors(_checkpoints()[".ckpt"], random))
+    path.write_bytes(_mutate_safetensors(_checkpoints()[".ckpt"], random))
     try:
         load_checkpoint(path)
     except ValueError as error:
@@ -93,25 +93,25 @@ def checkpoint(random: Random, folder: Path) -> None:
 
 
 def conversion(random: Random, folder: Path) -> None:
-    """A checkpoint, of either side, that is converted by a map; one of the two is changed."""
+    """Convert a checkpoint of either side with a map, one of which is mutated."""
     kind = random.choice([".pt", ".safetensors", ".ckpt"])
     data = _checkpoints()[kind]
     lines = ['"fc." = "head."', '"norm.*.weight" = "norm.*.gamma"', '"fc.weight" = { to = "head.w", transpose = true }',
              '"n.q" = { to = ["n.a", "n.b"] }', '"step" = { drop = true }']  # fmt: skip
     text = "\n".join(random.sample(lines, random.randint(0, 5)))
     if random.random() < 0.5:
-        data = _changed_safetensors(data, random) if kind != ".pt" else changed_bytes(data, random)
+        data = _mutate_safetensors(data, random) if kind != ".pt" else mutate_bytes(data, random)
     else:
-        text = _changed_text(text, random)
-    source, given = folder / f"s{kind}", folder / "map.toml"
+        text = _mutate_text(text, random)
+    source, map_path = folder / f"s{kind}", folder / "map.toml"
     source.write_bytes(data)
-    given.write_bytes(text.encode("utf-8", "surrogatepass"))
+    map_path.write_bytes(text.encode("utf-8", "surrogatepass"))
     target = folder / ("t.pt" if kind == ".ckpt" else "t.ckpt")
-    convert(str(source), str(target), str(given))
+    convert(str(source), str(target), str(map_path))
 
 
-def _changed_text(text: str, random: Random) -> str:
-    """Characters, words and lines that are gone, repeated or others."""
+def _mutate_text(text: str, random: Random) -> str:
+    """Return text with characters, words or lines removed, repeated or replaced."""
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(text) + 1)
         piece = random.choice(
@@ -121,18 +121,18 @@ def _changed_text(text: str, random: Random) -> str:
     return text
 
 
-def _changed_safetensors(data: bytes, random: Random) -> bytes:
-    """Other bytes, or another header."""
+def _mutate_safetensors(data: bytes, random: Random) -> bytes:
+    """Mutate the bytes or the header."""
     if random.random() < 0.4:
-        return changed_bytes(data, random)
+        return mutate_bytes(data, random)
     length = int.from_bytes(data[:8], "little")
-    header = json.dumps(changed_json(json.loads(data[8 : 8 + length]), random)).encode()
+    header = json.dumps(mutate_json(json.loads(data[8 : 8 + length]), random)).encode()
     return len(header).to_bytes(8, "little") + header + data[8 + length :]
 
 
 @functools.cache
 def _checkpoints() -> dict[str, bytes]:
-    """The bytes of small checkpoints by their endings."""
+    """Return the bytes of small checkpoints by suffix."""
     import torch
     from safetensors.torch import save_file
 
@@ -151,8 +151,8 @@ def _checkpoints() -> dict[str, bytes]:
         return {ending: Path(f"{folder}/c{ending}").read_bytes() for ending in (".pt", ".safetensors", ".ckpt")}
 
 
-def planted(random: Random, folder: Path) -> None:
-    """Faults, by which the fuzzer itself is tested."""
+def planted_faults(random: Random, folder: Path) -> None:
+    """Raise faults that test the fuzzer itself."""
     import os
     import time
 
@@ -173,16 +173,16 @@ def planted(random: Random, folder: Path) -> None:
 TARGETS: dict[str, tuple[Target, int]] = {
     "onnx": (onnx_file, 70), "cell": (saved_program, 15), "checkpoint": (checkpoint, 5), "conversion": (conversion, 10),
 }  # fmt: skip
-"""By name, with how often they are chosen."""
+"""Targets by name, with their weights."""
 
 LATER: dict[str, tuple[Target, int]] = {"torch": (torch_module, 80), "report": (report, 20)}
-"""Those that take the place of others in `SHARE_OF_LATER` of all mutants; all other numbers mean what they did."""
+"""Targets added later, which replace others in `SHARE_OF_LATER` of all mutants, so that other numbers stay valid."""
 SHARE_OF_LATER = 0.1
 ALL = {**TARGETS, **LATER}
 
 
-def chosen(source: Random, seed: int, number: int) -> str:
-    """The name of the target of a mutant, whose own choices `source` makes."""
+def choose_target(source: Random, seed: int, number: int) -> str:
+    """Return the name of a mutant's target, chosen by `source`."""
     first = _one_of(TARGETS, source)
     other = Random(f"{seed}:{number}:later")
     return _one_of(LATER, other) if other.random() < SHARE_OF_LATER else first

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fuzz.campaign import Failure, fuzz
 from tests.fuzz.outputs import require_tame
-from tests.fuzz.targets import ALL, LATER, TARGETS, chosen
+from tests.fuzz.targets import ALL, LATER, TARGETS, choose_target
 from tests.fuzz.worker import run
 
 MUTANTS = int(os.environ.get("FUZZ_MUTANTS", "10000"))
@@ -51,7 +51,7 @@ def test_what_leaves_does_no_harm(target: str, mutants: int) -> None:
 
 def test_later_targets_leave_the_others_as_they_were() -> None:
     """Seeds that are known keep their meaning: a mutant of an older target is the same as before."""
-    names = [chosen(Random(f"3:{number}"), 3, number) for number in range(400)]
+    names = [choose_target(Random(f"3:{number}"), 3, number) for number in range(400)]
     assert {*ALL} == {*names}
     weights = [weight for _, weight in TARGETS.values()]
     before = [Random(f"3:{number}").choices(list(TARGETS), weights)[0] for number in range(400)]

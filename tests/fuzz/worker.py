@@ -52,22 +52,22 @@ def _warm(name: str) -> None:
 def run(seed: int, number: int, target: str | None = None) -> dict[str, Any] | None:
     """Run one mutant; what is wrong, or None."""
     source = random.Random(f"{seed}:{number}")
-    chosen = target or targets.chosen(source, seed, number)
-    function = targets.planted if chosen == "planted" else targets.ALL[chosen][0]
+    name = target or targets.choose_target(source, seed, number)
+    function = targets.planted_faults if name == "planted" else targets.ALL[name][0]
     with tempfile.TemporaryDirectory() as folder:
         try:
             with limited(SECONDS, MEMORY, processor=True):
                 function(source, Path(folder))
         except CellbridgeError as error:
             if not str(error) or len(str(error)) > 20_000:
-                return {"target": chosen, "what": "message", "detail": f"a message of {len(str(error))} characters"}
+                return {"target": name, "what": "message", "detail": f"a message of {len(str(error))} characters"}
         except MemoryError as error:
-            return _failure(chosen, "MemoryError", error)
+            return _failure(name, "MemoryError", error)
         except BaseException as error:  # noqa: BLE001 (whatever it is, it is what is looked for)
-            return _failure(chosen, type(error).__name__, error)
+            return _failure(name, type(error).__name__, error)
         with contextlib.suppress(FileNotFoundError):
             os.unlink("OWNED")
-            return {"target": chosen, "what": "executed", "detail": "a name of the file was run"}
+            return {"target": name, "what": "executed", "detail": "a name of the file was run"}
     return None
 
 

@@ -1,4 +1,4 @@
-"""What holds for all tests of parity."""
+"""Settings of all tests of parity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
-    """One thread for torch: the networks are small, and threads that wait for each other cost more than they bring."""
+    """One thread for torch: the networks are small, and synchronizing threads costs more than it saves."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -20,7 +20,7 @@ def _one_thread() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def _user_files_are_forgotten(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """What loading a model file leaves in Python is undone: the next test's file may have the same name."""
+    """Undo the effects of loading a model file: the next test's file may have the same name."""
     path, modules = list(sys.path), set(sys.modules)
     yield
     sys.path[:] = path

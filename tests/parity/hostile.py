@@ -1,4 +1,4 @@
-"""Names that would like to be more than names, and models in which they stand wherever a name can stand."""
+"""Hostile names, and models that have them in every place for a name."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ names = st.one_of(
 
 
 def onnx_model(name: Any) -> onnx.ModelProto:
-    """A model of a function, a constant and two layers; `name()` gives the name of each thing in it, all different."""
+    """A model of a function, a constant and two layers; `name()` returns a different name for each item."""
     x, w, b, h, y, size = (name() for _ in range(6))
     domain, function, f_in, f_out = name() or "d", name() or "f", name() or "i", name() or "o"
     relu = helper.make_node("Relu", [f_in], [f_out], name=name(), doc_string=name())
@@ -135,7 +135,7 @@ def path(name: str) -> str:
 
 
 def renamed_program(source: Path, target: Path, name: Any) -> None:
-    """A saved program with other names in every place; `name()` gives each, all different."""
+    """A saved program with a different name from `name()` in every place."""
     with zipfile.ZipFile(source) as archive:
         graph = json.loads(archive.read("program.json"))
         tensors, _ = from_bytes(archive.read("tensors.safetensors"))

@@ -54,7 +54,7 @@ def with_attributes(
 
 
 def with_constant(program: Program, value: float, other: float) -> Program:
-    """The program with `other` in place of its one constant `value`."""
+    """The program with its only constant `value` replaced by `other`."""
     places = [i for i, c in enumerate(program.constants) if c.data.size == 1 and float(c.data) == value]
     assert len(places) == 1, f"{len(places)} constants {value}"
     constants = list(program.constants)

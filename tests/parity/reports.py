@@ -1,4 +1,4 @@
-"""Reports to look at: networks of several shapes, and how to plant what a comparison can find."""
+"""Reports for tests: networks of several shapes, with planted findings."""
 
 from __future__ import annotations
 
@@ -109,5 +109,5 @@ def report(cells: dict[str, str], *changed: CellReport, **fields: Any) -> Report
 
 
 def without_comparisons(path: str, class_name: str, presence: str) -> CellReport:
-    """A Cell that there is nothing to say about."""
+    """A Cell without findings."""
     return CellReport(path, class_name, calls=0, presence=presence)

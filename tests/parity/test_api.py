@@ -1,4 +1,4 @@
-"""What the packages show of themselves."""
+"""The public names of the packages."""
 
 from __future__ import annotations
 

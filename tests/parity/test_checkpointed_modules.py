@@ -1,4 +1,4 @@
-"""Networks that keep fewer activations (`torch.utils.checkpoint`) are compared as they are without it."""
+"""Networks with activation checkpointing (`torch.utils.checkpoint`) are compared as without it."""
 
 from __future__ import annotations
 

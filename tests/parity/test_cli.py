@@ -1,4 +1,4 @@
-"""The command: what it passes on, what it writes, and what it says when something is wrong."""
+"""The command: its arguments, output files and error messages."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class Engine:
-    """Stands where the engine stands, and gives the report or raises the error that a test wants."""
+    """Replaces the engine, and returns the report or raises the error that a test needs."""
 
     def __init__(self) -> None:
         self.given: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What the command line makes of outputs without a reader, of encodings, and of names that the system refuses."""
+"""The command line with outputs without a reader, other encodings, and names that the system refuses."""
 
 from __future__ import annotations
 

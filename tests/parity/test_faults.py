@@ -1,4 +1,4 @@
-"""The planted faults: each is found at its Cell and at no other, and where there is none, none is found."""
+"""The planted faults: each is found at its Cell and at no other, and equal pairs pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole road on every fixture: torch, the interpreter and ONNX Runtime are one network."""
+"""Every fixture end to end: torch, the interpreter and ONNX Runtime agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files in which batch norms are folded into the weights before them, held against files in which they aren't."""
+"""Files with batch norms folded into the preceding weights, compared with files without folding."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import nn
 
 from cellbridge import converter
 from cellbridge.parity.onnx_files.compare import compare_onnx
-from cellbridge.parity.sides.rounded_numbers import perturbed_program, weights_of_one
+from cellbridge.parity.sides.rounded_numbers import perturb_program, weights_of_one
 from cellbridge.runtime.ir.types import Constant
 
 INPUT = (torch.linspace(-1, 1, 2 * 3 * 64).reshape(2, 3, 8, 8),)
@@ -145,7 +145,7 @@ def test_weights_that_both_files_hold_stay_what_they_are() -> None:
     names = weights_of_one(first, second)
     before = {each.value.name: each.data for each in first.constants}
     assert [before[name].shape for name in names] == [(3,)]
-    after = {each.value.name: each.data for each in perturbed_program(first, names).constants}
+    after = {each.value.name: each.data for each in perturb_program(first, names).constants}
     for name, data in after.items():
         apart = np.abs(data / before[name] - 1)
         assert (apart > 0).all() == (name in names)

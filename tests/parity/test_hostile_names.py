@@ -1,4 +1,4 @@
-"""`parity` on files whose names would be code, if anything ran them: nothing does, and the verdict is right."""
+"""`parity` on files whose names contain code: nothing runs it, and the verdict is right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models of kinds that were judged or captured wrongly once: parity holds on them, in eval and in train mode."""
+"""Kinds of models that were once judged or captured wrongly: parity holds in eval and train mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names are data: whatever they are, nothing runs, nothing is written elsewhere, nothing breaks out of a text."""
+"""Names are data: none of them runs code, writes files elsewhere, or escapes from a text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Infinities and NaN: what a mask writes is compared, what hides differences is told, and nothing passes for it."""
+"""Infinities and NaN: infinities of masks are compared, and values that hide differences are reported."""
 
 from __future__ import annotations
 

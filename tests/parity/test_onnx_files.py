@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from cellbridge import converter
 from cellbridge.parity.cli import main
-from cellbridge.parity.inputs.onnx_inputs import generated, generated_inputs
+from cellbridge.parity.inputs.onnx_inputs import generate, generate_inputs
 from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.results.comparison import NOT_COMPARED
@@ -55,7 +55,7 @@ def test_weights_that_are_stored_transposed_can_be_trained(path: str) -> None:
     program = converter.from_onnx(path)
     names = [name for name, parameter in program.parameters.items() if parameter.trainable]
     assert any(name.startswith("block.0.weight") for name in names)
-    _, gradients = program.value_and_grad(*generated_inputs(program, 0))
+    _, gradients = program.value_and_grad(*generate_inputs(program, 0))
     assert all(np.abs(gradients.parameters[name]).max() > 0 for name in names if name != "norm.bias")
 
 
@@ -104,13 +104,13 @@ def test_the_command_says_so(path: str) -> None:
 def test_generated_masks_mask_something(dtype: str) -> None:
     mask = [Value("mask", Type(as_dtype(dtype), (1, 2)))]
     for seed in range(20):
-        (array,) = generated(mask, seed, {})
+        (array,) = generate(mask, seed, {})
         assert array.dtype == dtype
         assert sorted(array.ravel().tolist()) == [0, 1]
 
 
 def test_inputs_are_generated_of_the_declared_types(path: str) -> None:
-    tokens, scale = generated_inputs(converter.from_onnx(path), seed=0)
+    tokens, scale = generate_inputs(converter.from_onnx(path), seed=0)
     assert tokens.shape[0] == scale.shape[0]
     assert tokens.shape[0] != tokens.shape[1]
     assert tokens.dtype == np.int64
@@ -550,7 +550,7 @@ def test_sizes_that_an_expression_can_not_have(tmp_path: Path) -> None:
 
 def test_generated_powers_of_two_are_numbers() -> None:
     dtype = np.dtype(ml_dtypes.float8_e8m0fnu)
-    (array,) = generated([Value("x", Type(dtype, (1000,)))], 0, {})
+    (array,) = generate([Value("x", Type(dtype, (1000,)))], 0, {})
     assert array.dtype == dtype
     assert np.isfinite(array.astype(np.float32)).all()
     assert len(np.unique(array.astype(np.float32))) > 5

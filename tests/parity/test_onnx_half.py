@@ -1,4 +1,4 @@
-"""A float32 file held against one that a converter made in float16."""
+"""A float32 file compared with a converter's float16 file."""
 
 from __future__ import annotations
 

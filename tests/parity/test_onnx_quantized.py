@@ -1,4 +1,4 @@
-"""A float32 file held against what onnxruntime.quantization made of it: right ones pass, faults are found at a Cell."""
+"""A float32 file compared with onnxruntime.quantization's result: right files pass, faults are found at a Cell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX files that take or give texts and maps, compared as a whole: classifiers with their labels."""
+"""ONNX files with strings and maps as inputs or outputs, compared as a whole: classifiers with labels."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_labels_and_maps_are_compared(tmp_path: Path) -> None:
     for report in (check_onnx(path), compare_onnx(path, path)):
         assert report.ok, str(report)
         assert any(note.startswith("Cells unknown") for note in report.notes)
-        assert any(note.startswith("texts were compared by numbers") for note in report.notes)
+        assert any(note.startswith("strings were compared by numbers") for note in report.notes)
         assert "\x1b" not in str(report)
 
 

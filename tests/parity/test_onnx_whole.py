@@ -1,4 +1,4 @@
-"""ONNX files at given sizes, at sizes that are found, and compared as a whole where they can't be read."""
+"""ONNX files at given sizes and at tried sizes, compared as a whole if they can't be read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults in a program, in the rules of the ops, in ONNX models: found, in the right Cell, on the right side."""
+"""Faults in a program, in the rules of ops and in ONNX models are found in the right Cell on the right side."""
 
 from __future__ import annotations
 

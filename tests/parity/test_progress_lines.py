@@ -1,4 +1,4 @@
-"""Progress where stderr is no terminal."""
+"""Progress if stderr isn't a terminal."""
 
 from __future__ import annotations
 

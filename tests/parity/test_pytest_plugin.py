@@ -181,7 +181,7 @@ def test_an_unrelated_file_of_that_name_is_left_alone(pytester: pytest.Pytester)
     result.assert_outcomes(passed=1)
     assert "parity_bits" not in result.stdout.str()
     result = pytester.runpytest_inprocess("-v")
-    result.stdout.fnmatch_lines(["parity: parity_bits.py is left alone, since it defines no model and no inputs"])
+    result.stdout.fnmatch_lines(["parity: parity_bits.py is ignored, since it defines no model and no inputs"])
 
 
 @pytest.mark.parametrize("source", ["x = 1\n", "def model(): ...\n"])
@@ -189,7 +189,7 @@ def test_who_asks_for_a_file_that_is_no_model_file_is_told_so(pytester: pytest.P
     (pytester.path / "parity_empty.py").write_text(source)
     result = pytester.runpytest_inprocess("parity_empty.py")
     assert result.ret == pytest.ExitCode.NO_TESTS_COLLECTED
-    result.stdout.fnmatch_lines(["parity: parity_empty.py is left alone, since it defines no *inputs"])
+    result.stdout.fnmatch_lines(["parity: parity_empty.py is ignored, since it defines no *inputs"])
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ INT8 = np.dtype(np.int8)
 
 
 def chain(per_channel: bool) -> onnx.ModelProto:
-    """A quantizer amid a network, whose ties fall to either side, and a product behind it that spreads them."""
+    """A quantizer inside a network, whose ties are rounded either way, and a product after it that spreads them."""
     scale = np.linspace(0.05, 0.11, 16).astype(np.float32) if per_channel else np.array(0.1, np.float32)
     zero = np.zeros(scale.shape, np.int8)
     weight = np.random.default_rng(0).standard_normal((16, 64)).astype(np.float32) * 20

@@ -1,4 +1,4 @@
-"""The JSON Schema of the reports, `docs/report.schema.json`, held against reports of every kind."""
+"""The JSON Schema of the reports, `docs/report.schema.json`, validated with reports of every kind."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_reports_of_every_kind_are_valid(made: Callable[[Path], Any], tmp_path: 
 
 
 def undescribed(written: dict[str, Any]) -> list[str]:
-    """Fields of a report that the schema has nothing about."""
+    """Fields of a report that the schema doesn't describe."""
 
     def unknown(value: dict[str, Any], kind: str) -> list[str]:
         return [f"{kind}.{name}" for name in value if name not in SCHEMA["$defs"][kind]["properties"]]

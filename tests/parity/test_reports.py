@@ -97,7 +97,7 @@ def test_junit_counts_what_could_not_be_compared_as_a_failure() -> None:
         ("blocks.1.act[interpreter]", "never reached by the inputs"),
         ("blocks.0.act[interpreter]", "left out by --only or --skip"),
         ("blocks.0.norm[onnxruntime]", "never called itself"),
-        ("(root)[onnxruntime]", "differs end to end only, by head"),
+        ("(root)[onnxruntime]", "differs end to end only, because of head"),
     ],
 )
 def test_junit_says_why_there_is_no_verdict(name: str, said: str) -> None:
@@ -109,7 +109,7 @@ def test_junit_says_why_there_is_no_verdict(name: str, said: str) -> None:
 def test_junit_does_not_pass_a_side_that_was_not_compared() -> None:
     alone = CellReport("head", "Linear", comparisons=[passing()])
     (skipped,) = cases(report(CONVNET, alone))["head[onnxruntime]"]
-    assert skipped.get("message") == "nothing of it was compared with onnxruntime"
+    assert skipped.get("message") == "nothing of it was compared on the onnxruntime side"
 
 
 def test_junit_counts() -> None:

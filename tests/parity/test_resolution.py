@@ -1,4 +1,4 @@
-"""Kernels that resolve their results to steps: right files pass, and faults as small as several steps don't."""
+"""Kernels whose results are multiples of a step: right files pass, and faults of several steps don't."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results of networks: tensors are paired by where they stand; structures, dtypes and other values are compared."""
+"""Results of networks: tensors are paired by their place; structures, dtypes and other values are compared."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from cellbridge import converter, parity
 from cellbridge.parity.onnx_files.compare import compare_onnx
-from cellbridge.parity.pairing.structures import described, matched
+from cellbridge.parity.pairing.structures import format_structure, match_results
 from cellbridge.runtime import Tensor as CellTensor
 from cellbridge.runtime import nn as cells
 from cellbridge.runtime import ops
@@ -79,7 +79,7 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "other keys": (in_dict, lambda y, z: {"a": y, "c": z}, "['b'] is missing; ['c'] is additional"),
     "a tuple for a dict": (in_dict, lambda y, z: (y, z), "a tuple here, a dict there"),
     "a dict for a tuple": (lambda y, z: (y, z), in_dict, "a dict here, a tuple there"),
-    "fields in another order": (Fields, lambda y, z: Exchanged(b=z, a=y), "the fields stand in another order"),
+    "fields in another order": (Fields, lambda y, z: Exchanged(b=z, a=y), "the fields are in another order"),
     "one more": (lambda y, z: y, lambda y, z: (y, z), "returns (tensor, tensor) here, tensor there"),
     "one less": (lambda y, z: (y, z), lambda y, z: (y,), "[1] is missing"),
     "one in a tuple": (lambda y, z: y, lambda y, z: (y,), "a tuple here, a tensor there"),
@@ -192,10 +192,10 @@ def test_positions_are_counted_through_what_holds_them() -> None:
     leaf = np.zeros(1)
     _, reference = flatten({"a": [leaf, leaf], "b": {"c": leaf, "d": (1, leaf)}})
     _, other = flatten(UserDict({"b": {"d": (1, leaf), "c": leaf}, "a": [leaf, leaf]}))
-    found = matched(reference, other)
+    found = match_results(reference, other)
     assert found.partners == [3, 2, 0, 1]
     assert not found.differences
-    assert described(reference) == "{a: [tensor, tensor], b: {c: tensor, d: (1, tensor)}}"
+    assert format_structure(reference) == "{a: [tensor, tensor], b: {c: tensor, d: (1, tensor)}}"
 
 
 # ---- files ----

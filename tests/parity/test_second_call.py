@@ -1,4 +1,4 @@
-"""A second call shows what a network keeps in places that the other side doesn't have."""
+"""A second call reveals state that the other side doesn't have."""
 
 from pathlib import Path
 

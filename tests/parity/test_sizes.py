@@ -1,4 +1,4 @@
-"""Networks with dynamic dimensions are compared at other sizes than those of the example inputs."""
+"""Networks with dynamic dimensions are compared at sizes other than those of the example inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
-from cellbridge.parity.inputs.sizes import described, numbers_in, other_sizes, resized
+from cellbridge.parity.inputs.sizes import format_sizes, numbers_in, other_sizes, resize
 from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.runtime.errors import UsageError
 
@@ -67,10 +67,10 @@ def test_each_dimension_has_a_size_of_its_own() -> None:
     program = converter.from_torch(module, args, dynamic_shapes=shapes)
     sizes = other_sizes(program, list(args), shapes)
     assert sizes == [{"columns": 1, "rows": 1}, {"columns": 7, "rows": 1}]
-    (x, y), _ = resized(program, args, {}, sizes[1])
+    (x, y), _ = resize(program, args, {}, sizes[1])
     assert x.shape == y.shape == (1, 7, 3)
     assert torch.equal(x[0, 5], args[0][0, 0])
-    assert described(sizes[1]) == "columns=7, rows=1"
+    assert format_sizes(sizes[1]) == "columns=7, rows=1"
 
 
 class Cut(nn.Module):

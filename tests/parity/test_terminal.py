@@ -1,4 +1,4 @@
-"""What a person reads, at 80 columns and at 60, on a terminal and in a pipe."""
+"""The text of reports at 80 and 60 columns, on a terminal and in a pipe."""
 
 from __future__ import annotations
 
@@ -367,7 +367,7 @@ def test_the_sides_of_the_test_reports() -> None:
 
 
 def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
-    """An encoder whose layers have one and the same fault, in different numbers."""
+    """An encoder whose layers have the same fault with different numbers."""
     found = [
         cell(
             f"layers.{layer}.{part}",
@@ -386,7 +386,7 @@ def test_equal_faults_are_told_once_with_the_one_that_is_furthest_off() -> None:
     assert text.count("possible cause: eps=1e-05 here, 1e-06 there") == 1
     assert text.count("not the same function") == 2  # of the output and of the gradient
     assert "✗ layers.11.norm1  LayerNorm\n" in text
-    assert "the same in 12 Cells: layers.*.norm1; this is the one that is furthest off" in text
+    assert "the same in 12 Cells: layers.*.norm1; this one has the largest error" in text
     assert "✗ Parity fails in 12 Cells: layers.*.norm1\n" in text
     assert len(text.splitlines()) < 50
 

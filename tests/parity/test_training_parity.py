@@ -1,4 +1,4 @@
-"""Two trainings compared step by step: that they agree, and that every fault planted in one of them is found."""
+"""Two training runs compared step by step: they agree, and every planted fault is found."""
 
 from __future__ import annotations
 
@@ -268,7 +268,7 @@ PERTURBATION = np.array([0.1, -0.2, 0.3])
 
 
 def test_a_factor_is_told_where_it_explains_the_difference_and_not_where_the_difference_is_small() -> None:
-    """Adam's first step is as long whatever the gradient's length, but for eps: that is no factor."""
+    """Adam's first step doesn't depend on the gradient's magnitude, except for eps, so there is no factor."""
     assert "moves 1 + 1e-08 times" in seen(PERTURBATION, PERTURBATION * (1 + 1e-8))[0]
     assert seen(PERTURBATION, PERTURBATION + np.array([1e-8, 3e-8, 2e-8])) == []
 

@@ -1,4 +1,4 @@
-"""A module's training on torch, in the interpreter and compiled: it agrees, and every planted fault is told."""
+"""A module's training in torch, in the interpreter and compiled: they agree, and every planted fault is reported."""
 
 from __future__ import annotations
 
@@ -444,7 +444,7 @@ def updated_always(skip: Any, update: Any) -> None:
 
 
 def assert_told(report: TrainingReport, kind: str, step: int, *names: str) -> None:
-    """On both sides, what differs first is of that kind, in that step, and these are among the names."""
+    """On both sides, the first differences have that kind and step, and these names are among them."""
     assert not report.ok
     for side in report.sides:
         first = report.first_of(side)
@@ -730,7 +730,7 @@ def test_the_command_tells_a_difference(model: str, tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: how to train; say how long"),
+        (["--optimizer", "sgd", "--freeze", "x"], "--optimizer, --freeze: only for training; give the number of steps"),
         (["--train-steps", "1", "--train", "--only", "x"], "--train, --only: not with --train-steps"),
         (["--train-steps", "1", "--freeze", "x"], "'x' matches no Parameter"),
         (["--train-steps", "1", "--loss-scale", "half"], "'half' is neither a number of at least 1 nor 'dynamic'"),

@@ -1,4 +1,4 @@
-"""Inputs whose elements are all equal are named, with what they can't show."""
+"""Notes on inputs whose elements are all equal."""
 
 from __future__ import annotations
 

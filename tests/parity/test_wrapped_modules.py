@@ -1,4 +1,4 @@
-"""`torch.compile`, `DataParallel`: what is inside is compared, Cell by Cell."""
+"""`torch.compile`, `DataParallel`: the wrapped module is compared Cell by Cell."""
 
 from __future__ import annotations
 

@@ -11,11 +11,8 @@ from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison, elementwise
 from ....runtime.tracing import SymbolicTensor
 from ...dtypes import torch_dtype
-from ...torch_version import torch_is
+from ...torch_version import has_change
 from .table import Context, aten, cast, operands
-
-TIES_ARE_SHARED = torch_is(2, 14)
-"""Whether elements that equal a bound, or each other in `fmax`, share their gradient; before, all was of `self`."""
 
 
 @aten("aten.clamp.default", "aten.clip.default")
@@ -63,13 +60,13 @@ def clamp_max_tensor(context: Context, self: SymbolicTensor, max: Any) -> Any:
 
 def clamped(x: Any, low: float | None, high: float | None) -> Any:
     """`x` between two numbers, as the torch that runs differentiates it: since 2.14, nothing passes at a bound."""
-    return elementwise.clamp(x, minimum=low, maximum=high, inclusive=not TIES_ARE_SHARED)
+    return elementwise.clamp(x, minimum=low, maximum=high, inclusive=not has_change("gradient at bounds"))
 
 
 def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
     """Bounds that are tensors: a tie gives the whole gradient to `x`, half of it since torch 2.14."""
     low, high = (bound if bound is None else operands(context, x.dtype, bound)[0] for bound in (low, high))
-    if not TIES_ARE_SHARED:
+    if not has_change("gradient at bounds"):
         return _within(x, low, high)
     if high is None:
         return elementwise.maximum(x, low)

@@ -11,7 +11,7 @@ from ....runtime import ops
 from ....runtime.ir.types import FLOAT64, at_least_float32, is_floating
 from ....runtime.ops import comparison, elementwise, float_parts, rounding, trigonometry
 from ....runtime.tracing import SymbolicTensor
-from .choice import TIES_ARE_SHARED
+from ...torch_version import has_change
 from .table import Context, aten, cast, dtype_beside, operands
 
 # ---- functions of one operand ----
@@ -207,7 +207,7 @@ def _first_if(context: Context, holds: ops.Op, self: SymbolicTensor, other: Symb
     if is_floating(b.dtype):
         first = comparison.logical_or(first, comparison.isnan(b))
     chosen = elementwise.where(first, a, b)
-    if not (TIES_ARE_SHARED and is_floating(b.dtype)):
+    if not (has_change("gradient of equal operands") and is_floating(b.dtype)):
         return chosen
     return elementwise.where(comparison.equal(a, b), elementwise.maximum(a, b), chosen)
 

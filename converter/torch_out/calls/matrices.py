@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from ....runtime.ops import taylor
+from ...torch_version import has_change
+
 
 def _taken(x: Tensor, paired: bool) -> Tensor:
     return torch.view_as_complex(x.contiguous()) if paired else x
@@ -106,9 +109,17 @@ def permutation(pivots: Tensor, like: Tensor, size: int) -> Tensor:
     return matrix
 
 
-def matrix_exp(x: Tensor, paired: bool) -> Tensor:
-    """The exponential of matrices."""
-    return _given(torch.linalg.matrix_exp(_taken(x, paired)), paired)
+def matrix_exp(x: Tensor, paired: bool, truncated: bool = False) -> Tensor:
+    """The exponential of matrices, with the digits that the op has on any torch."""
+    numbers = _taken(x, paired)
+    if truncated is not has_change("exponential of small matrices") or numbers.shape[:-2].numel() != 1:
+        return _given(torch.linalg.matrix_exp(numbers), paired)
+    if not truncated:  # of several matrices, older versions lose no digits either
+        return _given(torch.linalg.matrix_exp(torch.stack([numbers, numbers]))[0], paired)
+    norm = numbers.abs().sum(dim=-2).max()
+    (above, _), (upto, polynomial) = taylor.TRUNCATED[2:4]
+    result = polynomial(torch.eye(numbers.shape[-1], dtype=numbers.dtype, device=numbers.device), numbers)
+    return _given(torch.where((norm > above) & (norm <= upto), result, torch.linalg.matrix_exp(numbers)), paired)
 
 
 def cholesky_solve(b: Tensor, factor: Tensor, upper: bool, paired: bool) -> Tensor:

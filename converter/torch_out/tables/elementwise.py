@@ -11,7 +11,7 @@ import torch.nn.functional as F
 
 from ....runtime.ir.types import as_dtype, is_floating
 from ...dtypes import torch_dtype
-from ...torch_version import torch_is
+from ...torch_version import has_change
 from ..calls.functions import clamp_exclusive, clamp_inclusive
 from .table import Context, torch_form, torch_function
 
@@ -97,7 +97,7 @@ def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None,
     given = {name: (float if is_float else int)(bound) for name, bound in bounds.items() if bound is not None}
     if not given:
         return x
-    if not is_float or inclusive is not torch_is(2, 14):
+    if not is_float or inclusive is not has_change("gradient at bounds"):
         return context.call(torch.clamp, x, **given)
     return context.call(clamp_inclusive if inclusive else clamp_exclusive, x, **given)
 

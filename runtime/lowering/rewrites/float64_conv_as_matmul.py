@@ -1,6 +1,6 @@
 """`float64_conv_as_matmul`: replaces convolutions and average pools in float64 by matrix products and sums.
 
-On the CPU, ONNX Runtime (1.31) has kernels for them in float32 only.
+ONNX Runtime has kernels for them in float32 only on the CPU.
 """
 
 from __future__ import annotations

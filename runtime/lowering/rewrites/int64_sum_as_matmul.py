@@ -1,6 +1,6 @@
 """`int64_sum_as_matmul`: replaces sums of int64 by products with ones, which ONNX Runtime computes in integers.
 
-Its ReduceSum (1.31) on the CPU adds int64 in float64, which has 53 bits, and takes several times as long.
+Its ReduceSum on the CPU adds up int64 in float64, which has 53 bits, and takes several times as long.
 """
 
 from __future__ import annotations

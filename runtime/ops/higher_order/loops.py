@@ -264,7 +264,7 @@ def _backward_scan(
         return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
 
     if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
-        # ONNX Runtime (1.31) doesn't support a Scan over no elements
+        # ONNX Runtime doesn't support a Scan over no elements
         every = [Type(x.dtype, tuple(x.shape)) for x in operands]
         some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
         result = as_tuple(

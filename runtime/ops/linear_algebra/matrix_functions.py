@@ -35,17 +35,25 @@ from . import rotations
 
 
 @operator
-def matrix_exp(x: Tensor, *, paired: bool = False) -> Tensor:
-    """The exponential of each matrix (..., n, n), the sum of x^k / k!: ATen linalg_matrix_exp."""
+def matrix_exp(x: Tensor, *, truncated: bool = False, paired: bool = False) -> Tensor:
+    """The exponential of each matrix (..., n, n), the sum of x^k / k!: ATen linalg_matrix_exp.
+
+    If `truncated`, a single matrix of a 1-norm up to 0.05 loses digits beyond the tenth, as in ATen before torch 2.15.
+    """
 
 
 _one_to_one = Numbers("n", "n")
-matrix_exp.infer(_one_to_one.infer(square))
+
+
+@matrix_exp.infer
+@_one_to_one.infer
+def _(x: Type, truncated: bool = False) -> Type:
+    return square(x)
 
 
 @matrix_exp.kernel
 @_one_to_one.kernel
-def _(x: Array) -> Array:
+def _(x: Array, truncated: bool = False) -> Array:
     if not x.size:
         return x
     if x.shape[-1] == 1:
@@ -54,7 +62,7 @@ def _(x: Array) -> Array:
     norms = np.abs(wide).sum(axis=-2).max(axis=-1)
     polynomial: taylor.Polynomial = taylor.degree_18
     if len(wide) == 1:  # ATen selects by norm only for single matrices
-        polynomial = next((f for bound, f in taylor.POLYNOMIALS if norms[0] <= bound), polynomial)
+        polynomial = next((f for bound, f in _polynomials(truncated) if norms[0] <= bound), polynomial)
     halvings = np.ceil(np.log2(np.maximum(norms / taylor.MAX_NORM, 1.0)))
     halvings = np.where(np.isfinite(halvings), halvings, 0)
     result = np.asarray(polynomial(np.eye(x.shape[-1]), wide / 2.0 ** halvings[:, None, None]))
@@ -64,22 +72,26 @@ def _(x: Array) -> Array:
     return np.asarray(result.astype(x.dtype)).reshape(x.shape)
 
 
+def _polynomials(truncated: bool) -> tuple[tuple[float, taylor.Polynomial], ...]:
+    return taylor.TRUNCATED if truncated else taylor.POLYNOMIALS
+
+
 @matrix_exp.vjp
 @_one_to_one.vjp
-def _(g: Any, y: Any, x: Any) -> Any:
+def _(g: Any, y: Any, x: Any, truncated: bool = False) -> Any:
     # R. Mathias, "A chain rule for matrix functions and applications" (1996): a block of the exponential of a matrix
     # of twice the size
     along = adjoint(x)
     size = x.shape[-1]
     above = concatenate(along, g, axis=x.ndim - 1)
     below = concatenate(along * 0.0, along, axis=x.ndim - 1)
-    whole = on_numbers(matrix_exp, concatenate(above, below, axis=x.ndim - 2))
+    whole = on_numbers(matrix_exp, concatenate(above, below, axis=x.ndim - 2), truncated=truncated)
     return part(whole, size, 2 * size, first_column=size)
 
 
 @matrix_exp.onnx
 @_one_to_one.onnx
-def _(x: Any) -> Any:
+def _(x: Any, truncated: bool = False) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
     if x.shape[-1] == 1:  # also for numbers that aren't finite
         return _exponential(wide)
@@ -96,7 +108,7 @@ def _(x: Any) -> Any:
     scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
     result, _ = until(square, [taylor.degree_18(one, scaled), halvings], most)
     single = product(x.shape[:-2]) == 1
-    for bound, polynomial in reversed(taylor.POLYNOMIALS if single else ()):
+    for bound, polynomial in reversed(_polynomials(truncated) if single else ()):
         fits = for_each_matrix(greater_equal(np.full((), bound), norms))
         result = choose(fits, polynomial(one, wide), result)
     return result

@@ -1,4 +1,4 @@
-"""What a case of a family is."""
+"""A case of a family."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ class Case:
     """One model.
 
     Attributes:
-        name: of the case; unique.
-        family: that it stands for.
-        build: makes the module, positional and keyword inputs.
+        name: unique name of the case.
+        family: family that it represents.
+        build: creates the module, positional and keyword inputs.
     """
 
     name: str

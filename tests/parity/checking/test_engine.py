@@ -1,4 +1,4 @@
-"""`compare` and `check`: what is paired, what is said where there is no pair, and the options."""
+"""`compare` and `check`: pairs, messages without a pair, and options."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_a_buffer_that_differs() -> None:
 
 
 class Calls(nn.Module):
-    """Calls one Cell twice; `fault` is what the second call is wrong by."""
+    """Calls one Cell twice; `fault` is the error of the second call."""
 
     class Scale(nn.Module):
         def forward(self, x: Tensor, factor: float) -> Tensor:
@@ -388,7 +388,7 @@ def test_a_judged_network_is_let_go() -> None:
 
 
 class HooksItself(nn.Module):
-    """Installs a hook at its first call, and notes that it did, as transformers does to record hidden states."""
+    """Installs a hook at its first call, and records that, as transformers does to record hidden states."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -485,7 +485,7 @@ def test_parameters_without_a_shape_are_refused(judge: Any) -> None:
 
 
 class Recurrent(nn.Module):
-    """What is read off a recurrent layer: its output, its last state, its last memory."""
+    """The parts of a recurrent layer's result that are used: output, last state, last memory."""
 
     def __init__(self, read: int) -> None:
         super().__init__()

@@ -26,7 +26,7 @@ def test_common_ancestor_is_a_prefix(paths: list[str], expected: str) -> None:
 
 
 class FarFromTheKeys(nn.Module):
-    """An attention that looks at the first place: what comes back to the keys is next to nothing."""
+    """An attention concentrated on the first position, so that the gradient of the keys is close to zero."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -120,7 +120,7 @@ def test_the_jitter_of_double_precision_is_a_rounding_error() -> None:
 
 
 class NormOfLittle(nn.Module):
-    """Its norm takes the mean off numbers that differ in their last digits only."""
+    """Its norm subtracts the mean from numbers that differ only in their last digits."""
 
     def __init__(self, offset: float, spread: float, eps: float) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ def test_what_two_modules_round_to_float32_is_no_fault_and_hides_none(name: str,
 
 
 def test_inner_values_are_moved_where_the_inputs_are_integers() -> None:
-    """No boundary has a number that could be jittered: a maximum that two elements vie for is one run's luck."""
+    """No boundary has a number to jitter, so that a near tie for the maximum depends on a single run."""
 
     class Tokens(nn.Module):
         def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Blocks as users write them, and their ports, wrong and right: what they call is read in their source."""
+"""Blocks as users write them, and their wrong and right ports; their calls are read from the source."""
 
 from __future__ import annotations
 

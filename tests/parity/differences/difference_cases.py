@@ -1,4 +1,4 @@
-"""What a case of the table of differences is."""
+"""A case of the table of differences."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def zeros(*shape: int) -> np.ndarray[Any, Any]:
 
 @dataclass(frozen=True)
 class Case:
-    """A wrong port, what is said of it, and the right one, of which nothing is said.
+    """A wrong port with its expected lines, and a right one without any.
 
     Attributes:
-        module: of torch.
+        module: the torch module.
         wrong: its wrong port.
-        lines: all that is said of it.
+        lines: all lines reported on the wrong port.
         right: the right port of `module`; or a module and its right port, where there is none of this one.
         inputs: of the module.
     """

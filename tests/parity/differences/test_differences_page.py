@@ -1,4 +1,4 @@
-"""The documentation of the differences is written from their table, and its names and defaults are the real ones."""
+"""The documentation of the differences agrees with the table, and its names and defaults are real."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explanations, end to end: what a report says of a network that was ported wrongly."""
+"""Explanations end to end: the report on a network that was ported wrongly."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""MindSpore's own layers keep some arguments in another form; here are stand-ins with the attributes that they have.
+"""MindSpore's own layers store some arguments in another form; the test uses fakes with the same attributes.
 
 The forms are those of MindSpore 2.10.
 """

@@ -1,4 +1,4 @@
-"""Where windows lie, as the table has it, against what the layers of both frameworks do."""
+"""Positions of windows in the table, compared with the layers of both frameworks."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_unknown_windows_are_not_guessed() -> None:
 
 @pytest.mark.parametrize("case", CALLED, ids=lambda case: case.lines[0].partition(" here")[0])
 def test_the_verdict_agrees_with_the_table(case: Case) -> None:
-    """What the table finds fault with fails, and is explained; what it doesn't passes."""
+    """Ports that the table criticizes fail with an explanation; the others pass."""
     inputs = [torch.from_numpy(np.random.default_rng(0).normal(size=x.shape).astype(x.dtype)) for x in case.inputs]
     report = compare(case.module, case.wrong, inputs)
     assert not report.ok

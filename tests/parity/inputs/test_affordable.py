@@ -1,4 +1,4 @@
-"""What is refused before it is run: too much memory, too many trips; and what the command says of both, and of time."""
+"""Programs refused before they run: too much memory, too many iterations; and the command's messages."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cellbridge.converter import from_onnx
 from cellbridge.parity.cli import main
 from cellbridge.parity.commands import command
 from cellbridge.parity.inputs import affordable
-from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_needed, memory_of_records, require_affordable
-from cellbridge.parity.inputs.onnx_inputs import generated_inputs
+from cellbridge.parity.inputs.affordable import MAX_TRIPS, memory_of_records, peak_memory, require_affordable
+from cellbridge.parity.inputs.onnx_inputs import generate_inputs
 from cellbridge.parity.onnx_files import check as onnx_files
 from cellbridge.parity.support import deadline
 from cellbridge.runtime import CellbridgeError, UsageError
@@ -36,7 +36,7 @@ RELU = "net (float[3] x) => (float[3] y) { y = Relu(x) }"
 
 def test_memory_is_that_of_the_values_that_are_needed_at_one_time() -> None:
     program = from_onnx(model(CHAIN))
-    needed, largest = memory_needed(program, [np.ones((4, 10), np.float32)])
+    needed, largest = peak_memory(program, [np.ones((4, 10), np.float32)])
     assert needed == 3 * 4 * 10 * 8 + 8  # the input, an operand and a result; the sum
     assert "float32[" in largest
 
@@ -57,7 +57,7 @@ def test_what_is_recorded_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     assert memory_of_records(program, [x], grads=True) == 2 * recorded
     integers = from_onnx(model("net (int64[3] x) => (int64[3] y) { y = Neg(x) }"))
     assert memory_of_records(integers, [np.ones(3, np.int64)], grads=True) == 2 * 3 * 8
-    monkeypatch.setattr(affordable, "memory_size", lambda: memory_needed(program, [x])[0] + recorded)
+    monkeypatch.setattr(affordable, "memory_size", lambda: peak_memory(program, [x])[0] + recorded)
     require_affordable(program, [x], grads=False)
     with pytest.raises(UsageError, match="of memory"):
         require_affordable(program, [x], grads=True)
@@ -86,7 +86,7 @@ def test_inputs_that_do_not_fit_together_are_refused() -> None:
     inputs = ", ".join(f"float[{2**30}] x{i}" for i in range(64))
     hostile = model(f"net ({inputs}) => (float[{2**30}] y) {{ y = Relu(x0) }}")
     with pytest.raises(CellbridgeError, match="memory"):
-        generated_inputs(from_onnx(hostile), 0)
+        generate_inputs(from_onnx(hostile), 0)
 
 
 # ---- time ----
@@ -167,7 +167,7 @@ def test_other_errors_are_not_taken_for_it() -> None:
 
 
 def test_a_run_under_a_limit_of_memory(tmp_path: Path) -> None:
-    """The command, in a process that may use little: an error and a documented exit code, whatever runs out first."""
+    """The command in a process with little memory ends with an error and a documented exit code."""
     onnx.save(model(f"net (float[{2**28}] x) => (float[{2**28}] y) {{ y = Exp(x) }}"), tmp_path / "m.onnx")
     limit = 5 * 2**29
 

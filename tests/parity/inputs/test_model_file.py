@@ -1,4 +1,4 @@
-"""What a model file may look like, and what is said about one that is wrong."""
+"""Valid forms of model files, and messages about wrong ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Write = Callable[..., str]
 
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Write:
-    """Writes a file into the current folder and gives its name."""
+    """Write a file into the current folder and return its name."""
     monkeypatch.chdir(tmp_path)
 
     def write(source: str, name: str = "net.py") -> str:

@@ -1,7 +1,7 @@
-"""Faults as they are made in porting: each puts one into a right port.
+"""Typical faults of ports, each planted in a right port.
 
-A fault is a function that changes the Cell, the path of the module whose port is at fault then, and the mode in which
-it shows.
+A fault is a function that changes the Cell, the path of the module whose port is then wrong, and the mode that shows
+it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cellbridge.runtime import Parameter, Tensor, nn, ops
 
 @dataclass(frozen=True)
 class Fault:
-    """Attributes: port: name in `PORTS`; change: plants it; at: paths of the modules at fault; train: the mode."""
+    """Attributes: port: name in `PORTS`; change: plants the fault; at: paths of the wrong modules; train: the mode."""
 
     port: str
     change: Callable[[Any], Any]

@@ -1,4 +1,4 @@
-"""Networks and their right ports, with inputs: what must never raise an alarm."""
+"""Networks and their right ports, with inputs, which must never fail."""
 
 from __future__ import annotations
 

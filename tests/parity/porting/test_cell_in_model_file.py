@@ -82,7 +82,7 @@ def test_right_port() -> None:
     assert properties["Parameter bn.gamma"] == "features.1.weight (by layer)"
     assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
     skipped = {case.get("name"): case for case in suite.iter("testcase") if len(case)}
-    assert "no Cell is its port" in skipped["act[cell]"][0].get("message", "")
+    assert "it has no port" in skipped["act[cell]"][0].get("message", "")
 
 
 def test_wrong_port() -> None:

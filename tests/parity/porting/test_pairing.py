@@ -1,4 +1,4 @@
-"""Which Cell is taken for the port of which module."""
+"""The pairing of Cells and modules."""
 
 from __future__ import annotations
 

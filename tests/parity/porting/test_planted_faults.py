@@ -1,4 +1,4 @@
-"""Faults planted in right ports: each is found, and told of the Cell that is at fault and of no other."""
+"""Faults planted in right ports: each is found in the wrong Cell and in no other."""
 
 from __future__ import annotations
 

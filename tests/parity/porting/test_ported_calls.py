@@ -1,4 +1,4 @@
-"""Right ports that are built otherwise than their originals, and what is said of them; and faults in those."""
+"""Right ports that are built differently from their originals, the notes on them, and faults in them."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_the_cell_around_fails_for_what_is_judged_in_it() -> None:
     cell.relu2 = nn.ReLU6()
     report = compared(TorchTwice(), cell, 30 * torch.randn(3, 4))
     assert report.failing == [""]
-    assert any("relu (ReLU) is not called as its port is" in line for line in report.cells[""].explanations)
+    assert any("relu (ReLU) is called differently from its port" in line for line in report.cells[""].explanations)
 
 
 class OneCallLess(Twice):
@@ -210,7 +210,7 @@ def test_tensors_laid_out_otherwise(shape: tuple[int, ...], train: bool) -> None
     assert report.ok, failure_text(report)
     assert not report.unpaired
     assert {path for path, cell in report.cells.items() if cell.comparisons} == {"", "fc", "norm", "drop", "lstm"}
-    assert sum("laid out otherwise" in note for note in report.notes) == 4
+    assert sum("in another layout in the Cell" in note for note in report.notes) == 4
 
 
 def test_faults_among_tensors_laid_out_otherwise() -> None:

@@ -1,4 +1,4 @@
-"""The user's module and Cell after a comparison: exactly as they were, whatever was raised."""
+"""A comparison leaves the user's module and Cell unchanged, whatever is raised."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.parity.porting.ports import made
 
 
 def state(module: torch.nn.Module, cell: nn.Cell) -> list[Any]:
-    """All that could have been changed; arrays as bytes."""
+    """The complete state, with arrays as bytes."""
     found: list[Any] = []
     for path, inner in cell.cells_and_names():
         own = {name: id(value) for name, value in vars(inner).items()}

@@ -1,4 +1,4 @@
-"""Ports with what Cells may have besides: keywords, hooks, own backward passes, casts, programs, exceptions."""
+"""Ports with special features of Cells: keywords, hooks, custom backward passes, casts, programs, exceptions."""
 
 from __future__ import annotations
 

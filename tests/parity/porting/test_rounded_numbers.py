@@ -1,4 +1,4 @@
-"""Numbers and tables that a module, or its port, holds in float32: their rounding is no fault, and hides none."""
+"""Numbers and tables that a module, or its port, holds in float32: their rounding isn't a fault, and hides none."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_a_wrong_eps_beside_them_is_told_of_its_cell_alone() -> None:
 
 
 def angles(count: int, base: float = 1e4) -> np.ndarray[Any, Any]:
-    """Of positions, in float32: of those at 500, as far off as 2e-5."""
+    """A table of positions in float32, with errors of up to 2e-5 at position 500."""
     frequencies = base ** -(np.arange(6, dtype=np.float32) / 6)
     return np.outer(np.arange(count, dtype=np.float32), frequencies.astype(np.float32))
 

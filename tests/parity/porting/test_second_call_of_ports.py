@@ -1,4 +1,4 @@
-"""A second call of a port: what it keeps between calls, and what it doesn't keep although the module does."""
+"""The second call of a port: state that it keeps, and state that only the module keeps."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class InAttribute(Port):
 
 
 class Forgets(Port):
-    """Its first call is right, and so is what it writes; the second one uses what the first began with."""
+    """Its first call and its updates are right; the second call uses the first call's initial state."""
 
     def construct(self, x: Any) -> Any:
         if not hasattr(self, "begin"):

@@ -1,4 +1,4 @@
-"""What the float64 run changes in the arguments of torch's functions."""
+"""How the float64 run changes arguments of torch's functions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every side records the same boundaries; fed, each Cell computes on what it is fed."""
+"""Every side records the same boundaries, and computes with the values that it is fed."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_onnx_model_takes_as_many_inputs_as_it_has() -> None:
 
 
 def test_inputs_may_be_changed_in_place() -> None:
-    """Torch refuses that of a leaf that a gradient is taken of, and the inputs are such leaves."""
+    """torch refuses that for a leaf that requires a gradient, as the inputs do."""
 
     class DoublesItsInput(nn.Module):
         def forward(self, x):

@@ -1,4 +1,4 @@
-"""How far arrays are apart, found block by block: the same as of whole arrays, in little memory."""
+"""Deviations between arrays, computed block by block, equal those of whole arrays and need little memory."""
 
 from __future__ import annotations
 

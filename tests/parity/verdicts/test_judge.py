@@ -1,4 +1,4 @@
-"""The verdict on one tensor: what passes, what fails, where, and by how much."""
+"""The verdict on one tensor: pass or fail, with index and error."""
 
 from __future__ import annotations
 

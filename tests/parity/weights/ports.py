@@ -1,4 +1,4 @@
-"""Networks in torch and the same written by hand as Cells, and what a map file must say of them."""
+"""Networks in torch, their ports, and the map files that they need."""
 
 from __future__ import annotations
 

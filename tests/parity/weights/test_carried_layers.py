@@ -1,4 +1,4 @@
-"""Every layer with parameters: what becomes of each, and that outputs and gradients are then the same."""
+"""Every layer with parameters: their mapping, and equal outputs and gradients."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def randomized(module: torch.nn.Module) -> torch.nn.Module:
 
 
 def words(weights: Weights) -> dict[str, str]:
-    return {entry.path: entry.source for entry in weights.carried}
+    return {entry.path: entry.source for entry in weights.entries}
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
@@ -151,7 +151,7 @@ def test_a_layer(case: Case) -> None:
     module = randomized(case.module)
     weights = carry(module, case.cell, pair_up(module, case.cell))
     assert words(weights) == case.carried
-    assert {entry.how for entry in weights.carried} <= {"layer", "absent there"}
+    assert {entry.how for entry in weights.entries} <= {"layer", "absent there"}
     assert weights.mismatches == []
     assert assert_parity(module, case.cell, case.args).ok
 

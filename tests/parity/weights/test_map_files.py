@@ -85,7 +85,7 @@ REFUSED = {
     '"a.wieght" = "b"': "no name in the checkpoint matches 'a.wieght'; did you mean 'a.weight'",
     '"old." = "new."': "no name in the checkpoint matches 'old.*'",
     '"a.*" = "b"': "'a.*' and 'b' must have equally many `*`",
-    "a.weight = 'b'": 'A name with a dot stands in quotes: "fc.weight" = "fc.weight"',
+    "a.weight = 'b'": 'Put a name with a dot in quotes: "fc.weight" = "fc.weight"',
     '"a.weight" = 3': "'a.weight': needed a name or a table with to, transpose, expand_dims or drop, given 3",
     '"a.weight" = { too = "b" }': "needed a name or a table",
     '"a.weight" = {}': "needed a name or a table",
@@ -128,10 +128,10 @@ def test_refused_on_the_way_back() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a = ", "is no TOML"),
-        (b"\xff\xfe", "no text in UTF-8"),
+        (b"a = ", "is not TOML"),
+        (b"\xff\xfe", "is not UTF-8 text"),
         (None, "No such file"),
-        (b"x = " + b"[" * 5000, "is no TOML"),
+        (b"x = " + b"[" * 5000, "is not TOML"),
     ],
 )
 def test_a_file_that_is_none(tmp_path: Path, content: bytes | None, message: str) -> None:

@@ -1,4 +1,4 @@
-"""The mapping of a whole network: blocks of the user's own, ties, matrices, what is unclear; values and gradients."""
+"""The mapping of a whole network: user's blocks, ties, matrices, ambiguities; values and gradients."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def carried(module: torch.nn.Module, cell: Any, weights: Any = None) -> Weights:
 
 
 def words(weights: Weights) -> dict[str, tuple[str, str]]:
-    return {entry.path: (entry.source, entry.how) for entry in weights.carried}
+    return {entry.path: (entry.source, entry.how) for entry in weights.entries}
 
 
 def zeros(*shape: int) -> Parameter:
@@ -81,7 +81,7 @@ def test_own_parameters_by_the_only_shape() -> None:
 
 
 def test_a_square_matrix_of_a_block_is_never_transposed() -> None:
-    """It is taken as it is; where that is wrong the report fails, and says what to write."""
+    """It is used unchanged; if that is wrong, the report fails with a hint."""
 
     class Transposing(ScaledCell):
         def construct(self, x: Any) -> Any:
@@ -95,7 +95,7 @@ def test_a_square_matrix_of_a_block_is_never_transposed() -> None:
 
 
 def test_a_dense_layer_s_square_weight_is_not_in_doubt() -> None:
-    entries = {entry.path: entry.square for entry in carried(Scaled(), ScaledCell()).carried}
+    entries = {entry.path: entry.square for entry in carried(Scaled(), ScaledCell()).entries}
     assert entries == dict.fromkeys(entries, False) | {"mix": True}
 
 
@@ -157,12 +157,12 @@ def test_one_parameter_there_and_three_here() -> None:
     text = str(error.value)
     proposed = eval(text[text.index("weights={") + len("weights=") :])
     weights = carried(module, cell, proposed)
-    parts = {entry.path: entry for entry in weights.carried}
+    parts = {entry.path: entry for entry in weights.entries}
     values = [weights.value(parts[f"{name}.weight"]) for name in "qkv"]
     np.testing.assert_array_equal(np.concatenate(values), module.in_proj_weight.detach().numpy())
     assert weights.mismatches == []
     gradients: dict[int, Any] = {id(e.parameter): np.random.rand(*e.parameter.shape) for e in parts.values()}
-    there = weights.back(gradients)
+    there = weights.to_module(gradients)
     for kind in ("weight", "bias"):
         wanted = [gradients[id(parts[f"{name}.{kind}"].parameter)] for name in "qkv"]
         np.testing.assert_array_equal(there[f"in_proj_{kind}"], np.concatenate(wanted))

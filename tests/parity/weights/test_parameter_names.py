@@ -1,4 +1,4 @@
-"""What names and shapes alone tell of a checkpoint, and what they leave open."""
+"""Conclusions from names and shapes of a checkpoint, and questions that remain open."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_a_layer_gets_the_names_and_shapes_of_its_cell(layer: str, inside: bool)
     for link in plan.links:
         made |= {name: array.shape for name, array in link.to_cells(arrays).items()}
     assert made == wanted
-    assert {d.name.rpartition(".")[2] for d in plan.dropped} <= {"num_batches_tracked"}
+    assert {d.name.rpartition(".")[2] for d in plan.drops} <= {"num_batches_tracked"}
     if layer == "conv of one axis":
         return  # a kernel of (1, 2) may be one of two axes: below
     assert back(wanted) == names(plan.links)
@@ -172,7 +172,7 @@ def test_state_of_training_is_left_behind() -> None:
     shapes = {parameter.name: tuple(parameter.shape) for parameter in step.get_parameters()}
     plan = to_torch(shapes, NOTHING, NOTHING)
     assert names(plan.links) == back({p.name: tuple(p.shape) for p in net.get_parameters()})
-    assert {d.why for d in plan.dropped} == {"state of training"}
+    assert {d.why for d in plan.drops} == {"state of training"}
     without_step = {"learning_rate": (), "moments.fc": (3,), "fc": (3,)}
     assert back(without_step) == {name: name for name in without_step}
 

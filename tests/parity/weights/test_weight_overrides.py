@@ -1,4 +1,4 @@
-"""`weights={...}`: every form, patterns, classes, the way back of a gradient, and what is refused."""
+"""`weights={...}`: every form, patterns, classes, conversion of gradients, and errors."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cellbridge.parity import assert_parity
 from cellbridge.parity.pairing.cells import pair_up
-from cellbridge.parity.weights.arrangements import Axes, Computed
+from cellbridge.parity.weights.arrangements import Axes, UserFunction
 from cellbridge.parity.weights.mapping import Weights, carry
 from cellbridge.runtime import Parameter, Tensor, nn, ops
 from cellbridge.runtime.errors import UsageError
@@ -95,7 +95,7 @@ def test_a_class() -> None:
 def test_a_value(value: Any) -> None:
     given = {"blocks.*.weight": "layers.*.kernel", "blocks.*.bias": value}
     weights = carried(given)
-    values = {entry.path: weights.value(entry) for entry in weights.carried}
+    values = {entry.path: weights.value(entry) for entry in weights.entries}
     np.testing.assert_array_equal(values["blocks.1.bias"], np.full((4,), 0.5))
     assert {mismatch.name for mismatch in weights.mismatches} == {
         "layers.0.shift",
@@ -107,7 +107,7 @@ def test_a_function_that_computes_has_no_way_back() -> None:
     """The values are carried over; that the gradient can't be compared is said."""
     weights = carried({"blocks.*.weight": ("layers.*.kernel", lambda w: 2 * w), "blocks.*.bias": "layers.*.shift"})
     assert weights.unseen == {"layers.0.kernel", "layers.1.kernel"}
-    np.testing.assert_array_equal(weights.value(weights.carried[0]), 2 * weights.arrays["layers.0.kernel"])
+    np.testing.assert_array_equal(weights.value(weights.entries[0]), 2 * weights.arrays["layers.0.kernel"])
 
 
 REFUSED: list[tuple[Any, str]] = [
@@ -158,19 +158,19 @@ def test_the_way_back_of_axes(shape: list[int], data: st.DataObject) -> None:
     axes = tuple(data.draw(st.permutations(range(len(shape)))))
     array = np.arange(np.prod(shape, dtype=int), dtype=np.float64).reshape(shape)
     arrangement = Axes("w", tuple(shape), data.draw(st.sampled_from([None, axes])))
-    there = arrangement.there({"w": array})
-    np.testing.assert_array_equal(arrangement.back(there)["w"], array)
-    by_function = Computed(lambda arrays: arrangement.there(arrays), {"w": tuple(shape)})
-    np.testing.assert_array_equal(by_function.there({"w": array}), there)
-    np.testing.assert_array_equal(by_function.back(there)["w"], array)
+    there = arrangement.to_cell({"w": array})
+    np.testing.assert_array_equal(arrangement.to_module(there)["w"], array)
+    by_function = UserFunction(lambda arrays: arrangement.to_cell(arrays), {"w": tuple(shape)})
+    np.testing.assert_array_equal(by_function.to_cell({"w": array}), there)
+    np.testing.assert_array_equal(by_function.to_module(there)["w"], array)
 
 
 def test_the_way_back_of_several_in_one() -> None:
     rng = np.random.default_rng(0)
     arrays = {name: rng.normal(size=(2, 3)) for name in "qkv"}
-    joined = Computed(lambda w: np.concatenate([w["q"], w["k"], w["v"]]), dict.fromkeys("qkvx", (2, 3)))
+    joined = UserFunction(lambda w: np.concatenate([w["q"], w["k"], w["v"]]), dict.fromkeys("qkvx", (2, 3)))
     assert joined.sources == ("q", "k", "v")
-    back = joined.back(joined.there(arrays))
+    back = joined.to_module(joined.to_cell(arrays))
     assert set(back) == set("qkv")
     assert all(np.array_equal(back[name], arrays[name]) for name in "qkv")
 
@@ -180,5 +180,5 @@ def test_the_way_back_of_several_in_one() -> None:
     [lambda w: 2 * w, lambda w: w + w.T, lambda w: w - w.mean(), lambda w: np.where(w > 4, w, 0), lambda w: w * w],
 )
 def test_what_computes_has_no_way_back(function: Any) -> None:
-    computed = Computed(lambda arrays: function(arrays["w"]), {"w": (3, 3)})
-    assert computed.back(np.ones((3, 3))) == {}
+    computed = UserFunction(lambda arrays: function(arrays["w"]), {"w": (3, 3)})
+    assert computed.to_module(np.ones((3, 3))) == {}

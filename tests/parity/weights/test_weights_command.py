@@ -1,4 +1,4 @@
-"""`parity weights`: round trips, what a Cell loads, what is printed."""
+"""`parity weights`: round trips, loading into Cells, and output."""
 
 from __future__ import annotations
 

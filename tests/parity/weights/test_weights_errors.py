@@ -1,4 +1,4 @@
-"""`parity weights` refuses with one message and exit code 2: no traceback, and nothing half written."""
+"""Errors of `parity weights`: one message and exit code 2, without a traceback or partial file."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def test_objects_of_python_are_never_made() -> None:
     for content in (Executed(), {"fc.weight": Executed()}, torch.nn.Linear(2, 2)):
         torch.save(content, "object.pt")
         said = refused("object.pt", "-o", "x.ckpt")
-        assert "it holds more than tensors, and loading objects of Python runs code" in said
+        assert "it holds more than tensors, and loading Python objects runs code" in said
         assert "torch.save(model.state_dict(), FILE)" in said
     assert not Path("executed").exists()
 

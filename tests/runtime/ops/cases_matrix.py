@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cellbridge.converter.torch_version import has_change
 from tests.runtime.ops.cases import OpCase
 
 _RNG = np.random.default_rng(7)
@@ -25,6 +26,8 @@ _IMAGINARY = 0.3 * _RNG.standard_normal((2, 3, 3))
 _COMPLEX = np.stack([_MATRIX + 0.0 * _IMAGINARY, _IMAGINARY], axis=-1)
 _COMPLEX_RIGHT = _RNG.standard_normal((3, 2, 2))
 _HERMITIAN = np.stack([_POSITIVE[:, 0], _IMAGINARY - np.swapaxes(_IMAGINARY, -1, -2)], axis=-1)
+
+_TRUNCATED = not has_change("exponential of small matrices")
 
 
 def _paired(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -195,7 +198,7 @@ CASES = [
     _case("matrix_exp", (_BATCH,), torch.linalg.matrix_exp),
     _case("matrix_exp", (np.stack([_MATRIX * 20, _MATRIX * 1e-3]),), torch.linalg.matrix_exp, "large and small"),
     *(
-        _case("matrix_exp", (_MATRIX[None] * s,), torch.linalg.matrix_exp, str(s))
+        _case("matrix_exp", (_MATRIX[None] * s,), torch.linalg.matrix_exp, str(s), truncated=_TRUNCATED)
         for s in (1e-17, 1e-9, 1e-5, 5e-3, 0.04)
     ),
     _case("matrix_exp", (_BATCH[..., :1, :1],), torch.linalg.matrix_exp, "single"),

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 
+from cellbridge.converter.torch_version import has_change
 from cellbridge.runtime import ops
 from cellbridge.runtime.ops import taylor
 
 Array = np.ndarray[Any, Any]
 matrix_exp = ops.get("matrix_exp")
+AS_TORCH = {"truncated": not has_change("exponential of small matrices")}
 
 
 def matrix_of(norm: float, size: int, seed: int) -> Array:
@@ -47,10 +49,19 @@ def test_small_matrices_have_the_digits_of_torch_in_each_element(norm: float) ->
     result = torch.linalg.matrix_exp(given)
     cotangent = np.random.default_rng(2).standard_normal(x.shape)
     result.backward(torch.from_numpy(cotangent))
-    (gradient,) = matrix_exp.apply_vjp([cotangent], [matrix_exp(x)], [x], {"paired": False})
+    (gradient,) = matrix_exp.apply_vjp([cotangent], [matrix_exp(x)], [x], {"paired": False} | AS_TORCH)
     assert given.grad is not None
-    np.testing.assert_allclose(matrix_exp(x), result.detach().numpy(), rtol=1e-14)
+    np.testing.assert_allclose(matrix_exp(x, **AS_TORCH), result.detach().numpy(), rtol=1e-14)
     np.testing.assert_allclose(gradient, given.grad.numpy(), rtol=1e-14)
+
+
+def test_only_those_for_degree_8_are_truncated() -> None:
+    for norm in (1e-5, 0.2):
+        np.testing.assert_array_equal(
+            matrix_exp(matrix_of(norm, 4, 0), truncated=True), matrix_exp(matrix_of(norm, 4, 0))
+        )
+    x = matrix_of(0.02, 4, 0)
+    assert distance(matrix_exp(x), x) < 1e-15 < 1e-14 < distance(matrix_exp(x, truncated=True), x) < 1e-11
 
 
 def test_a_batch_of_all_sizes() -> None:
