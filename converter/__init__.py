@@ -1,13 +1,12 @@
-"""Models in, models out: torch modules and ONNX models become programs; programs become ONNX models, torch modules or
-the source of Cells.
+"""Conversion of torch modules and ONNX models to programs, and of programs to ONNX, torch modules or Cell source.
 
-    from_torch             a torch module, with example inputs, becomes a program
-    from_onnx              an ONNX model becomes a program
-    to_onnx                a program becomes an ONNX model
-    training_step_to_onnx  a compiled step of training becomes an ONNX model, with a file that describes it
-    to_torch               a program becomes a torch module
-    to_cell_source         a program becomes the source of Cells, to read and to go on from
-    to_cell_checkpoint     the parameters of a program become a checkpoint for them
+    from_torch             converts a torch module, with example inputs, to a program
+    from_onnx              converts an ONNX model to a program
+    to_onnx                converts a program to an ONNX model
+    training_step_to_onnx  converts a compiled training step to an ONNX model and a file that describes it
+    to_torch               converts a program to a torch module
+    to_cell_source         converts a program to the source code of Cells, to read and extend
+    to_cell_checkpoint     converts the parameters of a program to a checkpoint for those Cells
 
 Importing this package is cheap: torch and onnx load with the first function that needs them.
 """

@@ -1,4 +1,4 @@
-"""The dtypes of torch by those of NumPy, and back."""
+"""Conversion between the dtypes of torch and of NumPy."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TORCH_DTYPES = {
         torch.float8_e4m3fn, torch.float8_e4m3fnuz, torch.float8_e5m2, torch.float8_e5m2fnuz, torch.float8_e8m0fnu,
     )
 }  # fmt: skip
-"""By the name that NumPy has for it."""
+"""The torch dtypes by their NumPy names."""
 
 
 def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The NumPy dtype of a torch dtype, of the parts for a complex one; `Unsupported` for quantized ones."""
+    """The NumPy dtype of a torch dtype (for a complex one, that of its parts); `Unsupported` for quantized ones."""
     if dtype == torch.bfloat16:
         return BFLOAT16
     name = str(dtype.to_real() if dtype.is_complex else dtype).removeprefix("torch.")
     try:
-        found: np.dtype[Any] = np.dtype(name)
+        result: np.dtype[Any] = np.dtype(name)
     except TypeError:
         raise Unsupported(f"dtype {dtype}") from None
-    return found
+    return result
 
 
 def torch_dtype(dtype: np.dtype[Any]) -> torch.dtype:

@@ -1,7 +1,7 @@
-"""One thread at a time: capture and comparison change what all threads of torch and Python share.
+"""A lock for capture and comparison, which change state that all threads of torch and Python share.
 
-`torch.export` keeps state of its own; modes of the module, the default dtype, torch's random numbers and Python's
-warnings are set for a while and put back. A second thread waits until the first is done.
+`torch.export` has global state; the module's modes, the default dtype, torch's random state and Python's warnings are
+changed for a while and restored. A second thread waits until the first is done.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _LOCK = threading.RLock()  # a comparison captures
 
 
 def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
-    """`function`, which waits while another thread is in it, or in another function decorated so."""
+    """A decorator: `function` waits while another thread runs it or any other function with this decorator."""
 
     @functools.wraps(function)
-    def alone(*args: P.args, **kwargs: P.kwargs) -> R:
+    def locked(*args: P.args, **kwargs: P.kwargs) -> R:
         with _LOCK:
             return function(*args, **kwargs)
 
-    return alone
+    return locked

@@ -1,8 +1,8 @@
-"""What differs between the versions of torch that are supported, and what is wrong in all of them.
+"""Differences between the supported versions of torch, and faults in all of them.
 
-`CHANGES` has what a newer version does otherwise: code that must do as the installed torch does asks `has_change`.
-`FAULTS` has what is avoided. tests/converter/test_torch_version.py tries each entry on the bare torch: one that has
-become needless, or that names a wrong version, fails there.
+`CHANGES` lists changes of behaviour in newer versions: code that must follow the installed torch asks `has_change`.
+`FAULTS` lists faults with workarounds. tests/converter/test_torch_version.py tests each entry on torch itself, and
+fails for one that is no longer needed or that names a wrong version.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Version = tuple[int, int]
 
 @dataclass(frozen=True)
 class Change:
-    """What torch does since a version.
+    """A change of torch's behaviour.
 
     Attributes:
-        since: the first version in which it is so.
-        what: what it does since.
-        followed_in: the modules that do as the installed torch does, or take both.
+        since: the first version with the change.
+        what: the new behaviour.
+        followed_in: the modules that follow the installed torch, or support both.
     """
 
     since: Version
@@ -33,11 +33,11 @@ class Change:
 
 @dataclass(frozen=True)
 class Fault:
-    """What torch does wrongly, or not at all, in every version that is supported.
+    """A fault or a gap in every supported version of torch.
 
     Attributes:
-        what: what it does.
-        avoided_in: the module that does without.
+        what: torch's behaviour.
+        avoided_in: the module with the workaround.
     """
 
     what: str
@@ -66,7 +66,7 @@ CHANGES = {
         ("parity/sides/precision.py",),
     ),
     "no aten.cholesky": Change(
-        (2, 14), "`aten.cholesky` is gone: `torch.cholesky` calls `aten.linalg_cholesky`",
+        (2, 14), "`torch.cholesky` and `aten.cholesky` are gone; `torch.linalg.cholesky` stays",
         ("converter/capture/tables/linear_algebra.py",),
     ),
     "axis of dropout masks": Change(
@@ -75,7 +75,7 @@ CHANGES = {
     ),
     "Function.apply in C++": Change(
         (2, 14), "`torch.autograd.Function.apply` is written in C++, and looks up only `forward`",
-        ("converter/capture/hand_written_backward.py",),
+        ("converter/capture/custom_backward.py",),
     ),
     "split checkpoint": Change(
         (2, 14), "`torch.utils.checkpoint` runs its form without reentrance in a second function",
@@ -90,13 +90,13 @@ CHANGES = {
 FAULTS = {
     "chunks of open sizes": Fault(
         "`torch.export` fixes a symbolic size that `chunk` or `split` divides into a known number of parts",
-        "converter/capture/undecided.py",
+        "converter/capture/data_dependence.py",
     ),
     "distances of open sizes": Fault(
         "`torch.export` limits a symbolic number of points of `cdist` to those of one of its two ways of computing",
-        "converter/capture/undecided.py",
+        "converter/capture/data_dependence.py",
     ),
-    "covariance": Fault("`torch.export` refuses `cov` and `corrcoef`", "converter/capture/undecided.py"),
+    "covariance": Fault("`torch.export` refuses `cov` and `corrcoef`", "converter/capture/data_dependence.py"),
     "no_grad within autocast": Fault(
         "`torch.export` drops a `torch.no_grad()` that stands within an autocast region",
         "converter/capture/autocast_regions.py",
@@ -111,12 +111,12 @@ FAULTS = {
 
 @functools.cache
 def torch_version() -> Version:
-    """Major and minor version of the torch that runs; a pre-release counts as its release."""
-    found = re.match(r"(\d+)\.(\d+)", torch.__version__)
-    assert found is not None, f"torch has the version {torch.__version__!r}"
-    return int(found[1]), int(found[2])
+    """Major and minor version of the installed torch; a pre-release counts as its release."""
+    match = re.match(r"(\d+)\.(\d+)", torch.__version__)
+    assert match is not None, f"torch has the version {torch.__version__!r}"
+    return int(match[1]), int(match[2])
 
 
 def has_change(name: str) -> bool:
-    """Whether the torch that runs has this one of the `CHANGES`."""
+    """Whether the installed torch has one of the `CHANGES`."""
     return torch_version() >= CHANGES[name].since

@@ -1,7 +1,7 @@
-"""The exception of all translations between torch, ONNX and programs."""
+"""The exception that translations between torch, ONNX and programs raise."""
 
 from __future__ import annotations
 
 
 class Unsupported(Exception):
-    """Raised by a translation for a use of the operator that it doesn't cover; the text says which."""
+    """Raised by a translation for a use of an operator that it doesn't cover; the message says which."""

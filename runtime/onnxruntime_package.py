@@ -47,5 +47,5 @@ def _reason(there: list[str]) -> str:
     else:
         why = f"files of {there[0]} are missing: another package of these files was uninstalled, or the installation "
         why += "was broken off"
-    gone = " ".join(dict.fromkeys([*there, "onnxruntime", "onnxruntime-gpu"]))
-    return f"  why: {why}\n  what to do: pip uninstall -y {gone}, then pip install {wanted}"
+    to_remove = " ".join(dict.fromkeys([*there, "onnxruntime", "onnxruntime-gpu"]))
+    return f"  why: {why}\n  what to do: pip uninstall -y {to_remove}, then pip install {wanted}"

@@ -1,4 +1,4 @@
-"""Attributes and buffers that `forward` sets anew: what is captured is one call, and all is put back after it."""
+"""Attributes and buffers that `forward` changes: one call is captured, and all of them are restored after it."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 import torch
 
 from ..warning import warn
-from .holders import Place, unchanged
-from .kept_state import kept_tensors, newly_kept
+from .holders import Place, preserve_state
+from .unregistered_state import new_places, unregistered_tensors
 
-PLAIN = (bool, int, float, str)
+PLAIN_TYPES = (bool, int, float, str)
 
 
 @contextlib.contextmanager
-def changes_told(root: torch.nn.Module) -> Iterator[list[Place]]:
-    """Within the context, a call of `root` that changes numbers or texts among modules' attributes is warned of.
+def warn_about_changes(root: torch.nn.Module) -> Iterator[list[Place]]:
+    """Within the context, warn about a call of `root` that changes numbers or strings among modules' attributes.
 
-    A counter of calls, say, is fixed in what is captured: a `ConversionWarning` names it. Likewise a buffer that the
-    first call makes, or replaces by one of another shape. The places in which the call keeps tensors are put into the
-    list. What is in all places is put back.
+    Such an attribute (a counter of calls, say) is constant in the captured program: a `ConversionWarning` names it. A
+    `ConversionWarning` also names each buffer that the first call creates or replaces by one of another shape. The list
+    receives the places in which the call keeps tensors. The contents of all places are restored at the end.
     """
-    kept: list[Place] = []
-    tensors = kept_tensors(root)
-    before = {path: _plain(module) for path, module in root.named_modules()}
-    shapes = {path: _shapes(module) for path, module in root.named_modules()}
+    state_places: list[Place] = []
+    tensors = unregistered_tensors(root)
+    before = {path: _plain_attributes(module) for path, module in root.named_modules()}
+    shapes = {path: _buffer_shapes(module) for path, module in root.named_modules()}
     changed: list[str] = []
     replaced: list[str] = []
 
     def compare(module: torch.nn.Module, args: Any, result: Any) -> None:
-        kept[:] = newly_kept(tensors, kept_tensors(root))
+        state_places[:] = new_places(tensors, unregistered_tensors(root))
         for path, inner in root.named_modules():
-            after = _plain(inner)
+            after = _plain_attributes(inner)
             for name, value in before.get(path, {}).items():
                 if name in after and after[name] != value:
                     changed.append(f"{f'{path}.' if path else ''}{name} (from {value!r} to {after[name]!r})")
-            for name, shape in _shapes(inner).items():
+            for name, shape in _buffer_shapes(inner).items():
                 if shapes.get(path, {}).get(name, shape) != shape:
                     replaced.append(f"{f'{path}.' if path else ''}{name} (of shape {list(shape)})")
 
     handle = root.register_forward_hook(compare)
     try:
-        with unchanged(root):
-            yield kept
+        with preserve_state(root):
+            yield state_places
     finally:
         handle.remove()
     if changed:
@@ -56,10 +56,10 @@ def changes_told(root: torch.nn.Module) -> Iterator[list[Place]]:
         )
 
 
-def _shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
+def _buffer_shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
     """The shapes of the buffers that a module holds, () for one that isn't there yet."""
     return {name: () if x is None else tuple(x.shape) for name, x in module._buffers.items()}
 
 
-def _plain(module: torch.nn.Module) -> dict[str, Any]:
-    return {name: value for name, value in vars(module).items() if isinstance(value, PLAIN)}
+def _plain_attributes(module: torch.nn.Module) -> dict[str, Any]:
+    return {name: value for name, value in vars(module).items() if isinstance(value, PLAIN_TYPES)}

@@ -1,7 +1,7 @@
-"""Seeing a torch network run, Cell by Cell: hooks at every module boundary.
+"""Hooks at every module boundary, which report the run of a torch network Cell by Cell.
 
-Capture and the torch side of a parity run both watch a module through `watch`, so that what one calls "output `[0]` of
-the second call of `encoder.layer`" is the same tensor for the other.
+Capture and the torch side of a parity run both use `watch`, so that "output `[0]` of the second call of
+`encoder.layer`" is the same tensor in both.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .containers import is_stateful, open_containers
 
 
 class Visitor(Protocol):
-    """What is told of the calls; the tensors it returns take the place of the ones it was given."""
+    """Receives the events of a run; the tensors that it returns replace those that it receives."""
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """A Cell is called with tensors of these names; `number` counts the calls of the run from 0 (the root)."""
@@ -30,7 +30,7 @@ class Visitor(Protocol):
         """A tensor goes into the Cell; `position` counts the call's tensors, `slot` names this one."""
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
-        """The Cell returns, with tensors of these names, of which `output` is told next."""
+        """The Cell returns tensors of these names; a call of `output` follows for each."""
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """A tensor comes out of the Cell."""
@@ -41,16 +41,16 @@ class Visitor(Protocol):
 
 @contextlib.contextmanager
 def watch(root: torch.nn.Module, visitor: Visitor, only: Collection[str] | None = None) -> Iterator[None]:
-    """Within the context, calls of `root` and of the modules in it are reported to `visitor`; `only` of those paths.
+    """Within the context, report calls of `root` and of its submodules (of the paths in `only`) to `visitor`.
 
-    The visitor must return new tensors (a clone, not a view), so that each boundary crossing is a tensor of its own. A
+    The visitor must return new tensors (a clone, not a view), so that each boundary crossing is a separate tensor. A
     module that changes its input in place still does: the change is copied back when it returns.
     """
     watcher = _Watcher(visitor)
     handles: list[Any] = []
     for path, class_name, module in named_modules(root):
         if isinstance(module, torch.jit.ScriptModule):
-            continue  # compiled: Python hooks can't see into it, its parent's boundary does
+            continue  # compiled: it runs no Python hooks, but its parent's boundary covers it
         if only is not None and path not in only:
             continue
         before, after = watcher.hooks(path, class_name, is_root=module is root)
@@ -73,7 +73,7 @@ class _Watcher:
 
     def hooks(self, path: str, class_name: str, *, is_root: bool) -> tuple[Any, Any]:
         def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
-            if not _is_watched():
+            if not _is_watching():
                 return None
             if is_root:  # a new run
                 self.count, self.stack = 0, []
@@ -83,7 +83,7 @@ class _Watcher:
             index = self.calls_of.get(path, 0)
             self.calls_of[path] = index + 1
             parent = self.stack[-1][0] if self.stack else None
-            passed: list[tuple[torch.Tensor, torch.Tensor, int]] = []
+            inputs: list[tuple[torch.Tensor, torch.Tensor, int]] = []
             open_containers((args, kwargs))
             closed = None if is_root else is_stateful
             leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=closed)
@@ -93,17 +93,17 @@ class _Watcher:
             for position, (place, slot) in enumerate(places):
                 original = leaves[place]
                 leaves[place] = self.visitor.input(number, position, slot, original)
-                passed.append((original, leaves[place], leaves[place]._version))
-            self.stack.append((number, passed))
+                inputs.append((original, leaves[place], leaves[place]._version))
+            self.stack.append((number, inputs))
             return pytree.tree_unflatten(leaves, spec)
 
         def after(module: torch.nn.Module, args: Any, kwargs: Any, result: Any) -> Any:
-            if not _is_watched():
+            if not _is_watching():
                 return None
-            number, passed = self.stack.pop()
-            for original, given, version in passed:
-                if given._version != version:
-                    original.copy_(given)
+            number, inputs = self.stack.pop()
+            for original, visited, version in inputs:
+                if visited._version != version:
+                    original.copy_(visited)
             open_containers(result)
             leaves, spec = pytree.tree_flatten_with_path(result, is_leaf=None if is_root else is_stateful)
             values = [leaf for _, leaf in leaves]
@@ -125,8 +125,8 @@ _watching: ContextVar[bool] = ContextVar("watching", default=True)
 
 
 @contextlib.contextmanager
-def unwatched() -> Iterator[None]:
-    """Within the context, calls of modules aren't reported: in branches and loop bodies of `torch.cond` and its like.
+def pause_watching() -> Iterator[None]:
+    """Within the context, calls of modules aren't reported: used for branches and loop bodies of `torch.cond` etc.
 
     Which of them run, and how often, depends on the data; a program has them as sub-programs, without Cells.
     """
@@ -137,10 +137,10 @@ def unwatched() -> Iterator[None]:
         _watching.reset(token)
 
 
-def _is_watched() -> bool:
-    """Whether a call is one that torch and a program make alike, on tensors that can be looked into.
+def _is_watching() -> bool:
+    """Whether calls are reported now: torch and a program make the same calls, and tensors have readable values.
 
-    It isn't where torch traces branches with dynamo, nor within `torch.vmap`, `torch.func.grad` and their like.
+    They aren't where torch traces branches with dynamo, nor within `torch.vmap`, `torch.func.grad` and the like.
     """
     if torch.compiler.is_dynamo_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False
@@ -150,21 +150,21 @@ def _is_watched() -> bool:
 def input_slots(
     module: torch.nn.Module, args: Any, kwargs: Any, is_leaf: Callable[[Any], bool] | None = None
 ) -> list[tuple[int, str]]:
-    """The tensors of a call, in the order of the parameters of `forward`: (place among all leaves, name)."""
-    named = _argument_names(module, args, kwargs)
-    found: list[tuple[int, int, str]] = []
+    """The tensors of a call, in the order of the parameters of `forward`: (index among all leaves, name)."""
+    argument_names = _argument_names(module, args, kwargs)
+    tensors: list[tuple[int, int, str]] = []
     leaves, _ = pytree.tree_flatten_with_path((args, kwargs), is_leaf=is_leaf)
     for place, (path, leaf) in enumerate(leaves):
         key: Any = path
         if isinstance(leaf, torch.Tensor):
             is_keyword, argument = key[0].idx == 1, key[1]
-            order, name = named[argument.key if is_keyword else argument.idx]
-            found.append((order, place, name + pytree.keystr(key[2:])))
-    return [(place, slot) for _, place, slot in sorted(found)]
+            order, name = argument_names[argument.key if is_keyword else argument.idx]
+            tensors.append((order, place, name + pytree.keystr(key[2:])))
+    return [(place, slot) for _, place, slot in sorted(tensors)]
 
 
 def _argument_names(module: torch.nn.Module, args: Any, kwargs: Any) -> dict[Any, tuple[int, str]]:
-    """For each positional index and keyword: where its parameter stands in the signature of `forward`, and its name."""
+    """For each positional index and keyword: the index of its parameter in the signature of `forward`, and its name."""
     parameters = list(inspect.signature(module.forward).parameters.values())
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     rest = next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), "args")

@@ -1,4 +1,4 @@
-"""`torch.utils.checkpoint`: a network that keeps fewer activations is the same network."""
+"""`torch.utils.checkpoint`: activation checkpointing doesn't change what a network computes."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from ..torch_version import has_change
 
 
 @contextlib.contextmanager
-def kept_activations() -> Iterator[None]:
-    """Within the context, `torch.utils.checkpoint` keeps what a backward pass needs, and runs nothing anew.
+def keep_activations() -> Iterator[None]:
+    """Within the context, `torch.utils.checkpoint` keeps all activations and recomputes nothing.
 
-    That is the same function and the same gradient. What it runs anew would run in the backward pass: out of reach of
-    what traces the forward pass, of the modes that are active there, and of the hooks that feed Cells.
+    The function and its gradient are the same. A recomputation would run in the backward pass, beyond the reach of the
+    tracing of the forward pass, of the modes that are active there, and of the hooks that feed Cells.
     """
-    replaced: dict[str, Any] = {
-        "CheckpointFunction": _Called,
+    replacements: dict[str, Any] = {
+        "CheckpointFunction": _PlainCall,
         "_checkpoint_without_reentrant_generator": _within_forward_context,
     }
     if has_change("split checkpoint"):
-        replaced["_checkpoint_without_reentrant_generator_impl"] = _within_forward_context_of
+        replacements["_checkpoint_without_reentrant_generator_impl"] = _within_forward_context_of
     with contextlib.ExitStack() as stack:
-        for name, function in replaced.items():
-            stack.enter_context(_replaced(name, function))
+        for name, function in replacements.items():
+            stack.enter_context(_replace(name, function))
         yield
 
 
 @contextlib.contextmanager
-def _replaced(name: str, function: Any) -> Iterator[None]:
-    """Within the context, torch's checkpoints use another function of that name."""
+def _replace(name: str, function: Any) -> Iterator[None]:
+    """Within the context, torch's checkpoints use `function` under that name."""
     original = getattr(torch.utils.checkpoint, name)
     setattr(torch.utils.checkpoint, name, function)
     try:
@@ -42,12 +42,12 @@ def _replaced(name: str, function: Any) -> Iterator[None]:
         setattr(torch.utils.checkpoint, name, original)
 
 
-class _Called:
-    """Takes the place of the autograd function that the reentrant form applies."""
+class _PlainCall:
+    """Replaces the autograd function that the reentrant form applies."""
 
     @staticmethod
     def apply(function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
-        """What the function returns."""
+        """Call the function and return its result."""
         return function(*args)
 
 
@@ -58,7 +58,7 @@ def _within_forward_context(
     *args: Any,
     **kwargs: Any,
 ) -> Iterator[None]:
-    """Takes the place of what surrounds the call in the other form: stops once, within the caller's context."""
+    """Replaces the generator around the call in the non-reentrant form: yields once, within the caller's context."""
     with context_fn()[0]:
         yield
 
@@ -71,5 +71,5 @@ def _within_forward_context_of(
     context_fn: Callable[[], tuple[Any, Any]] = torch.utils.checkpoint.noop_context_fn,
     **options: Any,
 ) -> Iterator[None]:
-    """The same, with the parameters that it has since torch 2.14."""
+    """`_within_forward_context`, with the parameters of torch 2.14 and newer."""
     return _within_forward_context(function, True, context_fn)

@@ -1,7 +1,7 @@
-"""Objects that hold tensors: how a call's arguments and result are opened, for torch and for the hooks alike.
+"""Objects that hold tensors, registered as pytrees so that torch and the hooks flatten them in the same way.
 
-torch sees into tuples, lists, dicts and the classes it was told of. Others that hold tensors (a dataclass, a key-value
-cache, a distribution) are told to it here, when they are met.
+torch flattens tuples, lists, dicts and registered classes. Other classes that hold tensors (a dataclass, a key-value
+cache, a distribution) are registered here when a call's arguments or result contain an instance.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _CLOSED = (torch.Tensor, torch.Generator, *_NUMBERS, *_CODE)
 
 
 def open_containers(tree: Any) -> None:
-    """Let torch see the tensors in the objects of `tree`, and name where they stand."""
+    """Register the classes of the objects in `tree` with torch, so that it finds and names the tensors in them."""
     kind = pytree._get_node_type(tree)
     if kind not in pytree.SUPPORTED_NODES:
         if isinstance(tree, type):
@@ -37,7 +37,7 @@ def open_containers(tree: Any) -> None:
         else:
             return
     node = pytree.SUPPORTED_NODES[kind]
-    if node.flatten_with_keys_fn is None:  # a library told torch of its class by half
+    if node.flatten_with_keys_fn is None:  # a library registered its class without names of the leaves
         pytree.SUPPORTED_NODES[kind] = node._replace(flatten_with_keys_fn=_with_keys(node.flatten_fn))
     for child in node.flatten_fn(tree)[0]:
         open_containers(child)
@@ -55,9 +55,9 @@ def _with_keys(flatten: Any) -> Any:
 
 
 def is_stateful(x: Any) -> bool:
-    """Whether `x` is an object that its users may change, so that an inner call must be given that very one.
+    """Whether `x` is an object that Cells may change, so that an inner call must receive that very object.
 
-    A cache is filled by the layers it is handed to. What they take out of it and put into it crosses no boundary.
+    The layers that receive a cache fill it. The tensors that they read from it and write to it cross no boundary.
     """
     return _is_object(x) and not isinstance(x, _TRANSPARENT) and not dataclasses.is_dataclass(x)
 
@@ -86,7 +86,7 @@ def _parts(x: Any) -> Iterator[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class _Rest:
-    """An object without the attributes that hold tensors: their names, and all the other attributes."""
+    """An object without its tensors: the names of the attributes that hold tensors, and all other attributes."""
 
     kind: type
     names: tuple[str, ...]
@@ -116,7 +116,7 @@ def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
 
 def _unflatten(values: Any, rest: _Rest) -> Any:
     x: Any = object.__new__(rest.kind)
-    # a list that is empty now may be appended to: a copy of the object has one of its own
+    # a copy of the object needs its own lists: an empty one may be appended to
     own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
     vars(x).update(own | dict(zip(rest.names, values, strict=True)))
     return x
@@ -125,7 +125,7 @@ def _unflatten(values: Any, rest: _Rest) -> Any:
 def structure(value: Any) -> Structure:
     """The structure of a call's arguments or result, as torch flattens it.
 
-    Containers that only torch knows (a dataclass, say) become dicts; their fields are those that torch takes leaves of.
+    Containers that only torch knows (a dataclass, say) become dicts with the fields that torch flattens.
     """
     if isinstance(value, torch.Tensor):
         return TENSOR
@@ -147,7 +147,7 @@ def structure(value: Any) -> Structure:
 
 
 def _key(entry: Any) -> Any:
-    """The key, the attribute or the position that a pytree path entry stands for."""
+    """The key, attribute or index of an entry of a pytree path."""
     match entry:
         case pytree.MappingKey(key=key) | pytree.GetAttrKey(name=key) | pytree.SequenceKey(idx=key):
             return key

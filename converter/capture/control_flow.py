@@ -24,7 +24,7 @@ HigherOrder = Callable[..., Any]
 
 HIGHER_ORDER: dict[str, HigherOrder] = {}
 
-# what may be given anything, complex numbers too, which sub-programs don't take
+# operators whose operands may be of any kind; sub-programs don't take complex numbers
 CALLED_IN_PLACE = frozenset(
     {
         "tag_activation_checkpoint",
@@ -40,34 +40,34 @@ NO_LIMIT = 2**63 - 1
 
 
 class Translator(Protocol):
-    """What a translation needs of the translator of the graph that the operator is in."""
+    """The interface that a translation uses of the translator of the graph that contains the operator."""
 
     @property
     def builder(self) -> Builder:
-        """Of the program under construction."""
+        """The builder of the program under construction."""
 
     @property
     def names(self) -> Mapping[str, str]:
-        """The symbols of the program by those of torch."""
+        """The program's symbols by torch's symbols."""
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-        """Translate a graph on traced `arguments`; its outputs, flat."""
+        """Translate a graph on symbolic `arguments` and return its outputs, flat."""
 
     def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-        """Translate a graph that is called in place; its outputs, flat."""
+        """Translate a graph that is inlined at its call and return its outputs, flat."""
 
-    def within(self) -> Translator:
-        """A translator of a graph that becomes a program of its own."""
+    def for_subgraph(self) -> Translator:
+        """Return a translator for a graph that becomes a sub-program."""
 
 
 def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
-    """Register a translation for higher-order operators of these names; a name taken raises."""
+    """Register a translation for higher-order operators of these names; a registered name raises."""
     return register_as(HIGHER_ORDER, names)
 
 
 @higher_order("with_effects")
 def with_effects(translator: Translator, context: Context, token: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """with_effects(token, op, *args, **kwargs): keeps operators with side effects, checks of values say, in order."""
+    """with_effects(token, op, *args, **kwargs): keeps operators with side effects (checks of values, say) in order."""
     translation = TABLE.get(str(operator))
     if translation is None:
         raise Unsupported("")
@@ -83,13 +83,13 @@ def cond(
     if isinstance(pred, bool):
         return translator.nested(true if pred else false, list(operands))
     predicate = shaping.reshape(cast(pred, BOOL), shape=()) if pred.ndim else cast(pred, BOOL)
-    given = _operands(context, operands)
+    inputs = _operands(context, operands)
     then_branch, else_branch = complete(
-        subprogram(translator, true, operands, given, "then"), subprogram(translator, false, operands, given, "else")
+        subprogram(translator, true, operands, inputs, "then"), subprogram(translator, false, operands, inputs, "else")
     )
     symbols = _new_symbols(context)
     return as_tuple(
-        control_flow.cond(predicate, *given, then_branch=then_branch, else_branch=else_branch, symbols=symbols)
+        control_flow.cond(predicate, *inputs, then_branch=then_branch, else_branch=else_branch, symbols=symbols)
     )
 
 
@@ -104,12 +104,12 @@ def while_loop(
 ) -> Any:
     """while_loop(cond_fn, body_fn, carried_inputs, additional_inputs)"""
     every = [*carried, *additional]
-    given = _operands(context, every)
+    inputs = _operands(context, every)
     condition, body = complete(
-        subprogram(translator, cond_fn, every, given, "condition"),
-        subprogram(translator, body_fn, every, given, "body"),
+        subprogram(translator, cond_fn, every, inputs, "condition"),
+        subprogram(translator, body_fn, every, inputs, "body"),
     )
-    types = [x.value.type for x in given]
+    types = [x.value.type for x in inputs]
 
     def iteration(number: SymbolicTensor, *operands: SymbolicTensor) -> list[SymbolicTensor]:
         state = inline(number.builder, body, operands)
@@ -117,10 +117,10 @@ def while_loop(
         return [again, *state]
 
     step = trace_subprogram(iteration, [Type(INT64, ()), *types], "body")
-    (going,) = inline(context.builder, condition, given)
+    (going,) = inline(context.builder, condition, inputs)
     limit = context.builder.constant(NO_LIMIT, INT64)
     symbols = _new_symbols(context)
-    return as_tuple(loops.loop(limit, going, *given, body=step, carried=len(carried), symbols=symbols))
+    return as_tuple(loops.loop(limit, going, *inputs, body=step, carried=len(carried), symbols=symbols))
 
 
 @higher_order("scan")
@@ -129,10 +129,10 @@ def scan(
 ) -> Any:
     """scan(combine_fn, init, xs, additional_inputs): along the first axis"""
     every = [*init, *xs, *additional]
-    given = _operands(context, every)
-    slices = _first_slices(every, given, range(len(init), len(init) + len(xs)))
-    (body,) = complete(subprogram(translator, combine_fn, every, given, "body", slices))
-    return as_tuple(loops.scan(*given, body=body, carried=len(init), scanned=len(xs)))
+    inputs = _operands(context, every)
+    slices = _first_slices(every, inputs, range(len(init), len(init) + len(xs)))
+    (body,) = complete(subprogram(translator, combine_fn, every, inputs, "body", slices))
+    return as_tuple(loops.scan(*inputs, body=body, carried=len(init), scanned=len(xs)))
 
 
 @higher_order("map_impl", "map")
@@ -145,28 +145,28 @@ def map_impl(translator: Translator, context: Context, f: fx.GraphModule, xs: An
 def associative_scan(
     translator: Translator, context: Context, combine_fn: fx.GraphModule, xs: Any, additional: Any = ()
 ) -> Any:
-    """associative_scan(combine_fn, xs, additional_inputs): what has been combined so far, along the first axis"""
-    given = _operands(context, [*xs, *additional])
+    """associative_scan(combine_fn, xs, additional_inputs): all prefix results, along the first axis"""
+    inputs = _operands(context, [*xs, *additional])
     count = len(xs)
-    first = [shaping.reshape(_rows(x, 0, 1), shape=x.shape[1:]) for x in given[:count]]
-    types = [x.value.type for x in (*first, *first, *given[count:])]
+    first = [shaping.reshape(_rows(x, 0, 1), shape=x.shape[1:]) for x in inputs[:count]]
+    types = [x.value.type for x in (*first, *first, *inputs[count:])]
     every = [*first, *first, *additional]
-    (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *given[count:]], "combine"))
+    (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *inputs[count:]], "combine"))
 
     def step(*operands: SymbolicTensor) -> list[SymbolicTensor]:
         combined = inline(operands[0].builder, combine, operands)
         return [*combined, *combined]
 
-    rest = [_rows(x, 1, x.shape[0]) for x in given[:count]]
+    rest = [_rows(x, 1, x.shape[0]) for x in inputs[:count]]
     body = trace_subprogram(step, types, "body")
-    result = as_tuple(loops.scan(*first, *rest, *given[count:], body=body, carried=count, scanned=count))
+    result = as_tuple(loops.scan(*first, *rest, *inputs[count:], body=body, carried=count, scanned=count))
     starts = (shaping.reshape(x, shape=(1, *x.shape)) for x in first)
     return tuple(slicing.concat(start, later, axis=0) for start, later in zip(starts, result[count:], strict=True))
 
 
 @higher_order("tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint", "strict_mode")
-def in_place(translator: Translator, context: Context, graph: fx.GraphModule, *operands: Any, **_: Any) -> Any:
-    """tag_activation_checkpoint(fn, *args): what memory it takes is another matter"""
+def inline_call(translator: Translator, context: Context, graph: fx.GraphModule, *operands: Any, **_: Any) -> Any:
+    """tag_activation_checkpoint(fn, *args): the result is that of `fn`; only memory use differs"""
     return tuple(translator.nested(graph, list(operands)))
 
 
@@ -182,11 +182,11 @@ def invoke_subgraph(
 
 
 class Incomplete(Exception):
-    """Raised where a sub-program uses operators without a translation, which are listed already."""
+    """Raised for a sub-program with operators without a translation, which the translator has listed."""
 
 
 def complete(*programs: Program | None) -> list[Program]:
-    """The sub-programs, if they could be translated."""
+    """The sub-programs; `Incomplete` if one couldn't be translated."""
     found = [program for program in programs if program is not None]
     if len(found) < len(programs):
         raise Incomplete
@@ -197,17 +197,17 @@ def subprogram(
     translator: Translator,
     graph: fx.GraphModule,
     operands: Sequence[Any],
-    given: Sequence[SymbolicTensor],
+    tensors: Sequence[SymbolicTensor],
     name: str,
     slices: Sequence[Type] | None = None,
 ) -> Program | None:
-    """A graph as a sub-program that takes the tensors `given`, one for each operand that isn't a fixed number.
+    """A graph as a sub-program whose inputs are like `tensors`, one for each operand that isn't a constant.
 
-    A size among the operands comes in as a tensor. `slices` are the types of what comes in, where it is part of that.
-    None if operators in it have no translation, which are in the translator's list then.
+    A size among the operands becomes a tensor. `slices` has the types of the inputs where these are slices of the
+    operands. Returns None if the graph has operators without a translation; they are then in the translator's list.
     """
-    inner = translator.within()
-    types = iter(slices or [x.value.type for x in given])
+    inner = translator.for_subgraph()
+    types = iter(slices or [x.value.type for x in tensors])
     inputs: list[SymbolicTensor] = []
     arguments: list[Any] = []
     placeholders = [node for node in graph.graph.nodes if node.op == "placeholder"]
@@ -232,7 +232,7 @@ def subprogram(
 
 
 def _operands(context: Context, operands: Sequence[Any]) -> list[SymbolicTensor]:
-    """Tensors, and sizes as tensors; fixed numbers stay in the graph."""
+    """The operands as tensors, sizes too; constant numbers stay in the graph."""
     return [
         x if isinstance(x, SymbolicTensor) else scalar(context, x, INT64)
         for x in operands
@@ -240,15 +240,15 @@ def _operands(context: Context, operands: Sequence[Any]) -> list[SymbolicTensor]
     ]
 
 
-def _first_slices(operands: Sequence[Any], given: Sequence[SymbolicTensor], sliced: range) -> list[Type]:
-    """The types of what one iteration is given."""
+def _first_slices(operands: Sequence[Any], inputs: Sequence[SymbolicTensor], sliced: range) -> list[Type]:
+    """The types of the inputs of one iteration."""
     kept = [i for i, x in enumerate(operands) if isinstance(x, (SymbolicTensor, SymbolicDim))]
-    types = [x.value.type for x in given]
+    types = [x.value.type for x in inputs]
     return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in zip(kept, types, strict=True)]
 
 
 def _new_symbols(context: Context) -> tuple[str, ...]:
-    """The symbols that torch gave sizes that the outputs have of their own."""
+    """The symbols of sizes that occur in the outputs only."""
     found: dict[str, None] = {}
     for type in context.types:
         for dim in type.shape if type is not None else ():

@@ -1,4 +1,4 @@
-"""A copy of a module, to run or to train in its stead."""
+"""A copy of a module, to run or to train in place of the original."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import torch
 from ...runtime.errors import UsageError
 
 
-def copied(module: torch.nn.Module) -> torch.nn.Module:
-    """`copy.deepcopy` of a module, which may hold tensors that it computed of its parameters.
+def copy_module(module: torch.nn.Module) -> torch.nn.Module:
+    """`copy.deepcopy` of a module, which may hold tensors computed from its parameters.
 
     Raises:
         UsageError: what the module holds can't be copied.
     """
-    # what a module computes of its parameters and keeps (the old weight_norm does, and prune), it computes anew
+    # tensors computed from parameters (by the old weight_norm, by prune) are computed again when the copy is called
     computed = {
         id(held): held.detach().clone()
         for part in module.modules()
@@ -24,7 +24,7 @@ def copied(module: torch.nn.Module) -> torch.nn.Module:
     }
     try:
         return copy.deepcopy(module, computed)
-    except Exception as error:  # what a module holds may refuse in any way
+    except Exception as error:  # an attribute's own __deepcopy__ may raise anything
         raise UsageError(
             f"a copy of the model is needed, and copy.deepcopy(model) fails: {type(error).__name__}: {error}"
         ) from error

@@ -14,7 +14,7 @@ from ...runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from ...runtime.ir.dims import Dim, maximum, minimum, symbol
 from . import shapes_spec
 
-MAX_FRACTION_PART = 2**16  # of a fraction by which a size is multiplied: for sizes below 2**37, floats are exact too
+MAX_FRACTION_PART = 2**16  # limit of numerator and denominator: torch's floats are then exact for sizes below 2**37
 
 
 def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
@@ -23,7 +23,7 @@ def as_dim(size: Any, names: Mapping[str, str]) -> Dim:
 
 
 def as_expression(size: Any) -> Any:
-    """The SymPy expression of a size; None of an int."""
+    """The SymPy expression of a size; None for an int."""
     return None if isinstance(size, int) else size.node.expr
 
 
@@ -63,19 +63,19 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
 
 
 def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
-    """A size times a float, rounded down: in integers, which do the same if it is a fraction of small ones."""
+    """A size times a float, rounded down, in integer arithmetic: exact if the float is a fraction of small integers."""
     factors: tuple[Any, ...] = expr.args[0].args if expr.args[0].is_Mul else ()
     if len(factors) == 2 and factors[0].is_Float and type(factors[1]).__name__ == "ToFloat":
         numerator, denominator = float(factors[0]).as_integer_ratio()
         if 0 < numerator <= MAX_FRACTION_PART and denominator <= MAX_FRACTION_PART:
             return from_sympy(factors[1].args[0], names) * numerator // denominator
     raise ConversionError(
-        f"the size expression {expr} can't be expressed in a program; of products with numbers that aren't whole, "
-        "those with fractions such as 1.5 and 0.25 can"
+        f"the size expression {expr} can't be expressed in a program; a size can only be multiplied by an integer or "
+        "by a fraction such as 1.5 or 0.25"
     )
 
 
-def with_dims(dynamic_shapes: Any) -> Any:
+def parse_dims(dynamic_shapes: Any) -> Any:
     """`dynamic_shapes` with a `torch.export.Dim` for each name in it: `({0: "batch"},)`."""
     if shapes_spec.is_spec(dynamic_shapes):
         return dynamic_shapes
@@ -87,18 +87,18 @@ def with_dims(dynamic_shapes: Any) -> Any:
         )
     dims: dict[str, torch.export.Dim] = {}
 
-    def named(name: str) -> torch.export.Dim:
+    def to_dim(name: str) -> torch.export.Dim:
         if not name.isidentifier():
             raise UsageError(f"dynamic_shapes: a dimension's name must be an identifier, given {name!r}")
         return dims.setdefault(name, torch.export.Dim(name))
 
-    return pytree.tree_map_only(str, named, dynamic_shapes)
+    return pytree.tree_map_only(str, to_dim, dynamic_shapes)
 
 
 def require_axes(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
 ) -> None:
-    """`UsageError` where an axis that may vary is none of its tensor; of other mistakes torch tells itself."""
+    """Raise `UsageError` if a tensor lacks an axis that is to vary; torch reports other mistakes."""
     given: Any = (*args, *kwargs.values())
     if isinstance(dynamic_shapes, dict):
         given = dict(zip(inspect.signature(module.forward).parameters, args, strict=False)) | dict(kwargs)
@@ -111,27 +111,29 @@ def require_axes(
                 )
 
 
-def completed(module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any) -> Any:
+def complete_shapes(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> Any:
     """`dynamic_shapes` with None for each argument that a dict by name leaves out: its axes are fixed."""
     if not isinstance(dynamic_shapes, dict):
         return dynamic_shapes
     try:
         bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    except TypeError:  # the arguments don't fit: torch says how
+    except TypeError:  # the arguments don't fit: torch reports it
         return dynamic_shapes
     return dynamic_shapes if dynamic_shapes.keys() - bound.keys() else {n: dynamic_shapes.get(n) for n in bound}
 
 
-def of_two(
+def double_unit_axes(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The example inputs with axes of size 2 where they have 1 along one that may vary.
+    """The example inputs, repeated to size 2 along each axis that may vary and has size 1.
 
-    torch.export takes a size of 0 or 1 as fixed. Which sizes the program was captured at makes no difference to it.
+    torch.export treats a size of 0 or 1 as fixed. The program doesn't depend on the sizes it was captured with.
     """
     try:
         bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
-    except TypeError:  # the arguments don't fit: torch says how
+    except TypeError:  # the arguments don't fit: torch reports it
         return args, kwargs
     given: Any = bound if isinstance(dynamic_shapes, dict) else tuple(bound.values())
     doubled: dict[int, torch.Tensor] = {}
@@ -143,15 +145,15 @@ def of_two(
     if not doubled:
         return args, kwargs
 
-    def resized(leaf: Any) -> Any:
+    def resize(leaf: Any) -> Any:
         return doubled.get(id(leaf), leaf)
 
-    return pytree.tree_map(resized, (args, kwargs))  # type: ignore[no-any-return]
+    return pytree.tree_map(resize, (args, kwargs))  # type: ignore[no-any-return]
 
 
 @contextlib.contextmanager
-def told_of_two(doubled: bool) -> Iterator[None]:
-    """Within the context, errors about inputs that `of_two` doubled say so."""
+def note_doubled_axes(doubled: bool) -> Iterator[None]:
+    """Within the context, an error about inputs that `double_unit_axes` has doubled says so."""
     try:
         yield
     except UnsupportedOperators:
@@ -163,14 +165,14 @@ def told_of_two(doubled: bool) -> Iterator[None]:
 
 
 def _varies(dim: Any) -> bool:
-    """Whether an entry of `dynamic_shapes` says that a size may be 1 and 2, and is no other size's multiple."""
+    """Whether an entry of `dynamic_shapes` allows both sizes 1 and 2, and isn't a multiple of another size."""
     if isinstance(dim, torch.export.Dim):
         return type(dim) is torch.export.Dim and dim.min <= 2 <= dim.max
     return getattr(getattr(dim, "type", None), "name", "") == "DYNAMIC"
 
 
-def gathered(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Any:
-    """`dynamic_shapes` as torch wants it for a `forward(*args)`: what is given for those arguments in one tuple."""
+def gather_shapes(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any) -> Any:
+    """`dynamic_shapes` as torch expects it for a `forward(*args)`: the entries of those arguments in one tuple."""
     kinds = [p.kind for p in inspect.signature(module.forward).parameters.values()]
     if not isinstance(dynamic_shapes, (tuple, list)) or inspect.Parameter.VAR_POSITIONAL not in kinds:
         return dynamic_shapes
@@ -183,7 +185,7 @@ def gathered(module: torch.nn.Module, args: tuple[Any, ...], dynamic_shapes: Any
 
 
 def _with_specs(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
-    """The tensors in `value`, each with what `spec` has for it."""
+    """The tensors in `value`, each with its entry in `spec`."""
     if isinstance(value, torch.Tensor):
         yield value, spec
     elif isinstance(value, (tuple, list)) and isinstance(spec, (tuple, list)):
@@ -197,10 +199,10 @@ def _with_specs(value: Any, spec: Any) -> Iterator[tuple[torch.Tensor, Any]]:
 def symbol_names(
     module: torch.nn.Module, args: Any, kwargs: Any, dynamic_shapes: Any, placeholders: list[torch.Tensor]
 ) -> dict[str, str]:
-    """Names for torch's symbols: what the user called the dimension in `dynamic_shapes`, where that is a plain symbol.
+    """Names for torch's symbols: the user's name of a dimension in `dynamic_shapes`, where the size is a plain symbol.
 
     Args:
-        module: what is captured; the specs follow the parameters of its `forward`.
+        module: the captured module; the specs follow the parameters of its `forward`.
         args: positional arguments of the capture.
         kwargs: keyword arguments of the capture.
         dynamic_shapes: as `torch.export.export` takes it.

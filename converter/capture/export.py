@@ -15,27 +15,36 @@ from ...runtime.ops.complex_numbers import Complex
 from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder, SymbolicTensor
 from ..exclusive import one_at_a_time
-from ..structure.depth import depth_of, leave_room
+from ..structure.depth import depth_of, raise_recursion_limit
 from ..warning import warn
 from . import tables  # noqa: F401  (fills the table)
-from .attributes import changes_told
-from .checkpoints import kept_activations
+from .attributes import warn_about_changes
+from .checkpoints import keep_activations
 from .containers import open_containers, structure
-from .dims import as_dim, completed, gathered, of_two, require_axes, symbol_names, told_of_two, with_dims
-from .hand_written_backward import HandWritten, applied_by
-from .kept_state import refuse_state
+from .custom_backward import CustomFunctions, intercept_functions
+from .dims import (
+    as_dim,
+    complete_shapes,
+    double_unit_axes,
+    gather_shapes,
+    note_doubled_axes,
+    parse_dims,
+    require_axes,
+    symbol_names,
+)
+from .export_errors import parameter_change_error, raise_if_eager_fails, require_harmless_keys, require_ready
 from .marks import Marker
 from .modes import in_mode
-from .refusals import changed_parameter, raise_if_eager_fails, require_harmless_keys, require_ready
-from .shapes_spec import attached_spec, is_spec, tensors_with_sizes
+from .shapes_spec import is_spec, resolve_spec, tensors_with_sizes
 from .state import State, as_numbers, tensor_type
 from .torch_graph import export
 from .translate import Translator
-from .wrappers import looking_through
+from .unregistered_state import refuse_state
+from .wrappers import unwrap_arguments
 
 
 @one_at_a_time
-@looking_through
+@unwrap_arguments
 def from_torch(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -50,15 +59,15 @@ def from_torch(
     Args:
         module: any module that `torch.export` takes; it is left as it was.
         args: positional example inputs; their tensors' dtypes and shapes become those of the program, except that a
-            complex tensor of shape S, input or output, parameter or buffer, is one of reals of shape (*S, 2) there, as
-            `torch.view_as_real` gives it. A call of the program takes complex arrays and tensors too.
+            complex tensor of shape S (input, output, parameter or buffer) becomes a real one of shape (*S, 2), as
+            `torch.view_as_real` returns it. A call of the program also takes complex arrays and tensors.
         kwargs: keyword example inputs.
-        dynamic_shapes: which dimensions may vary, as `torch.export.export` takes it; a name does for a `Dim`. From
-            torch 2.14 on a `ShapesSpec` or `ParamsSpec` of sizes of tensors, too, given here or by `@dynamic_spec`.
-        train: capture train mode (batch statistics, dropout) instead of eval mode. Where some of the module's parts are
-            in train mode and others in eval mode, each stays in its own (a batch norm that is frozen on purpose, say).
-        differentiated: names of `torch.autograd.Function`s (`Round`) in place of whose backward the program is to have
-            the derivative of their forward.
+        dynamic_shapes: which dimensions may vary, as for `torch.export.export`; a name may replace a `Dim`. From torch
+            2.14 on, also a `ShapesSpec` or `ParamsSpec` of sizes of tensors, passed here or by `@dynamic_spec`.
+        train: capture train mode (batch statistics, dropout) instead of eval mode. If some submodules are in train mode
+            and others in eval mode, each keeps its mode (a batch norm that is frozen on purpose, say).
+        differentiated: names of `torch.autograd.Function`s (`Round`) whose backward the program replaces by the
+            derivative of their forward.
 
     Returns:
         The program, with a copy of the module's parameters and buffers.
@@ -66,39 +75,39 @@ def from_torch(
     Raises:
         UsageError: the inputs don't fit the module, its parameters have no shape yet, or it returns no tensor.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
-        ConversionError: `torch.export` refuses the module, or what a call keeps in attributes (tensors that are no
-            buffers) changes what the next one gives; the message says what, where and what to do.
+        ConversionError: `torch.export` refuses the module, or tensors that a call keeps in attributes (and that are no
+            buffers) change the result of the next call; the message says what, where and what to do.
 
     Warns:
-        ConversionWarning: the module changes one of its inputs in place, which the program leaves as they are; changes
-            numbers among its attributes, which are fixed; checks values (`assert`, `if ...: raise`), which the program
-            doesn't; or has backward hooks, or a `torch.autograd.Function` whose backward can't be captured (it changes
-            an input in place, is of complex tensors, or torch.export can't trace it), in place of which the program has
-            the derivative of its forward. Any other function has its own backward in the program.
+        ConversionWarning: the module changes one of its inputs in place, which the program doesn't; changes numbers
+            among its attributes, which are constants in the program; checks values (`assert`, `if ...: raise`), which
+            the program doesn't; or has backward hooks, or a `torch.autograd.Function` whose backward can't be captured
+            (it changes an input in place, has complex tensors, or torch.export can't trace it). The program then has
+            the derivative of its forward instead. Any other function keeps its own backward in the program.
     """
     if not isinstance(module, torch.nn.Module):
         raise UsageError(f"needed a torch.nn.Module, given {type(module).__name__}")
-    leave_room(depth_of(module))
+    raise_recursion_limit(depth_of(module))
     require_ready(module)
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional inputs, given {type(args).__name__}")
     keywords = dict(kwargs or {})
-    dynamic_shapes = with_dims(attached_spec(module, dynamic_shapes))
+    dynamic_shapes = parse_dims(resolve_spec(module, dynamic_shapes))
     example = args, keywords
     if is_spec(dynamic_shapes):
         list(tensors_with_sizes(module, args, keywords, dynamic_shapes))  # raises where they don't fit
     else:
-        dynamic_shapes = completed(module, args, keywords, dynamic_shapes)
+        dynamic_shapes = complete_shapes(module, args, keywords, dynamic_shapes)
         require_axes(module, args, keywords, dynamic_shapes)
-        dynamic_shapes = gathered(module, args, dynamic_shapes)
-        args, keywords = of_two(module, args, keywords, dynamic_shapes)
+        dynamic_shapes = gather_shapes(module, args, dynamic_shapes)
+        args, keywords = double_unit_axes(module, args, keywords, dynamic_shapes)
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
-    with told_of_two(args is not example[0]):
-        return _captured(module, args, keywords, dynamic_shapes, train, differentiated)
+    with note_doubled_axes(args is not example[0]):
+        return _capture(module, args, keywords, dynamic_shapes, train, differentiated)
 
 
-def _captured(
+def _capture(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     keywords: dict[str, Any],
@@ -107,20 +116,20 @@ def _captured(
     differentiated: Collection[str],
 ) -> Program:
     marker = Marker()
-    functions = HandWritten(differentiated)
+    functions = CustomFunctions(differentiated)
     with in_mode(module, train):
-        with changes_told(module) as kept, applied_by(functions.apply), kept_activations():
+        with warn_about_changes(module) as state_places, intercept_functions(functions.apply), keep_activations():
             exported = export(module, args, keywords, dynamic_shapes, marker)
-        functions.tell(module)
-        refuse_state(module, kept, args, keywords)
+        functions.warn(module)
+        refuse_state(module, state_places, args, keywords)
     try:
-        return _program(module, args, keywords, dynamic_shapes, train, marker, exported)
+        return _to_program(module, args, keywords, dynamic_shapes, train, marker, exported)
     except ConversionError:
-        raise_if_eager_fails(module, args, keywords)  # on operands of different dtypes, say: torch.export doesn't mind
+        raise_if_eager_fails(module, args, keywords)  # torch.export accepts operands of different dtypes, say
         raise
 
 
-def _program(
+def _to_program(
     module: torch.nn.Module,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -170,7 +179,7 @@ def _program(
             message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
             warn(message)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
-            raise changed_parameter(spec.target, node)
+            raise parameter_change_error(spec.target, node)
     out_spec = exported.call_spec.out_spec
     assert out_spec is not None
     results = [x.pair() if isinstance(x, Complex) else x for x in results]

@@ -1,7 +1,7 @@
-"""A graph with its in-place operators made functional: what torch's decompositions do, without tracing a second time.
+"""Replace in-place operators by functional ones, as torch's decompositions do, without tracing a second time.
 
-Tracing again takes twice as long as the first time. It is left out where nothing needs taking apart and every tensor
-that is changed in place has one name only: no view of it, no input, nothing that another call may hold.
+Tracing again takes twice as long as the first time. It isn't needed where no operator needs a decomposition and no
+tensor that is changed in place has an alias: it has no view, is no input, and no other call may hold it.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ _BATCH_NORM = _ATEN.batch_norm.default
 
 
 def functional(graph: fx.Graph) -> fx.Graph | None:
-    """The same graph of functional operators alone, all of them in the table; None where that takes more."""
+    """The graph rewritten to functional operators of the table; None if torch has to trace it again."""
     rewriter = _Rewriter()
     try:
         for node in graph.nodes:
             rewriter.copy(node)
-    except _TakesMore:
+    except _NeedsTracing:
         return None
     rewriter.graph.eliminate_dead_code()
     return rewriter.graph
 
 
-class _TakesMore(Exception):
-    """Raised at a node that can't be rewritten by itself."""
+class _NeedsTracing(Exception):
+    """Raised at a node that can't be rewritten alone."""
 
 
 class _Rewriter:
     """Copies nodes into a new graph.
 
     Attributes:
-        graph: the new one.
-        values: for each node of the old graph, the node of the new one that holds its tensor as it is by now.
-        same: of a node that is another's tensor (the result of an in-place operator), that other one.
-        shared: nodes whose tensor something else may be a view of, or held by; they can't be changed in place.
+        graph: the new graph.
+        values: for each node of the old graph, the node of the new one with the current value of its tensor.
+        same: for a node that is the tensor of another node (the result of an in-place operator), that other node.
+        shared: nodes whose tensor may have a view or be held elsewhere; they can't be changed in place.
     """
 
     def __init__(self) -> None:
@@ -59,15 +59,15 @@ class _Rewriter:
         """Copy a node, rewritten where it has to be."""
         target = node.target
         if is_complex(node.meta.get("val")):
-            raise _TakesMore
+            raise _NeedsTracing
         if target is _ATEN.detach_.default and _node(node.args[0]).target is _ATEN.lift_fresh_copy.default:
-            self._is(node, _node(node.args[0]))  # of a constant, which has no history
+            self._alias(node, _node(node.args[0]))  # a constant has no history
         elif target is _BATCH_NORM:
             self._batch_norm(node)
         elif isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
             self._in_place(node, target)
         elif node.op == "call_function" and not _is_ready(node):
-            raise _TakesMore
+            raise _NeedsTracing
         else:
             self._plain(node)
 
@@ -79,8 +79,8 @@ class _Rewriter:
         if not _is_fresh(node):
             self.shared.update(self.same.get(n, n) for n in (node, *node.all_input_nodes))
 
-    def _is(self, node: fx.Node, other: fx.Node) -> None:
-        """Both are one tensor."""
+    def _alias(self, node: fx.Node, other: fx.Node) -> None:
+        """Record that both nodes are one tensor."""
         self.same[node] = self.same.get(other, other)
 
     def _batch_norm(self, node: fx.Node) -> None:
@@ -88,7 +88,7 @@ class _Rewriter:
         *operands, training, momentum, eps, _ = node.args
         value = node.meta["val"]
         if training or None in operands[3:] or statically_known_true(value.numel() == 0):
-            raise _TakesMore
+            raise _NeedsTracing
         call = self.graph.node_copy(node, self._value)
         call.target = _ATEN._native_batch_norm_legit_no_training.default
         call.args = (*call.args[:5], momentum, eps)
@@ -101,7 +101,7 @@ class _Rewriter:
         changed = _node(node.args[0])
         owner = self.same.get(changed, changed)
         if owner in self.shared or not _changes_first_only(target) or free_unbacked_symbols(changed.meta["val"]):
-            raise _TakesMore
+            raise _NeedsTracing
         operands: Any = fx.map_arg(node.args, lambda n: n.meta["val"])
         keywords: Any = fx.map_arg(node.kwargs, lambda n: n.meta["val"])
         before = operands[0]
@@ -111,20 +111,20 @@ class _Rewriter:
             packet = getattr(_ATEN, target._schema.name.removeprefix("aten::")[:-1], None)
             instead: Any = getattr(packet, target._overloadname, None)
             if str(instead) not in TABLE or torch.Tag.nondeterministic_seeded in target.tags:
-                raise _TakesMore
+                raise _NeedsTracing
             with before.fake_mode:
                 after = instead(*operands, **keywords)
-            if not _are_alike(after, before):  # it was to be cast
-                raise _TakesMore
+            if not _are_alike(after, before):  # the in-place operator casts
+                raise _NeedsTracing
             call = self.graph.node_copy(node, self._value)
             call.target = instead
             self.values[owner] = call
-        self._is(node, owner)
+        self._alias(node, owner)
 
 
 def _node(argument: Any) -> fx.Node:
     if not isinstance(argument, fx.Node):
-        raise _TakesMore
+        raise _NeedsTracing
     return argument
 
 
@@ -136,9 +136,9 @@ def _is_ready(node: fx.Node) -> bool:
 
 
 def _is_fresh(node: fx.Node) -> bool:
-    """Whether the node gives a new tensor, never an operand or a view of one, or no tensor at all.
+    """Whether the node returns a new tensor (never an operand or a view of one) or no tensor at all.
 
-    Of an operator that torch composes of others, the schema doesn't always say.
+    The schema of an operator that torch composes of others doesn't always say.
     """
     if node.op == "call_function" and not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple)):
         return True
@@ -150,13 +150,13 @@ def _is_fresh(node: fx.Node) -> bool:
 
 
 def _changes_first_only(target: torch._ops.OpOverload) -> bool:
-    """Whether it is an in-place operator as they mostly are: named `name_`, changes and returns its first operand."""
+    """Whether it is a usual in-place operator: named `name_`, it changes and returns its first operand."""
     changed = [a.alias_info is not None and a.alias_info.is_write for a in target._schema.arguments]
     return target._schema.name.endswith("_") and changed[0] and not any(changed[1:])
 
 
 def _are_alike(a: Any, b: torch.Tensor) -> bool:
-    """Whether both are tensors of one dtype and shape, as far as is known without a new assumption about sizes."""
+    """Whether both are tensors of the same dtype and shape, without new assumptions about sizes."""
     if not isinstance(a, torch.Tensor) or a.dtype != b.dtype or a.ndim != b.ndim:
         return False
     return all(statically_known_true(x == y) for x, y in zip(a.shape, b.shape, strict=True))

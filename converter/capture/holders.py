@@ -1,4 +1,4 @@
-"""Where a network may keep what it computed: attributes of modules and of their classes, globals that they name."""
+"""Places where a network may keep results: attributes of modules and of their classes, globals that methods name."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import torch
 
-MAX_DEPTH = 4  # levels of containers and objects that are looked into
+MAX_DEPTH = 4  # levels of nested containers and objects that are searched
 OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 _CONTAINERS = (dict, OrderedDict, list, deque)
-# a library that installs hooks at the first call notes that it did in an attribute, and would install them again if
-# that alone were as before
+# a library that installs hooks at the first call records this in an attribute, and would install them again if only
+# that attribute were restored
 _LEFT_ALONE = frozenset(name for name in OF_EVERY_MODULE if "forward" not in name)
 
 
 class Place(NamedTuple):
-    """A name under which something may be kept: an attribute of the module at `path` or of its class, or a global."""
+    """A name that may hold a result: an attribute of the module at `path` or of its class, or a global."""
 
     path: str
     name: str
@@ -29,27 +29,27 @@ class Place(NamedTuple):
 
 
 def places(root: torch.nn.Module) -> Iterator[tuple[Place, Any]]:
-    """Every place where `root` may keep something, with what is there now; no parameters and buffers."""
+    """Yield every place where `root` may keep a result, with its current value; no parameters and buffers."""
     for path, module in root.named_modules():
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:
                 yield Place(path, name), value
-        for kind in _own_classes(type(module)):
+        for kind in _custom_classes(type(module)):
             for name, value in vars(kind).items():
                 if _may_hold(name, value):
                     yield Place(path, name), value
-            for namespace, name in _globals_named_in(kind):
+            for namespace, name in _globals_in(kind):
                 if _may_hold(name, namespace.get(name)):
                     yield Place(path, name, is_global=True), namespace.get(name)
 
 
-def _own_classes(kind: type) -> list[type]:
-    """The classes that a module's class is made of, without those of torch and of Python."""
+def _custom_classes(kind: type) -> list[type]:
+    """The class and its base classes, without those of torch and Python."""
     return [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in ("torch", "builtins")]
 
 
-def _globals_named_in(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
-    """The globals that the methods of a class name, each as a namespace and a name."""
+def _globals_in(kind: type) -> Iterator[tuple[dict[str, Any], str]]:
+    """The globals that the methods of a class use, each as a namespace and a name."""
     for method in vars(kind).values():
         if isinstance(method, FunctionType):
             for name in sorted(_names_in(method.__code__)):
@@ -68,7 +68,7 @@ def _may_hold(name: str, value: Any) -> bool:
 
 
 def parts_of(value: Any) -> list[Any]:
-    """What a container holds, or the attributes of another object."""
+    """The elements of a container, or the attribute values of another object."""
     if isinstance(value, Mapping):
         return list(value.values())
     if isinstance(value, (list, tuple, set, frozenset, deque)):
@@ -76,18 +76,18 @@ def parts_of(value: Any) -> list[Any]:
     return list(vars(value).values()) if hasattr(value, "__dict__") else []
 
 
-def everything_in(value: Any, opens: Callable[[Any], bool], depth: int = MAX_DEPTH) -> Iterator[Any]:
-    """A value, what it holds, what that holds, and so on.
+def walk_values(value: Any, opens: Callable[[Any], bool], depth: int = MAX_DEPTH) -> Iterator[Any]:
+    """Yield a value and, recursively, the parts that it holds.
 
     Args:
-        value: what is looked into.
-        opens: which values are opened; it is asked for each once, before what that holds is yielded.
-        depth: how many levels are looked into.
+        value: the value to search.
+        opens: whether to search a value; called once for each, before its parts are yielded.
+        depth: the number of levels to search.
     """
     yield value
     if depth and opens(value):
         for part in parts_of(value):
-            yield from everything_in(part, opens, depth - 1)
+            yield from walk_values(part, opens, depth - 1)
 
 
 def _is_holder(value: Any) -> bool:
@@ -95,14 +95,14 @@ def _is_holder(value: Any) -> bool:
 
 
 def _is_plain_object(value: Any) -> bool:
-    """Whether it is an object whose attributes are all that it is; no module, no function."""
+    """Whether the attributes are the whole state of the object; modules and functions aren't plain."""
     excluded = (torch.nn.Module, torch.Tensor, type, ModuleType, Mapping, list, tuple, deque)
     return type(getattr(value, "__dict__", None)) is dict and not callable(value) and not isinstance(value, excluded)
 
 
 @contextlib.contextmanager
-def unchanged(root: torch.nn.Module) -> Iterator[None]:
-    """Within the context, `root` or a copy of it may be called; what it keeps in its places is put back after it."""
+def preserve_state(root: torch.nn.Module) -> Iterator[None]:
+    """Within the context, `root` or a copy of it may be called; the contents of its places are restored after it."""
     snapshot = _Snapshot(root)
     try:
         yield
@@ -111,33 +111,33 @@ def unchanged(root: torch.nn.Module) -> Iterator[None]:
 
 
 class _Snapshot:
-    """What a network holds in all its places now."""
+    """The contents of all places of a network."""
 
     def __init__(self, root: torch.nn.Module) -> None:
         self.attributes = {module: _without(vars(module), _LEFT_ALONE) for module in root.modules()}
-        kinds = dict.fromkeys(kind for module in self.attributes for kind in _own_classes(type(module)))
+        kinds = dict.fromkeys(kind for module in self.attributes for kind in _custom_classes(type(module)))
         self.classes = {kind: {name: v for name, v in vars(kind).items() if _may_hold(name, v)} for kind in kinds}
         self.globals = [
             (namespace, name, namespace.get(name, _ABSENT))
             for kind in kinds
-            for namespace, name in _globals_named_in(kind)
+            for namespace, name in _globals_in(kind)
             if _may_hold(name, namespace.get(name))
         ]
         self.contents: dict[int, tuple[Any, list[Any] | dict[Any, Any]]] = {}
         values = [own.values() for own in (*self.attributes.values(), *self.classes.values())]
         for value in [*(v for own in values for v in own), *(v for _, _, v in self.globals)]:
-            for _ in everything_in(value, self._note):
+            for _ in walk_values(value, self._note):
                 pass
 
     def _note(self, value: Any) -> bool:
-        """Note what a container or an object holds; False if there is nothing to note, or it is known."""
+        """Record the contents of a container or an object; False if it has none or they are recorded already."""
         if id(value) in self.contents or not _is_holder(value):
             return False
         self.contents[id(value)] = value, _content(value).copy()
         return True
 
     def restore(self) -> None:
-        """Put all attributes, class attributes, globals and containers back to what they were."""
+        """Restore all attributes, class attributes, globals and containers."""
         for holder, content in self.contents.values():
             now = _content(holder)
             if not _identical(now, content):

@@ -1,4 +1,4 @@
-"""Decisions by the values of tensors that change nothing where a model runs as it should."""
+"""Decisions by values of tensors that have no effect in a correct run: checks and guards against overflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import torch
 
 from ..warning import warn
 
-# as it stands in the layers of transformers: nothing else in the branch, and no other branch
+# the guard in the layers of transformers, with nothing else in the branch, and no other branch
 _GUARD = re.compile(
     r"""(?P<indent>[ ]*)
     if[ ](?:(?P<negated>not)[ ]torch\.isfinite|torch\.isinf)\((?P<x>\w+)\)\.(?(negated)all|any)\(\):\n
@@ -25,27 +25,27 @@ _GUARD = re.compile(
 
 
 class KnownDecisions:
-    """Within the context, the truth of a tensor is known where it stands in one of these; elsewhere torch decides.
+    """Within the context, the truth value of a tensor is known in these statements; elsewhere torch decides.
 
-    - `assert` and `if ...: raise` check values: the check is taken as passed, and isn't part of what is captured. That
-      holds for the checks of torch's own functions (a negative variance in `gaussian_nll_loss`), too.
-    - `if not torch.isfinite(x).all(): x = torch.clamp(x, ...)` clamps always. The bound is the largest number of the
-      dtype, less 1000: of float32 and wider exponents that is the largest number itself, so that what is finite stays
-      what it is, and its gradient too. In float16 it isn't, and the decision is torch's.
+    - `assert` and `if ...: raise` check values: the check is assumed to pass, and isn't captured. That holds for the
+      checks of torch's own functions (a negative variance in `gaussian_nll_loss`), too.
+    - `if not torch.isfinite(x).all(): x = torch.clamp(x, ...)` always clamps. The bound is the largest number of the
+      dtype minus 1000. For dtypes with the exponent range of float32 or more, that rounds to the largest number
+      itself, so finite values and their gradients don't change. In float16 they would, and torch decides.
     """
 
     def __init__(self) -> None:
-        self.checks: dict[str, None] = {}  # lines of those that were taken as passed
+        self.checks: dict[str, None] = {}  # lines of the checks that were assumed to pass
 
     def __enter__(self) -> None:
-        # a method, not a mode of torch functions: torch's own run without modes
+        # replaces the method: torch's own functions run without torch function modes
         setattr(torch.Tensor, "__bool__", lambda x: self._truth(x, sys._getframe(1)))  # noqa: B010 (mypy)
 
-    def __exit__(self, *raised: object) -> None:
+    def __exit__(self, *exception: object) -> None:
         del torch.Tensor.__bool__
 
     def _truth(self, x: torch.Tensor, frame: FrameType) -> bool:
-        """The truth of a tensor that the code in a frame asks for."""
+        """The truth value of a tensor that the code in a frame asks for."""
         clamps = _says_to_clamp(frame)
         if clamps is not None:
             return clamps
@@ -55,8 +55,8 @@ class KnownDecisions:
             return passes
         return torch._C.TensorBase.__bool__(x)
 
-    def tell(self) -> None:
-        """Warn of the checks that aren't part of what was captured, with a `ConversionWarning`."""
+    def warn(self) -> None:
+        """Issue a `ConversionWarning` for the checks that aren't captured."""
         if self.checks:
             warn("the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks))
 
@@ -67,7 +67,7 @@ def _line(frame: FrameType) -> str:
 
 
 def _says_to_clamp(frame: FrameType) -> bool | None:
-    """The truth with which the guard that is running there clamps; None where there is no such."""
+    """The truth value for which the guard running in the frame clamps; None if it runs no guard."""
     lines = linecache.getlines(frame.f_code.co_filename)[frame.f_lineno - 1 :]
     guard = _GUARD.match("".join(lines))
     if guard is None:
@@ -78,7 +78,7 @@ def _says_to_clamp(frame: FrameType) -> bool | None:
 
 @functools.cache
 def _checks(code: str) -> dict[int, bool]:
-    """By line, the truth of tensors with which the checks in a file of Python pass."""
+    """The truth values of tensors for which the checks in Python source pass, by line."""
     try:
         module = ast.parse(code)
     except SyntaxError:  # a cell of a notebook with its own commands, say
@@ -96,13 +96,13 @@ def _checks(code: str) -> dict[int, bool]:
     return found
 
 
-def _truth(test: ast.expr, wanted: bool) -> bool | None:
-    """The truth that every tensor must have for the test to be as wanted; None if not all the same one."""
+def _truth(test: ast.expr, expected: bool) -> bool | None:
+    """The truth value that every tensor needs for the test to be `expected`; None if they differ."""
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _truth(test.operand, not wanted)
+        return _truth(test.operand, not expected)
     if isinstance(test, ast.BoolOp):
-        truths = {_truth(operand, wanted) for operand in test.values}
+        truths = {_truth(operand, expected) for operand in test.values}
         return truths.pop() if len(truths) == 1 else None
     inside = (node for node in ast.walk(test) if node is not test)
     mixed = any(isinstance(n, (ast.BoolOp, ast.IfExp)) or isinstance(getattr(n, "op", None), ast.Not) for n in inside)
-    return None if mixed or isinstance(test, ast.IfExp) else wanted
+    return None if mixed or isinstance(test, ast.IfExp) else expected

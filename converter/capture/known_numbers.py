@@ -1,4 +1,4 @@
-"""Numbers that a model makes without tensors: what torch computes of them stays known, and none may be random."""
+"""Numbers that a model computes without tensors: torch's results for them are constants, and none may be random."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SWITCHES = ("observer_enabled", "fake_quant_enabled")
 
 
 class KnownNumbers(TorchFunctionMode):
-    """Within the context, `torch.div(8, 4)` and its like are computed at once.
+    """Within the context, operators on numbers alone (`torch.div(8, 4)`) are computed at once.
 
-    Recorded as operators, they would be tensors of unknown value, and a size that is computed from one
-    (`int(torch.div(length, window))`) would look as if it depended on the data.
+    Recorded as operators, their results would be tensors of unknown value, and a size computed from one
+    (`int(torch.div(length, window))`) would seem to depend on data.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -38,25 +38,24 @@ class KnownNumbers(TorchFunctionMode):
         return torch.tensor(known.item(), dtype=known.dtype)
 
 
-class UnseenDraws:
-    """Random numbers drawn since it was made that torch doesn't know of: with which modules, if any.
+class UntrackedRandomness:
+    """Detects random numbers drawn outside torch since it was created, and the modules that drew them.
 
-    What such a draw decides (a mask made by NumPy, a layer that Python's `random` skips) is traced as what it happened
-    to be.
+    Tracing would make the outcome of such a draw (a mask made by NumPy, a layer that Python's `random` skips) constant.
     """
 
     def __init__(self) -> None:
         self.before = random.getstate(), np.random.get_state()
 
     def sources(self) -> list[str]:
-        """Names of the modules."""
+        """The names of the Python modules."""
         python, numpy = self.before
         same = all(np.array_equal(a, b) for a, b in zip(numpy, np.random.get_state(), strict=True))
         sampled = {"Python's random": random.getstate() != python, "numpy.random": not same}
         return [name for name, has_drawn in sampled.items() if has_drawn]
 
     def refuse(self) -> NoReturn:
-        """Raise `ConversionError`: the draws decide what is computed."""
+        """Raise the `ConversionError` for random numbers that change the traced graph."""
         raise ConversionError(
             f"the model draws random numbers with {' and '.join(self.sources())}, and they would be the same in every "
             "run of the program\n  what to do: draw them with torch in forward, pass them as inputs, or switch them off"
@@ -64,10 +63,10 @@ class UnseenDraws:
 
 
 @contextlib.contextmanager
-def extreme_draws(least: bool) -> Iterator[None]:
+def extreme_random_numbers(least: bool) -> Iterator[None]:
     """Within the context, Python's `random` draws the least number it can, or the greatest.
 
-    What a draw may skip is skipped with the one and not with the other.
+    A layer that a draw may skip is skipped with one of the two and not with the other.
     """
     of_one, between = random.random, random.uniform
     random.random = lambda: 0.0 if least else math.nextafter(1.0, 0.0)
@@ -79,14 +78,14 @@ def extreme_draws(least: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def known_settings(root: torch.nn.Module) -> Iterator[None]:
-    """Within the context, integers that modules keep as buffers outside of their state dict are known numbers.
+def settings_as_numbers(root: torch.nn.Module) -> Iterator[None]:
+    """Within the context, integers that modules keep as non-persistent buffers are Python numbers.
 
-    A stride or a kernel size held so is a setting. As a tensor of unknown value it would make every size that is
-    computed of it depend on the data. So are the switches of torch's fake quantization.
+    A stride or a kernel size in such a buffer is a setting. As a tensor of unknown value it would make every size
+    computed from it depend on data. The switches of torch's fake quantization are settings, too.
 
     Raises:
-        ConversionError: a fake quantization observes what it is given, and decides by what it has seen.
+        ConversionError: the observer of a fake quantization is enabled, so that its scale depends on past inputs.
     """
     _require_no_observers(root)
     classes = {module: type(module) for module in root.modules()}
@@ -125,9 +124,9 @@ def _require_no_observers(root: torch.nn.Module) -> None:
 
 
 def _attributes(module: torch.nn.Module, settings: dict[str, torch.Tensor | None]) -> dict[str, Any]:
-    """What a class has in place of buffers."""
-    found: dict[str, Any] = {name: _known(buffer) for name, buffer in settings.items()}
-    if isinstance(module, FakeQuantize):  # a fused one, whose observer is off, computes the same
+    """The class attributes that replace buffers of a module."""
+    found: dict[str, Any] = {name: _constant_property(buffer) for name, buffer in settings.items()}
+    if isinstance(module, FakeQuantize):  # a fused one computes the same while its observer is off
         found["forward"] = FakeQuantize.forward
     return found
 
@@ -137,7 +136,7 @@ def _is_setting(module: torch.nn.Module, name: str, buffer: torch.Tensor | None)
     return temporary and buffer is not None and buffer.ndim == 0 and buffer.dtype in (torch.int64, torch.int32)
 
 
-def _known(buffer: torch.Tensor | None) -> property:
+def _constant_property(buffer: torch.Tensor | None) -> property:
     assert buffer is not None
     if buffer.ndim:
         numbers = buffer.tolist()

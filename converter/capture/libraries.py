@@ -1,4 +1,4 @@
-"""What torch's own layers and transformers decide by the values of tensors, or by whether they are traced."""
+"""Decisions of torch's layers and of transformers that depend on tensor values or on being traced."""
 
 from __future__ import annotations
 
@@ -15,36 +15,38 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 
 @contextlib.contextmanager
-def decided_without_values() -> Iterator[None]:
-    """Within the context, libraries decide without looking into tensors, which can't be exported, and as if not traced.
+def without_value_checks() -> Iterator[None]:
+    """Within the context, libraries decide without reading tensors, which torch can't export, and as if not traced.
 
-    - Torch's transformer layers don't look into a mask to see whether it is the causal one: not causal, as far as they
-      know, a mask is applied as it is. That changes only what is faster.
-    - Distributions don't look into their parameters, to raise an error for a negative scale, say.
-    - Batch norm without a momentum, whose statistics are averages over all batches so far, doesn't make a Python number
-      of the number of these.
-    - Torch takes the loss of one sample by `multilabel_margin_loss` for a vector, where it isn't reduced.
-    - The models of transformers, given no mask, go without, as they do in eager mode: while they are exported they make
-      one, which some of them add to scores of another shape, or as 1 where it is true.
+    - torch's transformer layers don't check whether a mask is the causal one: they apply it as an ordinary mask. That
+      affects speed only.
+    - Distributions don't validate their parameters (a negative scale, say).
+    - Batch norm without a momentum, which averages its statistics over all batches so far, doesn't convert the number
+      of batches to a Python number.
+    - An unreduced `multilabel_margin_loss` of one sample has the right shape: torch traces it as a vector.
+    - Models of transformers without a mask create none, as in eager mode: during export they create one, which some of
+      them add to scores of another shape, or as 1 where it is true.
     """
     with contextlib.ExitStack() as stack:
         layers = torch.nn.modules.transformer
         stack.enter_context(
-            _replaced(layers, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True)
+            _replace(layers, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True)
         )
-        stack.enter_context(_replaced(torch.distributions.Distribution, "_validate_args", False))
-        stack.enter_context(_replaced(_BatchNorm, "forward", functools.partialmethod(_normalized, _BatchNorm.forward)))
+        stack.enter_context(_replace(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(
+            _replace(_BatchNorm, "forward", functools.partialmethod(_batch_norm_forward, _BatchNorm.forward))
+        )
         of_samples = torch._C._nn.multilabel_margin_loss
         stack.enter_context(
-            _replaced(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, of_samples))
+            _replace(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, of_samples))
         )
         masks = sys.modules.get("transformers.masking_utils")
         if hasattr(masks, "is_torchdynamo_exporting"):
-            stack.enter_context(_replaced(masks, "is_torchdynamo_exporting", lambda: False))
+            stack.enter_context(_replace(masks, "is_torchdynamo_exporting", lambda: False))
         yield
 
 
-def _normalized(module: _BatchNorm, forward: Callable[..., Tensor], input: Tensor) -> Tensor:
+def _batch_norm_forward(module: _BatchNorm, forward: Callable[..., Tensor], input: Tensor) -> Tensor:
     """`forward` of a batch norm."""
     if module.momentum is not None or not module.training or module.running_mean is None:
         return forward(module, input)
@@ -68,7 +70,7 @@ def _margin_loss(of_samples: Callable[..., Tensor], input: Tensor, target: Tenso
 
 
 @contextlib.contextmanager
-def _replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+def _replace(owner: Any, name: str, value: Any) -> Iterator[None]:
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

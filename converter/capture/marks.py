@@ -1,4 +1,4 @@
-"""Marks in an exported graph: a custom torch operator, identity, that stands where a value crosses a Cell boundary."""
+"""Marks in an exported graph: a custom torch operator, the identity, at each value that crosses a Cell boundary."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def _boundary_fake(x: torch.Tensor, call: int, position: int, is_output: bool) -
 
 
 BOUNDARY = torch.ops.cellbridge.boundary.default
-# a Cell's output that nothing uses is still a boundary: torch must not drop the mark as dead code
+# an unused output of a Cell is still a boundary: torch must not remove its mark as dead code
 torch.fx.node.has_side_effect(BOUNDARY)
 
 
 class Marker:
-    """A visitor that marks every boundary and keeps the calls it saw.
+    """A visitor that marks every boundary and records the calls.
 
     Attributes:
         calls: the Cell calls, in order of entry.
@@ -41,7 +41,7 @@ class Marker:
         self.slots: dict[tuple[int, int, bool], str] = {}
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
-        """Keep the call; the root's call starts a new tracing run."""
+        """Record the call; the root's call starts a new tracing run."""
         if number == 0:
             self.calls.clear()
             self.slots.clear()
@@ -52,14 +52,14 @@ class Marker:
         return self._mark(number, position, slot, tensor, is_output=False)
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
-        """Nothing to keep."""
+        """Do nothing."""
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Mark an output."""
         return self._mark(number, position, slot, tensor, is_output=True)
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
-        """Nothing to keep."""
+        """Do nothing."""
 
     def _mark(self, number: int, position: int, slot: str, tensor: torch.Tensor, *, is_output: bool) -> torch.Tensor:
         self.slots[number, position, is_output] = slot

@@ -1,4 +1,4 @@
-"""Train and eval mode: of a whole module, or each part in a mode of its own."""
+"""Train and eval mode, of a whole module or of each submodule."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 
 @contextlib.contextmanager
 def in_mode(module: torch.nn.Module, train: bool) -> Iterator[None]:
-    """Within the context, a module is in train or in eval mode; afterwards each part is in the mode it was in.
+    """Within the context, a module is in train or eval mode; afterwards each submodule has its former mode.
 
-    Eval mode is that of all parts. Train mode is, too, unless some parts are in train mode already and others aren't:
-    then each keeps its own, as a batch norm that was put into eval mode is meant to stay there (frozen statistics).
+    Eval mode applies to all submodules. Train mode does, too, unless some are in train mode already and others aren't:
+    then each keeps its mode, since a batch norm in eval mode is meant to stay there (frozen statistics).
     """
     modes = {part: part.training for part in module.modules()}
     try:
@@ -25,8 +25,8 @@ def in_mode(module: torch.nn.Module, train: bool) -> Iterator[None]:
             part.training = mode
 
 
-def kept_in_eval_mode(module: torch.nn.Module) -> list[str]:
-    """Paths of the parts that stay in eval mode where the module is in train mode; not those inside such a part."""
+def modules_in_eval_mode(module: torch.nn.Module) -> list[str]:
+    """Paths of the outermost submodules in eval mode within a module in train mode."""
     with in_mode(module, True):
         kept = {path for path, part in module.named_modules() if not any(inner.training for inner in part.modules())}
         alone = {path for path, part in module.named_modules() if not part.training} - kept
@@ -35,7 +35,7 @@ def kept_in_eval_mode(module: torch.nn.Module) -> list[str]:
 
 
 def _above(path: str) -> Iterator[str]:
-    """The paths of the parts that one is in."""
+    """The paths of the submodules that contain `path`."""
     yield ""
     names = path.split(".")
     for count in range(1, len(names)):

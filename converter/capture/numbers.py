@@ -54,9 +54,9 @@ _TRUTH: dict[Any, Callable[..., Any]] = {
 
 
 def element(builder: Builder, x: SymbolicTensor, number: Any, dim: Dim | None) -> Any:
-    """The only element of a tensor as a Python number: `dim`, told by the tensor, if it is an integer.
+    """The only element of a tensor as a Python number: the size `dim`, which the tensor defines, if it is an integer.
 
-    A Python number has no history: no gradient goes on from it to the tensor.
+    A Python number has no history: no gradient passes from it to the tensor.
     """
     alone = shaping.reshape(x, shape=()) if x.ndim else x
     alone = boundary.stop_gradient(alone) if is_floating(alone.dtype) else alone
@@ -68,8 +68,8 @@ def element(builder: Builder, x: SymbolicTensor, number: Any, dim: Dim | None) -
     return dim
 
 
-def computed(builder: Builder, function: Any, args: list[Any]) -> Any:
-    """A float or a truth value that Python computes of numbers; None for a function of another kind."""
+def compute_number(builder: Builder, function: Any, args: list[Any]) -> Any:
+    """A float or a truth value that Python computes from numbers; None for other functions."""
     if function in _TRUTH:
         return _TRUTH[function](*(_tensor(builder, x, BOOL) for x in args))
     if function in _COMPARISONS:

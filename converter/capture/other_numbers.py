@@ -1,4 +1,4 @@
-"""Inputs with other numbers, to see what depends on more than the inputs."""
+"""Inputs with other numbers, to detect results that depend on more than the inputs."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Array = np.ndarray[Any, Any]
 
 
 def other_numbers(array: Array) -> Array:
-    """The same with each floating-point number shrunk by a factor in [1/2, 1), so that zeros, signs and bounds stay.
+    """The array with each floating-point number multiplied by a factor in [1/2, 1): zeros, signs and bounds hold.
 
-    The factor depends on the place of the number alone: it goes up and down from one to the next.
+    The factor depends on the index of the number only, and varies from one to the next.
     """
     if array.dtype.kind != "f" and array.dtype.name != "bfloat16":
         return array
@@ -24,14 +24,14 @@ def other_numbers(array: Array) -> Array:
 
 
 def with_other_numbers(arguments: Any) -> Any:
-    """Arguments of a call with other numbers in their tensors."""
+    """The arguments of a call with other numbers in their tensors."""
 
-    def changed(x: torch.Tensor) -> torch.Tensor:
+    def change(x: torch.Tensor) -> torch.Tensor:
         if not (x.is_floating_point() or x.is_complex()):
             return x
         whole = x.detach().resolve_conj()
         real = torch.view_as_real(whole) if x.is_complex() else whole
-        found = torch.from_numpy(np.asarray(other_numbers(real.double().cpu().numpy()))).to(real)
-        return torch.view_as_complex(found) if x.is_complex() else found
+        result = torch.from_numpy(np.asarray(other_numbers(real.double().cpu().numpy()))).to(real)
+        return torch.view_as_complex(result) if x.is_complex() else result
 
-    return pytree.tree_map_only(torch.Tensor, changed, arguments)
+    return pytree.tree_map_only(torch.Tensor, change, arguments)

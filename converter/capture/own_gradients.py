@@ -1,4 +1,4 @@
-"""A hand-written backward in an exported graph becomes the sub-program of the op `own_gradient`."""
+"""A custom backward in an exported graph becomes the sub-program of the op `own_gradient`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,16 @@ from ...runtime.tree import positional, sequence
 
 @dataclass
 class OwnGradients:
-    """The backward passes that are being translated, by the number of the function.
+    """The backward passes under translation, by the number of the function.
 
-    What is translated between the first cotangent of a function and its end is its backward; it is moved to a
-    sub-program.
+    The nodes between the first cotangent of a function and its end are its backward; they are moved to a sub-program.
     """
 
     builder: Builder
     starts: dict[int, int] = field(default_factory=dict)
 
     def cotangent(self, x: SymbolicTensor, function: int) -> SymbolicTensor:
-        """What arrives at an output."""
+        """A value for the cotangent of an output."""
         self.starts.setdefault(function, len(self.builder.nodes))
         return self.builder.new_value("cotangent", x.value.type)
 
@@ -39,16 +38,16 @@ class OwnGradients:
         cotangents: Sequence[SymbolicTensor],
         function: int,
     ) -> tuple[Any, ...]:
-        """The outputs, with the backward that was translated since the first cotangent."""
+        """The outputs, with the backward made of the nodes since the first cotangent."""
         builder, start = self.builder, self.starts.pop(function)
         nodes = [replace(node, cell=0) for node in builder.nodes[start:]]
         del builder.nodes[start:]
-        made = {value for node in nodes for value in node.outputs}
+        computed = {value for node in nodes for value in node.outputs}
         stored = {constant.value: constant for constant in builder.constants}
         results = tuple(g.value for g in gradients)
         used = [value for node in nodes for value in node.inputs if value is not None] + list(results)
         constants = tuple(stored[value] for value in dict.fromkeys(used) if value in stored)
-        free = tuple(value for value in dict.fromkeys(used) if value not in made and value not in stored)
+        free = tuple(value for value in dict.fromkeys(used) if value not in computed and value not in stored)
         program = Program(
             inputs=free,
             outputs=results,

@@ -1,4 +1,4 @@
-"""Whose code a line is: the user's, a library's, torch's or ours; and the line that a node of a graph comes from."""
+"""Source lines: whether code is the user's, a library's, torch's or cellbridge's, and the line behind a graph node."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ _FRAME = re.compile(r'File "(?P<file>[^"]+)", line (?P<line>\d+), in [^\n]*\n\s*
 _INSTALLED = ("/site-packages/", "/dist-packages/", f"{Path(torch.__file__).parents[1].as_posix()}/")
 _NO_MODELS = ("torch/", "_pytest/", "sympy/")
 _HERE = __file__.rsplit("converter", 1)[0]
-_OURS = (f"{_HERE}converter", f"{_HERE}parity", f"{_HERE}runtime")
+_INTERNAL = (f"{_HERE}converter", f"{_HERE}parity", f"{_HERE}runtime")
 
 
-def is_users(filename: str) -> bool:
-    """Whether a file may hold a model's code and isn't installed."""
-    return is_models(filename) and not _is_installed(filename)
+def is_user_code(filename: str) -> bool:
+    """Whether a file may be the user's own code: a model's code that isn't installed."""
+    return is_model_code(filename) and not _is_installed(filename)
 
 
-def is_models(filename: str) -> bool:
-    """Whether a file may hold the code of a model: it isn't torch's, Python's or ours."""
+def is_model_code(filename: str) -> bool:
+    """Whether a file may be a model's code: it isn't torch's, Python's or cellbridge's."""
     return (
         "<" not in filename
-        and not filename.startswith(_OURS)
+        and not filename.startswith(_INTERNAL)
         and not any(folder + library in filename for folder in _INSTALLED for library in _NO_MODELS)
         and ("/lib/python" not in filename or _is_installed(filename))
     )
 
 
 def calling_line() -> str:
-    """The line of the user's (or a library's) that is running."""
+    """The line of the user's code (or else of a library) that is running."""
     frames = [(f.filename, f.lineno, f.line) for f in traceback.extract_stack()]
     return innermost(frames) or "a line that isn't in a file"
 
 
 def innermost(frames: list[tuple[str, Any, Any]]) -> str | None:
-    """The innermost of frames (file, line, text) that is the user's own, else of a library which isn't torch."""
-    candidates = [f for f in frames if is_users(f[0])] or [f for f in frames if is_models(f[0])]
+    """The innermost of the frames (file, line, text) in the user's code, else in a library other than torch."""
+    candidates = [f for f in frames if is_user_code(f[0])] or [f for f in frames if is_model_code(f[0])]
     return "{}:{}: {}".format(*candidates[-1]).rstrip() if candidates else None
 
 

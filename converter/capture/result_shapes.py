@@ -1,4 +1,4 @@
-"""Operators of which torch, while it traces, computes nothing but the shapes of their results."""
+"""Operators for which torch computes only the shapes of the results while it traces."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ _KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Au
 
 
 @contextlib.contextmanager
-def shapes_alone() -> Iterator[None]:
-    """Within the context, these operators are traced as a whole, by the shapes of their results.
+def trace_by_shape() -> Iterator[None]:
+    """Within the context, these operators are traced as single nodes, from the shapes of their results.
 
-    Torch would run recurrent layers step by step, and so fix the number of steps at that of the example inputs; and it
-    doesn't know the shapes within connectionist temporal classification, where lengths are tensors, nor those of least
-    squares, of which one depends on the ranks of the matrices.
+    torch would run recurrent layers step by step, and so fix the number of steps to that of the example inputs. It
+    doesn't know the shapes within connectionist temporal classification, where lengths are tensors, or those of least
+    squares, one of which depends on the ranks of the matrices.
     """
-    held = {operator: dict(operator.py_kernels) for operator in RESULTS}
+    originals = {operator: dict(operator.py_kernels) for operator in RESULTS}
     try:
         for operator, results in RESULTS.items():
             operator.py_kernels.update(dict.fromkeys(_KEYS, results))
             operator._dispatch_cache.clear()
         yield
     finally:
-        for operator, kernels in held.items():
+        for operator, kernels in originals.items():
             operator.py_kernels.clear()
             operator.py_kernels.update(kernels)
             operator._dispatch_cache.clear()
 
 
 def _of_layer(input: Tensor, hx: Tensor | list[Tensor], *settings: Any) -> tuple[Tensor, ...]:
-    """The outputs of all steps, (time, batch, directions * hidden) or batch first, and the last states, as `hx`."""
+    """All outputs, (time, batch, directions * hidden) or batch first, and the last states, of the shapes of `hx`."""
     states = [hx] if isinstance(hx, Tensor) else hx
     bidirectional = settings[-2]
     outputs = input.new_empty(*input.shape[:2], states[0].shape[2] * (2 if bidirectional else 1))
@@ -46,16 +46,16 @@ def _of_ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The loss, or those of the sequences: of log-probabilities (time, batch, classes) or (time, classes)."""
+    """The loss, or one per sequence, for log-probabilities (time, batch, classes) or (time, classes)."""
     return log_probs.new_empty(() if reduction else log_probs.shape[1:-1])
 
 
 def _of_lstsq(
     self: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """The solution (..., n) or (..., n, k), residuals, ranks and singular values, as far as the driver gives them.
+    """The solution (..., n) or (..., n, k), residuals, ranks and singular values, as far as the driver returns them.
 
-    The residuals of "gelsd" and "gelss" are there if each matrix has full rank, which isn't known: they count as there.
+    The residuals of "gelsd" and "gelss" exist if each matrix has full rank, which isn't known here; it is assumed.
     """
     *matrices, m, n = self.shape
     is_vector = b.ndim == 1 or (b.ndim == self.ndim - 1 and b.shape == self.shape[:-1])
@@ -77,4 +77,4 @@ RESULTS: dict[Any, Callable[..., Any]] = {
     _ATEN.linalg_lstsq.default: _of_lstsq,
     **dict.fromkeys((_ATEN.ctc_loss.IntList, _ATEN.ctc_loss.Tensor), _of_ctc_loss),
 }
-"""What gives the shapes, by operator; each has a translation, or these empty tensors would stand for its results."""
+"""Shape functions by operator. Each needs a translation, or its empty tensors would become the results."""

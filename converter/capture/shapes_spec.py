@@ -1,6 +1,6 @@
-"""`ShapesSpec` and `ParamsSpec`, with which torch 2.14 and newer say which sizes may vary.
+"""`ShapesSpec` and `ParamsSpec`, which declare the sizes that may vary in torch 2.14 and newer.
 
-Their sizes are torch's unbacked symbols: nothing of the module may depend on what they are.
+Their sizes are unbacked symbols of torch: the module may not branch on their values.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _MODULE = "torch.fx.experimental.dynamic_spec"
 
 
 def is_spec(dynamic_shapes: Any) -> bool:
-    """Whether `dynamic_shapes` is one of these, rather than a tuple or a dict of `Dim`s."""
+    """Whether `dynamic_shapes` is a spec, rather than a tuple or a dict of `Dim`s."""
     kind = type(dynamic_shapes)
     return kind.__module__ == _MODULE and kind.__name__ in KINDS and has_change("ShapesSpec")
 
 
-def attached_spec(module: torch.nn.Module, dynamic_shapes: Any) -> Any:
-    """`dynamic_shapes`, or what `@dynamic_spec` attached to the module's `forward`.
+def resolve_spec(module: torch.nn.Module, dynamic_shapes: Any) -> Any:
+    """`dynamic_shapes`, or the spec that `@dynamic_spec` attached to the module's `forward`.
 
     Raises:
-        UsageError: there are both.
+        UsageError: both exist.
     """
     attached = getattr(module.forward, "_dynamic_spec", None)
     if attached is None:
@@ -40,12 +40,12 @@ def attached_spec(module: torch.nn.Module, dynamic_shapes: Any) -> Any:
 
 
 def leaf_specs(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], spec: Any) -> list[Any]:
-    """What the spec says of each leaf of the arguments, in flat order; None for a fixed one.
+    """The part of the spec for each leaf of the arguments, in flat order; None for a fixed one.
 
     Raises:
         UsageError: the spec doesn't fit the arguments.
     """
-    # by name: older versions of torch, whose types mypy may be given, lack them
+    # imported by name: mypy may run with a torch that lacks the module
     binding: Any = importlib.import_module("torch.fx.experimental._spec_binding")
     whole = importlib.import_module(_MODULE)._coerce_to_shapes_spec(spec)
     try:
@@ -64,12 +64,12 @@ def tensors_with_sizes(
             sizes = [None] * leaf.ndim if said is None else list(said)
             if len(sizes) != leaf.ndim:
                 raise UsageError(
-                    f"dynamic_shapes: a TensorSpec has {len(sizes)} sizes, of a tensor of shape {list(leaf.shape)}"
+                    f"dynamic_shapes: a TensorSpec has {len(sizes)} sizes for a tensor of shape {list(leaf.shape)}"
                 )
             yield leaf, sizes
         elif said is not None and not isinstance(said, int):
             raise UsageError(
-                f"dynamic_shapes: the argument {leaf!r} is to vary, which is an int: only sizes of tensors can"
+                f"dynamic_shapes: the argument {leaf!r} can't vary, since it is an int: only sizes of tensors can"
             )
 
 
@@ -82,8 +82,8 @@ def variables(spec: Any) -> dict[str, tuple[int, int | None]]:
     return found
 
 
-def holds(spec: Any) -> Callable[[dict[str, int]], bool]:
-    """A function that says whether all assumptions of the spec hold for sizes by the names of their variables."""
+def spec_predicate(spec: Any) -> Callable[[dict[str, int]], bool]:
+    """A predicate: whether all assumptions of the spec hold for given sizes, by the names of their variables."""
     symbols = {variable.sympy_sym: variable.name for variable in _variables(spec)}
 
     def agrees(sizes: dict[str, int]) -> bool:

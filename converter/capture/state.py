@@ -1,4 +1,4 @@
-"""Parameters, buffers and constants of a module, as the program under construction has them."""
+"""Parameters, buffers and constants of a module in the program under construction."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class State:
         return self.builder.new_value(name, tensor_type(tensor, name, tuple(tensor.shape)))
 
     def parameter(self, target: str) -> SymbolicTensor | Complex:
-        """The parameter of that name, which may be one of several."""
+        """The parameter of that name, which may be one of several names."""
         tensor = self.all_parameters[target]
         return as_numbers(SymbolicTensor(self.builder, self.parameters[self.canonical[id(tensor)]].value), tensor)
 
@@ -60,13 +60,13 @@ class State:
         return self.canonical[id(self.module_buffers[target])]
 
     def constant(self, target: str, data: Any) -> SymbolicTensor | Complex:
-        """A tensor that the model made or held outside of its parameters and buffers."""
+        """A tensor that the model created or holds outside of its parameters and buffers."""
         traced = self._value(target, data)
         self.builder.constants.append(Constant(traced.value, as_array(data).copy()))
         return as_numbers(traced, data)
 
     def update(self, target: str, value: Any) -> None:
-        """A buffer holds `value` after the call."""
+        """Set the value of a buffer after the call."""
         if isinstance(value, Complex):
             value = value.pair()
         name = self._buffer_name(target)
@@ -85,5 +85,5 @@ def tensor_type(tensor: torch.Tensor, name: str, shape: tuple[Dim, ...]) -> Type
 
 
 def as_numbers(traced: SymbolicTensor, tensor: torch.Tensor) -> SymbolicTensor | Complex:
-    """What a value that stands for a tensor is to translations."""
+    """A tensor's value as translations take it: a pair of reals for complex numbers."""
     return Complex.from_pair(traced) if tensor.is_complex() else traced

@@ -1,7 +1,7 @@
-"""Calls of `as_strided_scatter`, apart from those that torch.export writes for an in-place change of a view.
+"""Marks of the model's calls of `as_strided_scatter`, as opposed to those torch.export writes for in-place changes.
 
-Their gradients differ: torch gives the tensor that is written into the cotangent where it is overwritten, and 0
-elsewhere; of an in-place change it is the other way round.
+Their gradients differ: for a call, torch passes the destination the cotangent where it is overwritten and 0 elsewhere;
+for an in-place change of a view it is the other way round.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The graph that `torch.export` gives of a module, with the operators that have a translation left whole."""
+"""The graph that `torch.export` returns for a module, in which operators with a translation aren't decomposed."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 import torch
 
-from .autocast_regions import DetachedInAutocast, TakenApartInAutocast
+from .autocast_regions import DecomposeInAutocast, DetachInAutocast
 from .cell_hooks import watch
+from .data_dependence import AvoidDataDependence
+from .export_errors import explain_errors, silence_torch_logs
 from .functional import functional
 from .known_decisions import KnownDecisions
-from .known_numbers import KnownNumbers, UnseenDraws, extreme_draws, known_settings
-from .libraries import decided_without_values
+from .known_numbers import KnownNumbers, UntrackedRandomness, extreme_random_numbers, settings_as_numbers
+from .libraries import without_value_checks
 from .marks import Marker
 from .prepare import prepare
-from .refusals import explained, silence_torch_logs
-from .result_shapes import shapes_alone
+from .result_shapes import trace_by_shape
 from .tables.complex_table import COMPLEX, is_complex
 from .tables.table import TABLE
-from .undecided import Undecided
-from .unrecorded import DataInSight, VarianceClampedInSight
+from .unrecorded import ClampVariance, RecordData
 
-# operators that torch knows how to take apart, but counts among those that stay whole
+# operators that torch can decompose, but keeps by default
 TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
 
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
@@ -34,24 +34,24 @@ INSTANCE_NORM = torch.ops.aten.instance_norm.default
 def export(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, marker: Marker
 ) -> torch.export.ExportedProgram:
-    """Trace a call of the module; where Python code draws random numbers, they must not change what is traced.
+    """Trace a call of the module; random numbers that Python code draws must not change the traced graph.
 
     Raises:
         ConversionError: `torch.export` refuses the module; the message says what, where and what to do.
     """
-    draws, decisions = UnseenDraws(), KnownDecisions()
+    draws, decisions = UntrackedRandomness(), KnownDecisions()
     exported = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
     if draws.sources():
         for least in (True, False):
-            with extreme_draws(least):
+            with extreme_random_numbers(least):
                 again = _trace(module, args, kwargs, dynamic_shapes, marker, decisions)
-            if not _are_the_same(exported, again):
+            if not _are_equal_traces(exported, again):
                 draws.refuse()
-    decisions.tell()
+    decisions.warn()
     return exported
 
 
-def _are_the_same(a: torch.export.ExportedProgram, b: torch.export.ExportedProgram) -> bool:
+def _are_equal_traces(a: torch.export.ExportedProgram, b: torch.export.ExportedProgram) -> bool:
     """Whether two traces of one module compute the same."""
     if str(a.graph) != str(b.graph):
         return False
@@ -69,28 +69,28 @@ def _trace(
 ) -> torch.export.ExportedProgram:
     with contextlib.ExitStack() as stack:
         stack.enter_context(warnings.catch_warnings())
-        stack.enter_context(explained(module, args, kwargs))
+        stack.enter_context(explain_errors(module, args, kwargs))
         stack.enter_context(silence_torch_logs())
         stack.enter_context(watch(module, marker))
         stack.enter_context(torch.enable_grad())
-        stack.enter_context(decided_without_values())
-        stack.enter_context(shapes_alone())
+        stack.enter_context(without_value_checks())
+        stack.enter_context(trace_by_shape())
         warnings.simplefilter("ignore")
         with (
             KnownNumbers(),
-            Undecided(),
-            TakenApartInAutocast(),
-            DetachedInAutocast(),
-            VarianceClampedInSight(),
-            DataInSight(),
+            AvoidDataDependence(),
+            DecomposeInAutocast(),
+            DetachInAutocast(),
+            ClampVariance(),
+            RecordData(),
             decisions,
-            known_settings(module),
+            settings_as_numbers(module),
         ):
-            # torch refuses what it has from `@dynamic_spec` already
+            # torch refuses a spec that it also has from `@dynamic_spec`
             shapes = None if hasattr(module.forward, "_dynamic_spec") else dynamic_shapes
             exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=shapes, strict=False)
         prepare(exported.graph_module)
-        unseen = any(map(_updates_statistics_unseen, exported.graph.nodes))
+        unseen = any(map(_hides_statistics_update, exported.graph.nodes))
         graph = None if unseen else functional(exported.graph)
         if graph is not None:
             exported.graph_module.graph = graph
@@ -99,15 +99,15 @@ def _trace(
         default = torch.export.default_decompositions()
         if unseen:
             table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
-        # what has a translation for real tensors only is taken apart where it is applied to complex ones
-        table = table | {op: default[op] for op in _on_complex(exported.graph_module) if op in default}
-        # makes in-place operators functional, too
-        taken_apart: torch.export.ExportedProgram = exported.run_decompositions(table)
-        return taken_apart
+        # an operator whose translation is for real tensors only is decomposed where it is applied to complex ones
+        table = table | {op: default[op] for op in _complex_operators(exported.graph_module) if op in default}
+        # also makes in-place operators functional
+        decomposed: torch.export.ExportedProgram = exported.run_decompositions(table)
+        return decomposed
 
 
 def _called(module: torch.nn.Module) -> torch.nn.Module:
-    """A module that is called, hooks and all, when it is exported: a graph module's own nodes would be run instead."""
+    """A module whose call, with its hooks, is traced: of a graph module, torch would run the nodes instead."""
     if not isinstance(module, torch.fx.GraphModule):
         return module
     caller = torch.nn.Module()
@@ -117,10 +117,10 @@ def _called(module: torch.nn.Module) -> torch.nn.Module:
     return caller
 
 
-def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
-    """Whether it is an instance norm that updates running statistics: its schema doesn't say that it changes them.
+def _hides_statistics_update(node: torch.fx.Node) -> bool:
+    """Whether it is an instance norm that updates running statistics: its schema hides the change.
 
-    Taken apart, it shows.
+    Its decomposition shows the change.
     """
     if node.target is not INSTANCE_NORM:
         return False
@@ -129,8 +129,8 @@ def _updates_statistics_unseen(node: torch.fx.Node) -> bool:
     return bool(given["use_input_stats"]) and given["running_mean"] is not None
 
 
-def _on_complex(module: torch.nn.Module) -> set[Any]:
-    """The operators that are applied to complex tensors, but lack a translation for those."""
+def _complex_operators(module: torch.nn.Module) -> set[Any]:
+    """The operators that are applied to complex tensors and lack a translation for them."""
     graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
     return {
         node.target
@@ -143,14 +143,14 @@ def _on_complex(module: torch.nn.Module) -> set[Any]:
 
 @functools.cache
 def decompositions() -> dict[Any, Any]:
-    """How torch takes apart the operators that the table lacks; those it has stay whole.
+    """torch's decompositions for the operators that the table lacks.
 
-    Random operators stay whole too: their draws are recorded and replayed one for one.
+    Random operators aren't decomposed either: their random numbers are recorded and replayed one by one.
     """
     default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
     rules = dict(default) | torch._decomp.get_decompositions(TAKEN_APART)
     sampler = torch.ops.aten.grid_sampler_2d.default
-    rules[sampler] = functools.partial(_sampled, rules[sampler])
+    rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
     return {
         operator: rule
         for operator, rule in rules.items()
@@ -158,7 +158,7 @@ def decompositions() -> dict[Any, Any]:
     }
 
 
-def _sampled(
+def _grid_sampler(
     rule: Callable[..., torch.Tensor],
     a: torch.Tensor,
     grid: torch.Tensor,
@@ -166,9 +166,9 @@ def _sampled(
     padding_mode: int = 0,
     align_corners: bool = False,
 ) -> torch.Tensor:
-    """How torch takes `grid_sampler_2d` apart, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
+    """torch's decomposition of `grid_sampler_2d`, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
 
-    In torch's decomposition it is that of `clamp`, which passes there. Bicubic sampling clips no coordinates.
+    torch's own has the gradient of `clamp`, which passes at the bounds. Bicubic sampling clips no coordinates.
     """
     border, reflection, bicubic = 1, 2, 2
     if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:

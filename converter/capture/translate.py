@@ -1,4 +1,4 @@
-"""From an exported torch graph to a program: walks the FX nodes and applies the ATen table."""
+"""The translation of an exported torch graph to a program: walks the FX nodes and applies the ATen table."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from ...runtime.tracing import Builder, SymbolicTensor
 from ..dtypes import numpy_dtype
 from ..unsupported import Unsupported
 from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
+from .custom_backward_marks import COTANGENT, OWN_GRADIENT
 from .dims import as_dim
-from .hand_written_marks import COTANGENT, OWN_GRADIENT
 from .marks import BOUNDARY, Marker
-from .numbers import ELEMENT, computed, element
+from .numbers import ELEMENT, compute_number, element
 from .own_gradients import OwnGradients
 from .places import source_of
 from .tables.complex_table import COMPLEX, is_complex
-from .tables.data_dependent import is_counted
+from .tables.data_dependent import is_data_dependent
 from .tables.table import MISSING, PLACEMENT, TABLE, Context
 
 _CALL_INDEX = re.compile(r"@(\d+)$")
@@ -45,16 +45,17 @@ class Translator:
         self.names = names
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
-        self.inside = 0  # the call that the marks seen so far lead into
-        self.ahead = Counter(call for call, _, is_output in marker.slots if not is_output)  # marks of inputs to come
-        self.left = Counter(call for call, _, is_output in marker.slots if is_output)  # marks of outputs to come
-        self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls whose end a mark shows
+        self.inside = 0  # the call that is running after the last mark
+        # the number of marks of inputs and of outputs still to come, by call
+        self.inputs_left = Counter(call for call, _, is_output in marker.slots if not is_output)
+        self.outputs_left = Counter(call for call, _, is_output in marker.slots if is_output)
+        self.ending = {call for call, _, is_output in marker.slots if is_output}  # calls with a mark at their end
         self.own = OwnGradients(builder)
         self.equal: dict[Dim, int] = {}  # sizes that the exported graph asserts to be a number
 
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-        """Translate the graph of `module` on traced `arguments`; its outputs, flat."""
-        self._learn(module.graph)
+        """Translate the graph of `module` on symbolic `arguments` and return its outputs, flat."""
+        self._collect_asserted_sizes(module.graph)
         environment: dict[fx.Node, Any] = {}
         remaining = iter(arguments)
         outputs: list[Any] = []
@@ -71,34 +72,34 @@ class Translator:
         return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
     def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
-        """Translate a graph that is called in place: its nodes belong to the Cell that calls it."""
-        return self.within(self.builder).run(module, arguments)
+        """Translate a graph that is inlined at its call: its nodes belong to the Cell that calls it."""
+        return self.for_subgraph(self.builder).run(module, arguments)
 
-    def within(self, builder: Builder | None = None) -> Translator:
-        """A translator of a graph within this one: in a program of its own, if there is no builder."""
+    def for_subgraph(self, builder: Builder | None = None) -> Translator:
+        """Return a translator for a nested graph, which becomes a sub-program if there is no builder."""
         return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
 
-    def _learn(self, graph: fx.Graph) -> None:
-        """Note the sizes that the graph asserts to be a number (parts of a known whole add up to it, say) or alike."""
+    def _collect_asserted_sizes(self, graph: fx.Graph) -> None:
+        """Record the sizes that the graph asserts to be a number (parts that add up to a known size, say) or equal."""
         for node in graph.nodes:
             if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
                 sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
                 if all(isinstance(side, (int, torch.SymInt)) for side in sides):
                     try:
                         dims = [as_dim(side, self.names) for side in sides]
-                    except ConversionError:  # of a number that is no size: of a condition that counts as 0 or 1, say
+                    except ConversionError:  # the number is no size, but a condition that counts as 0 or 1, say
                         continue
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
-                    if all(map(is_counted, dims)):  # what two masks choose is added, say
+                    if all(map(is_data_dependent, dims)):  # selections by two masks are added, say
                         one, other = map(str, dims)
                         self.names = {name: one if to == other else to for name, to in self.names.items()} | {
                             other: one
                         }
 
     def finish(self) -> None:
-        """Raise `UnsupportedOperators` listing all that couldn't be translated, if anything."""
+        """Raise `UnsupportedOperators` with all operators that couldn't be translated, if there are any."""
         require_supported(
             self.missing,
             "the model can't be converted: {} of operators without a translation",
@@ -114,7 +115,7 @@ class Translator:
             args = self._resolve(node.args, environment)
             kwargs = {k: self._resolve(v, environment) for k, v in node.kwargs.items() if k not in PLACEMENT}
         except Unsupported as reason:
-            return self._lacks(node, reason, cell, source)
+            return self._report_missing(node, reason, cell, source)
         if node.target is operator.getitem:
             return MISSING if args[0] is MISSING else args[0][args[1]]
         with self.builder.at(cell, source):
@@ -127,14 +128,14 @@ class Translator:
             return self._translate(node, args, kwargs, cell, source)
 
     def _pair_for_boundary(self, node: fx.Node, value: Any) -> None:
-        """Make the pairs that cross a boundary in the Cell that computes them, not in the one that they go into."""
+        """Create pairs that cross a boundary in the Cell that computes them, not in the Cell that they enter."""
         if isinstance(value, Complex) and any(user.target is BOUNDARY for user in node.users):
             with self.builder.at(self._cell(node), source_of(node)):
                 value.pair()
 
     def _number(self, node: fx.Node, value: Any, environment: Mapping[fx.Node, Any]) -> Any:
         """A Python number that the model computes."""
-        if _only_asserted(node):
+        if _is_for_checks(node):
             return None
         dim = None if isinstance(value, (torch.SymFloat, torch.SymBool)) else as_dim(value, self.names)
         if dim is not None and node.target not in ELEMENT:
@@ -146,8 +147,8 @@ class Translator:
         with self.builder.at(cell, source):
             if node.target in ELEMENT:
                 return element(self.builder, args[0], value, dim)
-            result = computed(self.builder, node.target, args)
-            return self._lacks(node, Unsupported("on numbers"), cell, source) if result is None else result
+            result = compute_number(self.builder, node.target, args)
+            return self._report_missing(node, Unsupported("on numbers"), cell, source) if result is None else result
 
     def _translate(self, node: fx.Node, args: Any, kwargs: Any, cell: int, source: Source) -> Any:
         name = str(node.target)
@@ -164,25 +165,25 @@ class Translator:
             value = node.meta.get("val")
             try:
                 types = self._types(value)
-            except ConversionError as error:  # of sizes
+            except ConversionError as error:  # about sizes
                 raise Unsupported(str(error)) from error
             operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
-            context = Context(self.builder, types, _used(node, len(types)), operands, is_complex(value))
+            context = Context(self.builder, types, _output_uses(node, len(types)), operands, is_complex(value))
             result = translation(context, *args, **kwargs)
         except Incomplete:
             return MISSING
         except Unsupported as reason:
-            return self._lacks(node, reason, cell, source)
+            return self._report_missing(node, reason, cell, source)
         except CellbridgeError as error:
             raise ConversionError(
                 f"{node.target} in Cell {self.marker.calls[cell]} was translated wrongly: {error}\n  at {source}\n"
-                "  a fault in cellbridge, please report it"
+                "  this is a bug in cellbridge, please report it"
             ) from error
         self._check(node, types, result, source)
-        return self._as_asserted(result, types) if self.equal else result
+        return self._apply_asserted_sizes(result, types) if self.equal else result
 
-    def _as_asserted(self, result: Any, types: tuple[Type | None, ...]) -> Any:
-        """The result with the sizes that are known by an assertion, where the ops themselves can't know them."""
+    def _apply_asserted_sizes(self, result: Any, types: tuple[Type | None, ...]) -> Any:
+        """The result with sizes replaced by the numbers that the graph asserts, which the ops can't infer."""
         if not isinstance(result, SymbolicTensor) or types[0] is None:
             return result
         known = any(
@@ -190,15 +191,15 @@ class Translator:
         )
         return shaping.reshape(result, shape=types[0].shape) if known else result
 
-    def _lacks(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
-        """Enter an operator in the list of those that can't be translated."""
+    def _report_missing(self, node: fx.Node, reason: Unsupported, cell: int, source: Source) -> Any:
+        """Add an operator to the list of those that can't be translated."""
         name = node.args[1] if node.target is torch.ops.higher_order.with_effects else node.target
-        shown = f"{name}{f' ({reason})' if str(reason) else ''}"
-        self.missing.append((shown, str(self.marker.calls[cell]), str(source)))
+        label = f"{name}{f' ({reason})' if str(reason) else ''}"
+        self.missing.append((label, str(self.marker.calls[cell]), str(source)))
         return MISSING
 
     def _check(self, node: fx.Node, types: tuple[Type | None, ...], result: Any, source: Source) -> None:
-        """Hold what the ops inferred against what torch inferred."""
+        """Compare the types that the ops inferred with those that torch inferred."""
         results = result if isinstance(result, (tuple, list)) else (result,)
         for expected, traced in zip(types, results, strict=False):
             if isinstance(traced, Complex):
@@ -209,8 +210,8 @@ class Translator:
             pairs = zip(traced.shape, expected.shape, strict=False)
             if not same or any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int)):
                 raise ConversionError(
-                    f"{node.target} was translated wrongly: it gives {traced.value.type}, torch says {expected}\n"
-                    f"  at {source}\n  a fault in cellbridge, please report it"
+                    f"{node.target} was translated wrongly: it returns {traced.value.type}, torch {expected}\n"
+                    f"  at {source}\n  this is a bug in cellbridge, please report it"
                 )
 
     def _types(self, values: Any) -> tuple[Type | None, ...]:
@@ -223,13 +224,13 @@ class Translator:
 
     def _boundary(self, x: Any, call: int, position: int, is_output: bool) -> Any:
         kind = "output" if is_output else "input"
-        self.ahead[call] -= not is_output
-        self.left[call] -= is_output
-        if is_output or not self.ahead[call]:
+        self.inputs_left[call] -= not is_output
+        self.outputs_left[call] -= is_output
+        if is_output or not self.inputs_left[call]:
             self.inside = self._after(call, is_output)
         if x is MISSING:
             return x
-        # a call's input boundaries belong to the Cell itself: what it computes of them is inside
+        # a call's input boundaries belong to the Cell itself
         with self.builder.at(call, self.builder.source):
             slot = self.marker.slots[call, position, is_output]
             if isinstance(x, Complex):
@@ -246,26 +247,26 @@ class Translator:
         return argument
 
     def _cell(self, node: fx.Node) -> int:
-        """Number of the innermost known call that the node ran in.
+        """The number of the innermost known call that the node ran in.
 
-        Torch's module stack is believed only within the call that the marks lead into: it counts calls apart for a
-        module with two names, and it stops short in a `no_grad` region, whose end it counts to the call in which it
-        began. A view of what was changed in place is made anew where it is used, as the input of a call that hasn't
+        torch's module stack is used only within the call that the marks lead into. It counts the calls of a module with
+        two names separately, and assigns the end of a `no_grad` region to the call in which the region began. A view of
+        a tensor changed in place is created again where it is used, which may be as the input of a call that hasn't
         begun.
         """
         for key, (path, _) in reversed((node.meta.get("nn_module_stack") or {}).items()):
             index = _CALL_INDEX.search(key)
             number = self.numbers.get((path, int(index[1]) if index else 0))
-            if number is not None and not self.ahead[number] and not self._has_ended(number):
+            if number is not None and not self.inputs_left[number] and not self._has_ended(number):
                 return number if self.inside in self._ancestors(number) else self.inside
         return self.inside
 
     def _has_ended(self, number: int) -> bool:
-        """Whether all outputs of a call, or of one that it is part of, are marked by now."""
-        return any(call in self.ending and not self.left[call] for call in self._ancestors(number))
+        """Whether all outputs of a call, or of one that contains it, have been marked."""
+        return any(call in self.ending and not self.outputs_left[call] for call in self._ancestors(number))
 
     def _after(self, call: int, is_output: bool) -> int:
-        """The call that is running after a mark; one whose end no mark shows is left to torch's module stack."""
+        """The call that is running after a mark; a call without a mark at its end is left to torch's module stack."""
         lineage = self._ancestors(call)[1:] if is_output else self._ancestors(call)
         return next((number for number in lineage if number in self.ending), 0)
 
@@ -278,7 +279,7 @@ class Translator:
 
 
 class _Nested(Translator):
-    """Translates a graph within another; all its nodes belong to one Cell."""
+    """Translates a nested graph; all its nodes belong to one Cell."""
 
     def __init__(self, outer: Translator, builder: Builder, cell: int) -> None:
         super().__init__(builder, outer.marker, outer.names)
@@ -292,20 +293,20 @@ class _Nested(Translator):
         return x
 
 
-def _only_asserted(node: fx.Node) -> bool:
-    """Whether a condition, or a number of which only conditions are made, serves checks alone."""
+def _is_for_checks(node: fx.Node) -> bool:
+    """Whether a condition, or a number used in conditions only, is used by checks only."""
     if isinstance(node.meta.get("val"), torch.SymBool):
-        return all(_asserts(user) or _only_asserted(user) for user in node.users)
+        return all(_asserts(user) or _is_for_checks(user) for user in node.users)
     is_number = isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat))
-    return is_number and bool(node.users) and all(_only_asserted(user) for user in node.users)
+    return is_number and bool(node.users) and all(_is_for_checks(user) for user in node.users)
 
 
 def _asserts(node: fx.Node) -> bool:
     return "assert" in str(node.target) or node.target is torch._check
 
 
-def _used(node: fx.Node, count: int) -> tuple[bool, ...]:
-    """Which of the outputs of a node anything takes."""
+def _output_uses(node: fx.Node, count: int) -> tuple[bool, ...]:
+    """For each output of a node, whether it has a user."""
     if not isinstance(node.meta.get("val"), (tuple, list)):
         return (bool(node.users),)
     taken = {user.args[1] for user in node.users if user.target is operator.getitem}

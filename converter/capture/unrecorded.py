@@ -1,6 +1,6 @@
-"""Changes in place that torch doesn't record, in `torch.no_grad()` or through `x.detach()`.
+"""In-place changes that torch doesn't record, in `torch.no_grad()` or through `x.detach()`.
 
-The tensor keeps its history there: its gradient passes as if it hadn't been changed.
+The tensor keeps its history: its gradient passes as if it hadn't been changed.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ DETACH = _ATEN.detach.default
 _DATA: Any = torch.Tensor.data
 
 
-class VarianceClampedInSight(TorchFunctionMode):
-    """While a module is exported, `gaussian_nll_loss` is given a variance that is clamped already.
+class ClampVariance(TorchFunctionMode):
+    """While a module is exported, clamp the variance before it is passed to `gaussian_nll_loss`.
 
-    It clamps it in place in `torch.no_grad()`, of which the exported graph has no sign within a function such as this.
-    What it clamps by there is below any variance, so that the clamp has the gradient of the identity.
+    The function itself clamps it in place in `torch.no_grad()`, which the exported graph doesn't show.
+    The bound of the clamp there is below any variance, so that the clamp has the gradient of the identity.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -39,8 +39,8 @@ class VarianceClampedInSight(TorchFunctionMode):
         return func(predicted, target, clamped, **keywords | {"eps": -math.inf})
 
 
-class DataInSight(TorchFunctionMode):
-    """While a module is exported, `x.data` is `x.detach()`, and `x.data = y` a copy into that: torch.export sees these.
+class RecordData(TorchFunctionMode):
+    """While a module is exported, `x.data` is `x.detach()`, and `x.data = y` copies into it: torch.export records both.
 
     Raises:
         ConversionError: `y` is of another shape or dtype.
@@ -54,31 +54,31 @@ class DataInSight(TorchFunctionMode):
         x, y = args
         if x.shape != y.shape or x.dtype != y.dtype:
             raise ConversionError(
-                f"the model sets the data of a tensor {_described(x)} to one {_described(y)}\n  at {calling_line()}\n"
-                "  what to do: give what is computed a name of its own, and use that"
+                f"the model sets the data of a tensor {_describe(x)} to one {_describe(y)}\n  at {calling_line()}\n"
+                "  what to do: assign the result to a new name, and use that"
             )
         return x.detach().copy_(y.detach())
 
 
-def _described(x: torch.Tensor) -> str:
+def _describe(x: torch.Tensor) -> str:
     return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
 
 
 def pass_on_gradients(graph: fx.Graph, owners: Iterable[fx.Node] = ()) -> set[fx.Node]:
-    """Let the gradients of what is changed so pass.
+    """Let gradients pass through unrecorded in-place changes.
 
-    After the change, the tensor is made the sum of its new value, detached, and of a zero that has the gradient of the
-    old one.
+    After the change, the tensor becomes the sum of its new value, detached, and of a zero with the gradient of the old
+    value.
 
     Args:
         graph: changed in place.
-        owners: nodes whose changes aren't recorded; those of `x.detach()` in the graph aren't in any case.
+        owners: nodes whose changes aren't recorded; changes of an `x.detach()` in the graph never are.
 
     Returns:
-        The nodes that are these tensors themselves, with their history: they, and what a change of them gives.
+        The nodes that are the owners' tensors with their history: the owners, and the results of changing them.
     """
     themselves = set(owners)
-    names = {node: node for node in themselves}  # of the owners and of their views, by whose memory they have
+    names = {node: node for node in themselves}  # owners and their views, each with the owner of its memory
     for node in list(graph.nodes):
         of = node.args[0] if node.args else None
         if not isinstance(of, fx.Node) or not isinstance(node.target, torch._ops.OpOverload):
@@ -96,7 +96,7 @@ def pass_on_gradients(graph: fx.Graph, owners: Iterable[fx.Node] = ()) -> set[fx
 
 
 def has_history(node: fx.Node) -> bool:
-    """Whether a gradient may go on from a tensor to what it was computed of."""
+    """Whether a gradient may pass from a tensor to the operands that it was computed from."""
     value = node.meta.get("val")
     return node.op != "placeholder" and isinstance(value, torch.Tensor) and value.is_floating_point()
 
@@ -104,14 +104,14 @@ def has_history(node: fx.Node) -> bool:
 def _keep_history(graph: fx.Graph, change: fx.Node, owner: fx.Node) -> None:
     with graph.inserting_before(change):
         difference = _call(graph, _ATEN.sub.Tensor, owner, _value_of(graph, owner))
-        zero = _call(graph, _ATEN.nan_to_num.default, difference)  # of infinities, say
+        zero = _call(graph, _ATEN.nan_to_num.default, difference)  # the difference of infinities is NaN
     following = change.next
     with graph.inserting_before(following):
         _call(graph, _ATEN.copy_.default, owner, _call(graph, _ATEN.add.Tensor, _value_of(graph, owner), zero))
 
 
 def _value_of(graph: fx.Graph, node: fx.Node) -> fx.Node:
-    """What a tensor holds there, without a gradient."""
+    """The current value of a tensor, without a gradient."""
     return _call(graph, DETACH, _call(graph, _ATEN.clone.default, node))
 
 

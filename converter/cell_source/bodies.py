@@ -1,4 +1,4 @@
-"""What is written for each module: its children, Parameters and constants, and what it computes."""
+"""The code of each module: its children, Parameters and constants, and its construct."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 from ...runtime.ir.types import FLOAT32, Value
 from ..structure.interfaces import interfaces
 from .classes import Body, Classes
-from .construct import Construct, Written
+from .construct import Construct, ConstructText
 from .forms.table import dtype_name
 from .layers import known_layer
 from .layers.network import Module, Network, common
 from .signature import signature_of, signature_of_root
-from .text.expressions import attribute_of, call, elements, filled, is_attribute, number, quoted, several
+from .text.expressions import attribute_of, call, elements, fill_holes, is_attribute, number, quote, several
 from .text.helpers import HELPERS
 
 SMALL = 64
-"""Up to how many elements a constant is written out; one with more is in the checkpoint."""
+"""Elements of the largest constant that is written as a literal; a larger one goes to the checkpoint."""
 
 
 class Bodies:
-    """Writes the modules of a network.
+    """Generates the code of the modules of a network.
 
     Attributes:
-        helpers: names of the functions that the source needs.
-        missing: (op, Cell, source line) of what can't be written.
+        helpers: names of the helper functions that the source needs.
+        missing: (op, Cell, source line) of each op without a form.
     """
 
     def __init__(self, network: Network) -> None:
@@ -35,40 +35,40 @@ class Bodies:
         self.missing: list[tuple[str, str, str]] = []
         for module in network.modules.values():
             module.layer = known_layer(network, module)
-        self.found = interfaces(network)
-        root = signature_of_root(network.program, self.found[0])
+        self.interfaces = interfaces(network)
+        root = signature_of_root(network.program, self.interfaces[0])
         network.name_sizes([*HELPERS, *root.names, *(p.partition("=")[0] for p in root.parameters)])
-        self.constructs: dict[Module, list[Written]] = {}
+        self.constructs: dict[Module, list[ConstructText]] = {}
         for module in list(network.root.all())[::-1]:
             if module.layer is None and not self.is_sequence(module):
                 self._construct(module)
 
     def _construct(self, module: Module) -> None:
-        written: list[Written] = []
+        constructs: list[ConstructText] = []
         for flow in module.calls:
-            interface = self.found[flow.number]
-            construct = Construct(self.network, flow, self.found, self.missing)
+            interface = self.interfaces[flow.number]
+            construct = Construct(self.network, flow, self.interfaces, self.missing)
             construct.compute()
             helpers = construct.scope.helpers
             self.helpers |= helpers
             signature = (
-                signature_of(interface, self.network.passed_sizes(interface), helpers)
+                signature_of(interface, self.network.size_arguments(interface), helpers)
                 if flow.number
                 else signature_of_root(self.network.program, interface, helpers)
             )
-            written.append(construct.written(signature))
-        texts = [filled("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in written]
+            constructs.append(construct.to_text(signature))
+        texts = [fill_holes("\n".join([*one.parameters, *one.lines]), self.network.literals.text) for one in constructs]
         module.varies = len(set(texts)) > 1
-        self.constructs[module] = written if module.varies else written[:1]
+        self.constructs[module] = constructs if module.varies else constructs[:1]
 
     def is_sequence(self, module: Module) -> bool:
-        """Whether all it does is to call its numbered children one after the other."""
+        """Whether the module only calls its numbered children one after the other."""
         if not module.is_numbered or module.state or not module.calls or module is self.network.root:
             return False
         return all(self._is_chain(module, number) for number in (flow.number for flow in module.calls))
 
     def _is_chain(self, module: Module, number: int) -> bool:
-        flow, interface = self.network.flows[number], self.found[number]
+        flow, interface = self.network.flows[number], self.interfaces[number]
         if len(interface.parameters) != 1 or len(interface.results) != 1 or interface.symbols or interface.updates:
             return False
         value = interface.parameters[0]
@@ -78,7 +78,7 @@ class Bodies:
         for part, child in zip(flow.body, children, strict=True):
             if not isinstance(part, int) or self.network.of(self.network.flows[part]) is not child or child.varies:
                 return False
-            inner = self.found[part]
+            inner = self.interfaces[part]
             if inner.arguments != [value] or len(inner.returned) != 1 or inner.symbols:
                 return False
             value = inner.returned[0]
@@ -87,60 +87,63 @@ class Bodies:
     # ---- classes ----
 
     def define(self, classes: Classes) -> None:
-        """Define the classes, from the inside out."""
+        """Define the classes, children before parents."""
         heights: dict[Module, int] = {}
         for module in list(self.network.root.all())[::-1]:
             heights[module] = 1 + max((heights[child] for child in module.children.values()), default=0)
-        made: dict[Module, str] = {}
+        expressions: dict[Module, str] = {}
         for height in sorted(set(heights.values())):
             bodies: list[tuple[Module, Body]] = []
             for module in self.network.root.all():
                 if heights[module] == height:
-                    text = self._plain(module, made)
+                    text = self._expression(module, expressions)
                     if text is None or module is self.network.root:
-                        bodies.append((module, self._body(module, made)))
+                        bodies.append((module, self._body(module, expressions)))
                     else:
-                        made[module] = text
-            made |= classes.add(bodies)
+                        expressions[module] = text
+            expressions |= classes.add(bodies)
 
-    def _plain(self, module: Module, made: dict[Module, str]) -> str | None:
-        """The expression of a module that needs no class of its own."""
+    def _expression(self, module: Module, expressions: dict[Module, str]) -> str | None:
+        """The expression for a module that needs no class; None if it needs one."""
         if module.layer is not None:
             return module.layer.text
         if not self._is_list(module):
             return None
-        children = elements([made[child] for child in module.children.values()])
+        children = elements([expressions[child] for child in module.children.values()])
         return f"nn.{'SequentialCell' if module.calls else 'CellList'}({children})"
 
     def _is_list(self, module: Module) -> bool:
-        """Whether a module is no more than its numbered children, in a list or one after the other."""
+        """Whether a module only has numbered children, as a list or a sequence."""
         if not module.is_numbered or module.state or module.constants or module is self.network.root:
             return False
         return not module.calls or self.is_sequence(module)
 
     def _with_class(self, module: Module) -> Module:
-        """The module, or the innermost one around it, that has a class of its own."""
+        """The module itself, or the innermost one that contains it, which has a class."""
         while module.parent is not None and (module.layer is not None or self._is_list(module)):
             module = module.parent
         return module
 
-    def _body(self, module: Module, made: dict[Module, str]) -> Body:
+    def _body(self, module: Module, expressions: dict[Module, str]) -> Body:
         body = Body("nn.Cell")
         if module.is_numbered:
-            body.base, body.given = "nn.CellList", elements([made[child] for child in module.children.values()])
+            body.base, body.base_arguments = (
+                "nn.CellList",
+                elements([expressions[child] for child in module.children.values()]),
+            )
         else:
-            body.init += [_assigned("self", name, made[child]) for name, child in module.children.items()]
+            body.init += [_assign("self", name, expressions[child]) for name, child in module.children.items()]
         body.init += [self._parameter(name, qualified) for name, qualified in module.state.items()]
         body.init += [self._constant(name, value) for name, value in module.constants.items()]
         body.init += self._ties(module) + self._borrowed_modules(module)
         if module is self.network.root:
-            body.init += self._frozen()
-        written = self.constructs.get(module, [])
+            body.init += self._freeze()
+        constructs = self.constructs.get(module, [])
         if module.varies:
             body.methods.append(
                 ("def construct(self, *inputs, variant):", ['return getattr(self, f"variant_{variant}")(*inputs)'])
             )
-        for i, one in enumerate(written):
+        for i, one in enumerate(constructs):
             name = f"variant_{i}" if module.varies else "construct"
             body.methods.append((f"def {name}({', '.join(['self', *one.parameters])}):", one.lines))
         return body
@@ -158,10 +161,10 @@ class Bodies:
             if "weight" in name
             else "zeros"
         )
-        text = self._initialized(item.value, start, trained=trained is not None)
-        return _assigned("self", name, text)
+        text = self._initializer(item.value, start, trained=trained is not None)
+        return _assign("self", name, text)
 
-    def _initialized(self, value: Value, start: str, *, trained: bool) -> str:
+    def _initializer(self, value: Value, start: str, *, trained: bool) -> str:
         shape = (
             several([self.network.literals.hole(str(size), "size") for size in value.shape]) if value.shape else "()"
         )
@@ -172,12 +175,12 @@ class Bodies:
     def _constant(self, name: str, value: Value) -> str:
         data = self.network.constants[value]
         if data.size > SMALL:
-            return f"self.{name} = {self._initialized(value, 'zeros', trained=False)}"
-        items = _listed(data.astype(value.dtype))
+            return f"self.{name} = {self._initializer(value, 'zeros', trained=False)}"
+        items = _list_literal(data.astype(value.dtype))
         return f"self.{name} = Tensor({self.network.literals.hole(items, name)}, {dtype_name(value.dtype)})"
 
     def _ties(self, module: Module) -> list[str]:
-        """Parameters that several modules share, where the innermost class around them all is this one's."""
+        """The lines that share a Parameter between modules, if this is the innermost class that contains them all."""
         lines = []
         for value, name in self.network.names.items():
             owners = self.network.owners(value)
@@ -186,14 +189,14 @@ class Bodies:
             around = self._with_class(common(*(owner for owner, _ in owners)))
             if around is module and name in self.network.program.parameters:
                 ordered = sorted(owners, key=self._position)
-                first, *others = [(o.path_from(module), o.written_name(a)) for o, a in ordered]
-                lines += [_assigned(*other, attribute_of(*first)) for other in others]
+                first, *others = [(o.path_from(module), o.layer_name(a)) for o, a in ordered]
+                lines += [_assign(*other, attribute_of(*first)) for other in others]
         return lines
 
     def _borrowed_modules(self, module: Module) -> list[str]:
-        """Modules called by others than those that hold them, where this has the innermost class around both."""
+        """The lines that pass a module to another caller, if this is the innermost class that contains both."""
         return [
-            f"{caller.path_from(module)}.insert_child_to_cell({quoted(name)}, {called.path_from(module)})"
+            f"{caller.path_from(module)}.insert_child_to_cell({quote(name)}, {called.path_from(module)})"
             for caller in module.all()
             for called, name in caller.borrowed.items()
             if self._with_class(common(caller, called)) is module
@@ -202,14 +205,14 @@ class Bodies:
     def _position(self, owner: tuple[Module, str]) -> int:
         return list(self.network.root.all()).index(owner[0])
 
-    def _frozen(self) -> list[str]:
-        """Parameters that aren't trained."""
+    def _freeze(self) -> list[str]:
+        """The lines that freeze Parameters that aren't trained."""
         parameters = self.network.program.parameters
         frozen = [name for name, parameter in parameters.items() if not parameter.trainable]
         if not frozen:
             return []
         names = self.cell_names()
-        listed = ", ".join(quoted(names[name]) for name in frozen)
+        listed = ", ".join(quote(names[name]) for name in frozen)
         return [
             "parameters = self.parameters_dict()",
             f"for name in [{listed}]:\n    parameters[name].requires_grad = False",
@@ -218,47 +221,47 @@ class Bodies:
     # ---- names of Parameters ----
 
     def cell_names(self) -> dict[str, str]:
-        """For each parameter and buffer that is written, by its qualified name: the name of the Parameter."""
-        found: dict[str, str] = {}
+        """The names of the Parameters in the source, by qualified names of parameters and buffers."""
+        result: dict[str, str] = {}
         for module in self.network.root.all():
-            for name, qualified in _held(module):
-                found.setdefault(qualified, name)
-        return found
+            for name, qualified in _parameter_names(module):
+                result.setdefault(qualified, name)
+        return result
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """The values of the written network's Parameters, by name."""
+        """The values of the generated network's Parameters, by name."""
         program = self.network.program
-        found: dict[str, np.ndarray[Any, Any]] = {}
-        done: set[str] = set()
+        result: dict[str, np.ndarray[Any, Any]] = {}
+        added: set[str] = set()
         for module in self.network.root.all():
-            for name, qualified in _held(module):
-                if qualified not in done:
+            for name, qualified in _parameter_names(module):
+                if qualified not in added:
                     item = program.parameters.get(qualified) or program.buffers[qualified]
                     array = program.constant_data[item.value]
                     if module.layer is not None and module.layer.unit_axes and array.ndim == 3:
                         array = array[:, :, None]
-                    found[name] = array
-                    done.add(qualified)
+                    result[name] = array
+                    added.add(qualified)
             for attribute, value in module.constants.items():
                 if self.network.constants[value].size > SMALL:
-                    found[_joined(module, attribute)] = program.constant_data[value]
-        return found
+                    result[_qualified_name(module, attribute)] = program.constant_data[value]
+        return result
 
 
-def _held(module: Module) -> list[tuple[str, str]]:
-    """Names of the Parameters of a written module, and of the program's parameters and buffers that they are."""
+def _parameter_names(module: Module) -> list[tuple[str, str]]:
+    """Names of the Parameters of a generated module, each with that of its parameter or buffer in the program."""
     if module.layer is None:
-        return [(_joined(module, name), qualified) for name, qualified in module.state.items()]
-    return [(_joined(module, name), module.state[own]) for name, own in module.layer.names.items()]
+        return [(_qualified_name(module, name), qualified) for name, qualified in module.state.items()]
+    return [(_qualified_name(module, name), module.state[own]) for name, own in module.layer.names.items()]
 
 
-def _joined(module: Module, name: str) -> str:
+def _qualified_name(module: Module, name: str) -> str:
     return f"{module.path}.{name}" if module.path else name
 
 
-def _assigned(on: str, name: str, text: str) -> str:
-    return f"{on}.{name} = {text}" if is_attribute(name) else f"setattr({on}, {quoted(name)}, {text})"
+def _assign(on: str, name: str, text: str) -> str:
+    return f"{on}.{name} = {text}" if is_attribute(name) else f"setattr({on}, {quote(name)}, {text})"
 
 
-def _listed(data: np.ndarray[Any, Any]) -> str:
-    return f"[{', '.join(_listed(row) for row in data)}]" if data.ndim else number(data[()])
+def _list_literal(data: np.ndarray[Any, Any]) -> str:
+    return f"[{', '.join(_list_literal(row) for row in data)}]" if data.ndim else number(data[()])

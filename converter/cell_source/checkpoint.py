@@ -1,4 +1,4 @@
-"""`to_cell_checkpoint`: the weights of a program under the names that they have in its Cell source."""
+"""`to_cell_checkpoint`: writes the weights of a program under their names in its Cell source."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from ...runtime.programs.subprograms import with_definitions
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .layers.network import Network
-from .renaming import with_names_of_cells
+from .renaming import rename_for_cells
 
 
 def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
-    """Write the weights for the network that `to_cell_source` writes, whole or not at all.
+    """Write the weights for the network that `to_cell_source` generates. The file is written atomically.
 
-    `load_checkpoint` reads the file, in MindSpore, too, if it ends in ".safetensors" (and `format="safetensors"`).
+    `load_checkpoint` reads the file; in MindSpore, too, if it ends in ".safetensors" (with `format="safetensors"`).
 
     Args:
-        program: what the source was written from.
+        program: the program of the source.
         path: the file, ending in ".ckpt" (which is added if it isn't there) or ".safetensors".
 
     Raises:
         UsageError: it isn't a program.
         OSError: the file can't be written.
-        ProgramError: the nodes of one call of a Cell don't stand together in the program.
+        ProgramError: the nodes of one Cell call aren't contiguous in the program.
     """
     require_program(program)
     arrays = Bodies(
-        Network(with_names_of_cells(with_definitions(program)), "cellbridge")
-    ).arrays()  # the same names whatever the target is
+        Network(rename_for_cells(with_definitions(program)), "cellbridge")
+    ).arrays()  # the names don't depend on the target
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

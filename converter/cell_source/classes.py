@@ -1,4 +1,4 @@
-"""The classes of a written source: one for each kind of module, with arguments where its instances differ."""
+"""The classes of a generated source: one for each kind of module, with arguments where its instances differ."""
 
 from __future__ import annotations
 
@@ -7,41 +7,46 @@ from dataclasses import dataclass, field
 
 from ...runtime.namespace import free_name
 from .layers.network import Module
-from .text.expressions import Literals, filled, holes, identifier, skeleton
+from .text.expressions import Literals, fill_holes, holes, identifier, skeleton
 from .text.helpers import HELPERS
-from .text.layout import INDENT, laid_out
+from .text.layout import INDENT, lay_out
 
 
 @dataclass
 class Body:
-    """What is written for one module, literals as holes.
+    """The code of one module, with holes for literals.
 
     Attributes:
         base: its base class.
         init: lines of `__init__` after `super().__init__(...)`.
-        given: what `super().__init__` is given.
-        methods: each the signature and the lines.
+        given: the arguments of `super().__init__`.
+        methods: signature and lines of each method.
     """
 
     base: str
     init: list[str] = field(default_factory=list)
-    given: str = ""
+    base_arguments: str = ""
     methods: list[tuple[str, list[str]]] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """All of it."""
+        """The whole code."""
         return "\n".join(
-            [self.base, self.given, *self.init, *(line for name, lines in self.methods for line in (name, *lines))]
+            [
+                self.base,
+                self.base_arguments,
+                *self.init,
+                *(line for name, lines in self.methods for line in (name, *lines)),
+            ]
         )
 
 
 class Classes:
-    """The classes found so far, in the order in which they must be defined.
+    """The classes so far, in the order of their definitions.
 
     Args:
-        literals: the literals that stand as holes.
-        last: the class name of the module that comes last: it gets this very name.
+        literals: the literals of the holes.
+        last: the class name of the last module, which is kept unchanged.
     """
 
     def __init__(self, literals: Literals, last: str) -> None:
@@ -51,23 +56,23 @@ class Classes:
         self.names: list[str] = []
 
     def add(self, bodies: Sequence[tuple[Module, Body]]) -> dict[Module, str]:
-        """Define classes for modules that don't hold each other; the expression that makes each."""
+        """Define classes for modules, none of which contains another; return the expression that creates each."""
         groups: dict[tuple[str, str], list[tuple[Module, Body]]] = {}
         for module, body in bodies:
             groups.setdefault((module.class_name, skeleton(body.text)), []).append((module, body))
-        made: dict[Module, str] = {}
+        expressions: dict[Module, str] = {}
         for (class_name, _), members in groups.items():
             name = self.last if members[0][0].parent is None else self._name(class_name)
             arguments = self._arguments([holes(body.text) for _, body in members])
             self.texts.append(self._class(name, members[0][1], arguments))
             for module, body in members:
                 own = holes(body.text)
-                given = {argument: f"\x01{own[place]}\x02" for place, argument in reversed(arguments.items())}
+                values = {argument: f"\x01{own[place]}\x02" for place, argument in reversed(arguments.items())}
                 ordered = list(dict.fromkeys(arguments.values()))
                 keyword = len(ordered) > 2
-                texts = [f"{argument}={given[argument]}" if keyword else given[argument] for argument in ordered]
-                made[module] = f"{name}({', '.join(texts)})"
-        return made
+                texts = [f"{argument}={values[argument]}" if keyword else values[argument] for argument in ordered]
+                expressions[module] = f"{name}({', '.join(texts)})"
+        return expressions
 
     def _name(self, class_name: str) -> str:
         name = free_name(identifier(class_name, "Network"), [self.last, *self.names, *HELPERS], joint="")
@@ -75,8 +80,8 @@ class Classes:
         return name
 
     def _arguments(self, members: Sequence[Sequence[int]]) -> dict[int, str]:
-        """Names of the arguments by the places of literals that differ; what always differs alike is one argument."""
-        found: dict[int, str] = {}
+        """Names of arguments by positions of differing literals; those that always agree share one argument."""
+        names: dict[int, str] = {}
         by_values: dict[tuple[str, ...], str] = {}
         for place in range(len(members[0])):
             values = tuple(self.literals.text(member[place]) for member in members)
@@ -84,12 +89,12 @@ class Classes:
                 continue
             if values not in by_values:
                 by_values[values] = free_name(self.literals.name(members[0][place]), by_values.values())
-            found[place] = by_values[values]
-        return found
+            names[place] = by_values[values]
+        return names
 
     def _class(self, name: str, body: Body, arguments: dict[int, str]) -> str:
         place = -1
-        kept: list[str] = []
+        attributes: list[str] = []
 
         def text(line: str, *, of_self: bool) -> str:
             def fill(hole: int) -> str:
@@ -98,38 +103,38 @@ class Classes:
                 if place not in arguments:
                     return self.literals.text(hole)
                 argument = arguments[place]
-                if of_self and argument not in kept:
-                    kept.append(argument)
+                if of_self and argument not in attributes:
+                    attributes.append(argument)
                 return f"self.{argument}" if of_self else argument
 
-            return filled(line, fill)
+            return fill_holes(line, fill)
 
         base = text(body.base, of_self=False)
-        given = text(body.given, of_self=False)
+        base_arguments = text(body.base_arguments, of_self=False)
         init = [text(line, of_self=False) for line in body.init]
         methods = [
             (text(head, of_self=True), [text(line, of_self=True) for line in lines]) for head, lines in body.methods
         ]
         ordered = list(dict.fromkeys(arguments.values()))
-        init = [f"self.{argument} = {argument}" for argument in kept] + init
+        init = [f"self.{argument} = {argument}" for argument in attributes] + init
         lines = [f"class {name}({base}):"]
-        if init or given or ordered:
-            lines += laid_out(f"def __init__(self{''.join(f', {a}' for a in ordered)}):", 1)
-            for line in (f"super().__init__({given})", *init):
-                lines += _indented(line, 2)
+        if init or base_arguments or ordered:
+            lines += lay_out(f"def __init__(self{''.join(f', {a}' for a in ordered)}):", 1)
+            for line in (f"super().__init__({base_arguments})", *init):
+                lines += _indent(line, 2)
         for head, body_lines in methods:
-            lines += ["", *laid_out(head, 1)] if len(lines) > 1 else laid_out(head, 1)
+            lines += ["", *lay_out(head, 1)] if len(lines) > 1 else lay_out(head, 1)
             for line in body_lines:
-                lines += _indented(line, 2)
+                lines += _indent(line, 2)
         if len(lines) == 1:
             lines.append(f"{INDENT}pass")
         return "\n".join(lines)
 
 
-def _indented(text: str, depth: int) -> list[str]:
-    """Lines of one statement, which may hold others, indented."""
+def _indent(text: str, depth: int) -> list[str]:
+    """The lines of one statement, which may contain others, indented."""
     result: list[str] = []
     for line in text.split("\n"):
         inner = line.lstrip(" ")
-        result += laid_out(inner, depth + (len(line) - len(inner)) // len(INDENT))
+        result += lay_out(inner, depth + (len(line) - len(inner)) // len(INDENT))
     return result

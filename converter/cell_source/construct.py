@@ -1,4 +1,4 @@
-"""The construct of a Cell, written from one call of the module."""
+"""The construct of a Cell, generated from one call of the module."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from ...runtime.ops.random import RANDOM_OPS
 from ..structure.interfaces import Interface
 from .forms import FORMS, WITHOUT_FORM, MultiOutput, Operation, UnsupportedForm
 from .layers.network import Network
-from .results import nested, pattern_of, subscript
+from .results import pack_result, pattern_of, subscript
 from .scope import CallScope
 from .signature import Signature
 from .steps import Step, hints_of, steps_of, uses_of
-from .text.dimensions import seen_size
-from .text.expressions import ATOM, Expression, filled, identifier
-from .text.statements import Statement, named, with_loops
+from .text.dimensions import size_expression
+from .text.expressions import ATOM, Expression, fill_holes, identifier
+from .text.statements import Statement, assign_names, merge_into_loops
 
 INLINE = 72
-"""How long an expression may become by what is put into it, with every name this long:"""
+"""The maximum length of an expression with inlined operands, if every name has this length:"""
 NAME = 5
 
 
 @dataclass
 class Pending:
-    """An expression that isn't written yet: it may go into the one that uses it.
+    """An expression that isn't a statement yet: it may be inlined where it is used.
 
     Attributes:
-        effects: the calls and draws in it, numbered: they stay in order.
+        effects: numbers of the calls and random draws in it, whose order must be kept.
         hints: names for it; see `Statement`.
         fallback: see `Statement`.
     """
@@ -43,8 +43,8 @@ class Pending:
 
 
 @dataclass
-class Written:
-    """A construct as text: its parameters and its lines."""
+class ConstructText:
+    """The text of a construct: its parameters and its lines."""
 
     parameters: list[str]
     lines: list[str] = field(default_factory=list)
@@ -52,13 +52,13 @@ class Written:
 
 @dataclass
 class Result:
-    """What a step computes, before it is known where it stands.
+    """The result of a step, before it is inlined or becomes a statement.
 
     Attributes:
-        text: makes the expression; it may be asked for it twice.
-        pattern: how several outputs are taken apart.
-        effect: whether it must stay in order.
-        apart: whether it is a statement by itself, whatever its length.
+        text: creates the expression; it may be called twice.
+        pattern: how several outputs are unpacked.
+        effect: whether its order must be kept.
+        apart: whether it is always a separate statement, whatever its length.
         fallback: see `Statement`.
     """
 
@@ -70,25 +70,25 @@ class Result:
 
 
 class Construct:
-    """Writes one call; what can't be written is appended to `missing`."""
+    """Generates the code of one call; ops without a form are appended to `missing`."""
 
     def __init__(
         self,
         network: Network,
         flow: Flow,
-        found: Sequence[Interface],
+        interfaces: Sequence[Interface],
         missing: list[tuple[str, str, str]],
     ) -> None:
         self.network = network
         self.flow = flow
-        self.found = found
-        self.interface = found[flow.number]
+        self.interfaces = interfaces
+        self.interface = interfaces[flow.number]
         self.missing = missing
-        self.scope = CallScope(network, flow, found)
-        self.steps = steps_of(network, flow, found, self.scope)
+        self.scope = CallScope(network, flow, interfaces)
+        self.steps = steps_of(network, flow, interfaces, self.scope)
         results = self.interface.results if flow.number else network.program.outputs
-        self.results = [self.scope.resolved(value) for value in results]
-        self.updates = [(buffer, self.scope.resolved(value)) for buffer, value in self.interface.updates]
+        self.results = [self.scope.resolve(value) for value in results]
+        self.updates = [(buffer, self.scope.resolve(value)) for buffer, value in self.interface.updates]
         self.uses = uses_of(self.steps, [*self.results, *(value for _, value in self.updates)])
         self.hints, self.assigned = hints_of(self.steps, self.uses)
         self.statements: list[Statement] = []
@@ -96,7 +96,7 @@ class Construct:
         self.effects = 0
 
     def compute(self) -> None:
-        """Write the statements; what they call in the module is known by then."""
+        """Generate the statements; the code of the modules that they call must exist."""
         for step in self.steps:
             if isinstance(step.part, Flow):
                 self._place(step, self._call(step, step.part))
@@ -105,38 +105,40 @@ class Construct:
         self._assign_updates()
         self._return()
 
-    def written(self, signature: Signature) -> Written:
-        """The construct; its statements are there."""
+    def to_text(self, signature: Signature) -> ConstructText:
+        """The text of the construct, after `compute`."""
         names = dict(zip(self.interface.parameters, signature.names, strict=True))
         sizes = []
-        written = self.network.size_names
+        size_names = self.network.size_names
         for name in sorted(self.scope.sizes):
-            seen = self.interface.size(name)
-            if seen is None:
+            source = self.interface.size(name)
+            if source is None:
                 raise ConversionError(
-                    f"the size {name}, which only the run tells, is needed in a Cell that isn't given it: it can't be "
+                    f"the data-dependent size {name} is needed in a Cell that doesn't receive it: it can't be "
                     "written as source"
                 )
-            sizes.append(f"{written[name]} = {seen_size(signature.names[seen[0]], *seen[1:])}")
-        kept = {written[name] for name in (*self.interface.symbols, *self.scope.sizes)} | self.scope.helpers
-        lines = named(self.statements, self.scope.places, names, kept)
-        return Written(signature.parameters, [*signature.unpacking, *sizes, *with_loops(lines, self._lists())])
+            sizes.append(f"{size_names[name]} = {size_expression(signature.names[source[0]], *source[1:])}")
+        protected = {size_names[name] for name in (*self.interface.symbols, *self.scope.sizes)} | self.scope.helpers
+        lines = assign_names(self.statements, self.scope.places, names, protected)
+        return ConstructText(
+            signature.parameters, [*signature.unpacking, *sizes, *merge_into_loops(lines, self._lists())]
+        )
 
     # ---- steps ----
 
     def _call(self, step: Step, flow: Flow) -> Result:
-        module, interface = self.network.of(flow), self.found[flow.number]
+        module, interface = self.network.of(flow), self.interfaces[flow.number]
         layer, listed = module.layer, module.parent is not None and module.parent.is_numbered
         self.scope.sizes |= set(interface.symbols) - set(self.interface.symbols)
         position = next(i for i, other in enumerate(module.calls) if other is flow)
 
         def text() -> Expression:
             texts = [self.scope.tensor(value).text for value in step.operands]
-            given = (
-                [layer.takes.format(*texts)] if layer is not None else [*texts, *self.network.passed_sizes(interface)]
+            arguments = (
+                [layer.takes.format(*texts)] if layer is not None else [*texts, *self.network.size_arguments(interface)]
             )
             variant = [f"variant={position}"] if module.varies else []
-            return Expression(f"{self.scope.path(module)}({', '.join(given + variant)})")
+            return Expression(f"{self.scope.path(module)}({', '.join(arguments + variant)})")
 
         pattern = layer.gives if layer is not None else pattern_of(len(step.outputs))
         fallback = identifier(module.name) if module.name.isidentifier() else ""
@@ -151,24 +153,24 @@ class Construct:
             if node.op not in FORMS:
                 raise UnsupportedForm(WITHOUT_FORM.get(node.op, ""))
             form = FORMS[node.op]
-            made = form(operation)
+            result_form = form(operation)
         except UnsupportedForm as reason:
-            shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
-            self.missing.append((shown, str(self.flow.call), str(node.source) if node.source else ""))
+            label = f"{node.op}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((label, str(self.flow.call), str(node.source) if node.source else ""))
             self.statements.append(Statement("...", list(node.outputs), pattern_of(len(node.outputs))))
             return
 
         def text() -> Expression:
-            written = form(operation)
-            return written.call if isinstance(written, MultiOutput) else written
+            expression = form(operation)
+            return expression.call if isinstance(expression, MultiOutput) else expression
 
-        held = self.network.owner(step.operands[0], self.scope.module) if step.operands else None
-        fallback = identifier(held[1]) if held is not None else "" if step.operands else node.op
+        owner = self.network.owner(step.operands[0], self.scope.module) if step.operands else None
+        fallback = identifier(owner[1]) if owner is not None else "" if step.operands else node.op
         result = Result(text, pattern_of(len(node.outputs)), effect=effect, fallback=fallback)
-        self._place(step, result, made.after if isinstance(made, MultiOutput) else ())
+        self._place(step, result, result_form.after if isinstance(result_form, MultiOutput) else ())
 
     def _place(self, step: Step, result: Result, afters: Sequence[Any] = ()) -> None:
-        """Put what was computed into a statement, or keep it for the one that uses it."""
+        """Turn a result into a statement, or keep it to be inlined where it is used."""
         expression, effects = self._with_operands(result.text, step.operands, inline=not result.apart)
         if result.effect:
             self.effects += 1
@@ -194,12 +196,12 @@ class Construct:
                     changed = after(Expression(self.scope.places.mark(value)))
                     self.statements.append(Statement(changed.text, [value], hints=[self.hints.get(value, [])]))
 
-    # ---- what stands in one statement ----
+    # ---- inlining ----
 
     def _with_operands(
         self, text: Callable[[], Expression], operands: Sequence[Value], *, inline: bool = True
     ) -> tuple[Expression, tuple[int, ...]]:
-        """An expression, with operands that nothing else uses written into it where that reads well."""
+        """An expression into which operands without other uses are inlined where it stays readable."""
         inlined = self.scope.inlined
         plain = text()
         order = self.scope.places.within(plain.text)
@@ -226,13 +228,13 @@ class Construct:
         return expression, effects
 
     def _in_order(self, values: Sequence[Value]) -> bool:
-        """Whether calls and draws stay in order when these are evaluated one after the other, and not before."""
+        """Whether calls and random draws keep their order if these values are evaluated here, one after the other."""
         effects = [e for value in values for e in self.pending[value].effects]
         others = [e for v, item in self.pending.items() if v not in values for e in item.effects]
         return not effects or (effects == sorted(effects) and all(e < min(effects) for e in others))
 
     def _emit(self, value: Value) -> None:
-        """Write a pending value as a statement; before it, those with earlier calls and draws."""
+        """Turn a pending value into a statement, after those with earlier calls and random draws."""
         item = self.pending.pop(value)
         self._emit_before(item.effects)
         self.statements.append(Statement(item.expression.text, [value], "{0}", [item.hints], item.fallback))
@@ -243,7 +245,7 @@ class Construct:
                 self._emit(value)
 
     def _length(self, text: str) -> int:
-        return len(self.scope.places.filled(filled(text, self.network.literals.text), lambda _: "x" * NAME))
+        return len(self.scope.places.fill(fill_holes(text, self.network.literals.text), lambda _: "x" * NAME))
 
     # ---- the end of the call ----
 
@@ -266,7 +268,7 @@ class Construct:
         def text() -> Expression:
             texts = [self.scope.tensor(value).text for value in self.results]
             if not self.flow.number:
-                return Expression(nested(self.network.program.result, texts))
+                return Expression(pack_result(self.network.program.result, texts))
             return Expression(", ".join(texts) if texts else "None")
 
         expression, effects = self._with_operands(text, self.results)

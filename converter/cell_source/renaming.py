@@ -1,4 +1,4 @@
-"""Names of a program that a written Cell can't have: those of Cell's own attributes and methods, and empty ones."""
+"""Renaming of parts of a program whose names a Cell can't use: Cell's own attributes and methods, and empty names."""
 
 from __future__ import annotations
 
@@ -14,40 +14,42 @@ _OWN = frozenset({*dir(Cell()), *dir(CellList())})
 _VARIANT = re.compile(r"variant_\d+")
 
 
-def with_names_of_cells(program: Program) -> Program:
-    """The same program, where what a Cell can't have gets another name: `construct_` for `construct`.
+def rename_for_cells(program: Program) -> Program:
+    """The program with names that a Cell can use: `construct_` for `construct`.
 
-    So does a parameter that has the name of a module, and a module without a name.
+    A parameter with the name of a module, and a module without a name, are renamed, too.
     """
     root, *inner = program.calls
     calls = [None if not call.path and call.class_name == root.class_name else call.path for call in inner]
     modules = {path for path in calls if path is not None}
-    names = {name: f"{name}_" if name in modules else name for name in _stored(program)}
+    names = {name: f"{name}_" if name in modules else name for name in _tensor_names(program)}
     paths = [*modules, *names.values()]
-    if names.keys() == set(names.values()) and not any(_is_taken(part) for path in paths for part in path.split(".")):
+    if names.keys() == set(names.values()) and not any(
+        _is_reserved(part) for path in paths for part in path.split(".")
+    ):
         return program
-    renamed = _renaming(paths)
+    rename = _renaming(paths)
     return program.replace(
-        calls=(root, *(replace(c, path="" if p is None else renamed(p)) for c, p in zip(inner, calls, strict=True))),
+        calls=(root, *(replace(c, path="" if p is None else rename(p)) for c, p in zip(inner, calls, strict=True))),
         parameters={
-            renamed(names[name]): replace(parameter, aliases=tuple(renamed(names[a]) for a in parameter.aliases))
+            rename(names[name]): replace(parameter, aliases=tuple(rename(names[a]) for a in parameter.aliases))
             for name, parameter in program.parameters.items()
         },
-        buffers={renamed(names[name]): buffer for name, buffer in program.buffers.items()},
+        buffers={rename(names[name]): buffer for name, buffer in program.buffers.items()},
     )
 
 
-def _stored(program: Program) -> list[str]:
+def _tensor_names(program: Program) -> list[str]:
     aliases = [alias for parameter in program.parameters.values() for alias in parameter.aliases]
     return [*program.parameters, *program.buffers, *aliases]
 
 
-def _is_taken(part: str) -> bool:
+def _is_reserved(part: str) -> bool:
     return not part.strip() or part in _OWN or _VARIANT.fullmatch(part) is not None
 
 
 def _renaming(paths: Iterable[str]) -> Callable[[str], str]:
-    """Each path with other names for the parts that are taken, two of which never become one."""
+    """A function that renames the reserved parts of a path; different paths stay different."""
     inside: dict[str, set[str]] = {}
     for path in paths:
         above = ""
@@ -56,15 +58,15 @@ def _renaming(paths: Iterable[str]) -> Callable[[str], str]:
             above += f".{part}"
     names: dict[str, dict[str, str]] = {}
 
-    def renamed(path: str) -> str:
-        found, above = [], ""
+    def rename(path: str) -> str:
+        parts, above = [], ""
         for part in path.split("."):
-            given = names.setdefault(above, {})
-            if part not in given:
-                free = free_name(f"{part}_" if part.strip() else "unnamed", [*inside[above], *given.values()])
-                given[part] = free if _is_taken(part) else part
-            found.append(given[part])
+            replacements = names.setdefault(above, {})
+            if part not in replacements:
+                free = free_name(f"{part}_" if part.strip() else "unnamed", [*inside[above], *replacements.values()])
+                replacements[part] = free if _is_reserved(part) else part
+            parts.append(replacements[part])
             above += f".{part}"
-        return ".".join(found)
+        return ".".join(parts)
 
-    return renamed
+    return rename

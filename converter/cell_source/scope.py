@@ -1,4 +1,4 @@
-"""What values are called within one call: the scope in which ops are written."""
+"""The names of values within one call: the scope in which ops are written."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class CallScope:
 
     Attributes:
         places: marks of the values that get names.
-        inlined: expressions that stand for values while a statement is put together.
-        sizes: names of the sizes that were asked for.
-        helpers: functions of the module that were asked for.
+        inlined: expressions that replace values while a statement is built.
+        sizes: names of the requested sizes.
+        helpers: requested helper functions.
     """
 
-    def __init__(self, network: Network, flow: Flow, found: Sequence[Interface]) -> None:
+    def __init__(self, network: Network, flow: Flow, interfaces: Sequence[Interface]) -> None:
         self.network = network
         self.literals = network.literals
         self.target = network.target
         self.module: Module = network.of(flow)
-        self.interface = found[flow.number]
+        self.interface = interfaces[flow.number]
         self.places = Places()
         self.inlined: dict[Value, Expression] = {}
         self.sizes: set[str] = set()
@@ -41,7 +41,7 @@ class CallScope:
 
     def tensor(self, value: Value) -> Expression:
         """The expression of a value."""
-        value = self.resolved(value)
+        value = self.resolve(value)
         if value in self.inlined:
             return self.inlined[value]
         if value in self.network.names and value not in self.interface.parameters:
@@ -51,7 +51,7 @@ class CallScope:
         return Expression(self.places.mark(value))
 
     def scalar(self, value: Value) -> Any:
-        """The number that a constant is."""
+        """The number in a constant."""
         return self.network.scalar(value)
 
     def constant(self, value: Value) -> Array | None:
@@ -69,11 +69,11 @@ class CallScope:
         return dimension(dim, self.network.size_names).text
 
     def use(self, helper: str) -> None:
-        """Ask for a function of the module."""
+        """Request a helper function."""
         self.helpers.add(helper)
 
-    def resolved(self, value: Value) -> Value:
-        """The value that passes through boundaries of the root."""
+    def resolve(self, value: Value) -> Value:
+        """The value behind boundaries of the root."""
         node = self._producers.get(value)
         while node is not None and node.op == "boundary" and node.inputs[0] is not None:
             value = node.inputs[0]
@@ -81,14 +81,14 @@ class CallScope:
         return value
 
     def access(self, value: Value) -> str:
-        """The Parameter that a value is, from `self`."""
-        found = self.network.owner(value, self.module)
-        assert found is not None, f"{value} is passed where no module below holds it"
-        module, attribute = found
-        return attribute_of(self.path(module), module.written_name(attribute))
+        """The expression of a value's Parameter, starting from `self`."""
+        owner = self.network.owner(value, self.module)
+        assert owner is not None, f"{value} is passed where no module below holds it"
+        module, attribute = owner
+        return attribute_of(self.path(module), module.layer_name(attribute))
 
     def path(self, module: Module) -> str:
-        """A module that this one holds or knows (or itself), from `self`."""
+        """The expression, starting from `self`, of this module, a submodule or a borrowed module."""
         if module in self.module.borrowed:
             return attribute_of("self", self.module.borrowed[module])
         return module.path_from(self.module)
@@ -97,9 +97,9 @@ class CallScope:
         data = self.network.constants[value]
         if data.ndim == 0:
             return call("Tensor", self.literals.hole(number(data[()]), "value"), dtype_name(value.dtype))
-        held = {constant: name for name, constant in self.module.constants.items()}
-        if value not in held:
+        constant_names = {constant: name for name, constant in self.module.constants.items()}
+        if value not in constant_names:
             name = free_name("constant", (*self.module.constants, *self.module.state, *self.module.children))
             self.module.constants[name] = value
             return Expression(f"self.{name}")
-        return Expression(f"self.{held[value]}")
+        return Expression(f"self.{constant_names[value]}")

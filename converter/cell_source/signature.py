@@ -11,17 +11,17 @@ from ...runtime.ir.program import Program
 from ...runtime.namespace import free_name
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
-from .text.expressions import RESERVED, identifier, quoted
+from .text.expressions import RESERVED, identifier, quote
 
 
 @dataclass
 class Signature:
-    """What a construct is called with.
+    """The parameters of a construct.
 
     Attributes:
-        names: of the tensors, in order.
-        parameters: of `construct`, with defaults; more than the tensors where the original took other things, too.
-        unpacking: lines that take tensors out of nested parameters.
+        names: names of the tensors, in order.
+        parameters: the parameters of `construct`, with defaults; some aren't tensors if the original took other values.
+        unpacking: lines that unpack tensors from nested parameters.
     """
 
     names: list[str] = field(default_factory=list)
@@ -30,36 +30,38 @@ class Signature:
 
 
 def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str] = ()) -> Signature:
-    """The signature for a call within the network: the tensors, not named as `taken`, and `sizes` that none shows."""
+    """The signature of an inner call: the tensors, with names other than `taken`, and `sizes` that no shape has."""
     names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), [*sizes, *taken])
     return Signature(names, [*names, *sizes])
 
 
 def signature_of_root(program: Program, interface: Interface, taken: Collection[str] = ()) -> Signature:
-    """The signature of the whole network: as the original was called, but for names that are `taken`."""
+    """The signature of the whole network: that of the original, except for names in `taken`."""
     if not is_call(program.arguments):
         raise ConversionError("the program doesn't say how it is called: its arguments aren't a tuple and a dict")
     positional, keywords = program.arguments.children
     slots = iter(interface.slots)
-    found = Signature()
+    signature = Signature()
     arguments: list[tuple[str | None, Structure]] = [(None, child) for child in positional.children]
     arguments += [(str(key), child) for key, child in zip(keywords.keys, keywords.children, strict=True)]
     for key, child in arguments:
         inside = [next(slots) for _ in child.paths()]
         if child.kind == "constant":
-            name = identifier(key or f"option_{len(found.parameters)}")
-            found.parameters.append(f"{name}={child.constant!r}")
+            name = identifier(key or f"option_{len(signature.parameters)}")
+            signature.parameters.append(f"{name}={child.constant!r}")
             continue
         name = identifier(key or re.split(r"\W", inside[0])[0] if inside else key or "x")
-        name = _unique([name], [*taken, *(p.partition("=")[0] for p in found.parameters)])[0]
-        found.parameters.append(name if not any("=" in p for p in found.parameters) else f"{name}=None")
+        name = _unique([name], [*taken, *(p.partition("=")[0] for p in signature.parameters)])[0]
+        signature.parameters.append(name if not any("=" in p for p in signature.parameters) else f"{name}=None")
         if child.kind == "tensor":
-            found.names.append(name)
+            signature.names.append(name)
         else:
-            names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*taken, *found.names, name])
-            found.names += names
-            found.unpacking += [f"{n} = {name}{path}" for n, path in zip(names, _paths(child), strict=True)]
-    return found
+            names = _unique(
+                (identifier(re.sub(r"\W+", "_", slot)) for slot in inside), [*taken, *signature.names, name]
+            )
+            signature.names += names
+            signature.unpacking += [f"{n} = {name}{path}" for n, path in zip(names, _paths(child), strict=True)]
+    return signature
 
 
 def _paths(structure: Structure, prefix: str = "") -> list[str]:
@@ -67,11 +69,11 @@ def _paths(structure: Structure, prefix: str = "") -> list[str]:
         return [prefix]
     labels = structure.keys or range(len(structure.children))
     pairs = zip(labels, structure.children, strict=True)
-    return [path for label, child in pairs for path in _paths(child, f"{prefix}[{quoted(label)}]")]
+    return [path for label, child in pairs for path in _paths(child, f"{prefix}[{quote(label)}]")]
 
 
 def _unique(names: Iterable[str], taken: Iterable[str]) -> list[str]:
-    found: list[str] = []
+    result: list[str] = []
     for name in names:
-        found.append(free_name(name, [*taken, *found, *RESERVED]))
-    return found
+        result.append(free_name(name, [*taken, *result, *RESERVED]))
+    return result

@@ -1,4 +1,4 @@
-"""`to_cell_source`: a program becomes a Python module of Cells."""
+"""`to_cell_source`: converts a program to the source of a Python module of Cells."""
 
 from __future__ import annotations
 
@@ -11,54 +11,57 @@ from ...runtime.programs.subprograms import with_definitions
 from .bodies import Bodies
 from .classes import Classes
 from .layers.network import Network
-from .renaming import with_names_of_cells
+from .renaming import rename_for_cells
 from .text.expressions import identifier
-from .text.helpers import HELPERS, with_needed
+from .text.helpers import HELPERS, with_dependencies
 
 TARGETS = {"cellbridge": "cellbridge.runtime", "mindspore": "mindspore"}
 
 
 def to_cell_source(program: Program, target: str = "cellbridge") -> str:
-    """Write a program as the source of Cells: the first draft of a port.
+    """Generate the source of Cells for a program: the first draft of a port.
 
-    The classes are nested as the modules were, under the same attribute names; a module whose ops form a known layer is
-    that layer. The class of the whole network comes last, takes no arguments and bears the name of the captured class.
-    Modules of one class that differ in numbers only are one class with arguments; those that compute different things
-    are numbered. Its weights are those that `to_cell_checkpoint` writes. Batch norm and dropout follow `set_train`,
-    whichever mode the program was captured in; what that mode doesn't tell (in eval mode, the rate of a Dropout and the
-    momentum of batch norm) has torch's default. A backward that was written by hand isn't written: its Cells have the
+    The classes are nested like the modules, with the same attribute names; a module whose ops form a known layer
+    becomes that layer. The class of the whole network comes last, takes no arguments and has the name of the captured
+    class. Modules of one class that differ in numbers only share one class with arguments; classes of modules that
+    compute different things are numbered. `to_cell_checkpoint` writes the weights. Batch norm and dropout follow
+    `set_train`, whatever the mode of capture; settings that the mode hides (in eval mode, the rate of Dropout and the
+    momentum of batch norm) have torch's defaults. Custom backward passes aren't generated: their Cells have the
     derivative, and the docstring of the module names them.
 
     Args:
-        program: what `from_torch` gives.
+        program: a program from `from_torch`.
         target: "cellbridge", or "mindspore" for source that runs in MindSpore 2.x.
 
     Returns:
         The text of the module.
 
     Raises:
-        UsageError: it isn't a program, or there is no such target.
+        UsageError: it isn't a program, or the target is unknown.
         UnsupportedOperators: ops, or uses of them, that can't be written as Cells; all are listed.
-        ProgramError: the nodes of one call of a Cell don't stand together in the program.
+        ProgramError: the nodes of one Cell call aren't contiguous in the program.
     """
     require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = Network(with_names_of_cells(with_definitions(program)), target)
+    network = Network(rename_for_cells(with_definitions(program)), target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)
     require_supported(bodies.missing, "the program can't be written as Cells: {} of ops without a form")
-    text = "\n\n\n".join([*(HELPERS[name] for name in with_needed(bodies.helpers)), *classes.texts])
-    unknown = [] if program.train else _not_told_in_eval_mode(text)
+    text = "\n\n\n".join([*(HELPERS[name] for name in with_dependencies(bodies.helpers)), *classes.texts])
+    unknown = [] if program.train else _settings_hidden_in_eval_mode(text)
     docstring = _docstring(
-        classes.last, has_weights=bool(bodies.arrays()), unknown=unknown, by_hand=_with_backward_by_hand(program)
+        classes.last,
+        has_weights=bool(bodies.arrays()),
+        unknown=unknown,
+        custom_backward=_cells_with_custom_backward(program),
     )
     return f"{docstring}\n\n{_imports(text, target)}\n\n\n{text}\n"
 
 
-def _not_told_in_eval_mode(text: str) -> list[str]:
-    """What only training uses, and what stands for it in the source."""
+def _settings_hidden_in_eval_mode(text: str) -> list[str]:
+    """The settings that only training uses, with their defaults in the source."""
     kinds = {
         r"nn\.Dropout": "the rates of Dropout (0.5 here)",
         r"nn\.BatchNorm": "the momentum of BatchNorm (0.9 here)",
@@ -67,17 +70,17 @@ def _not_told_in_eval_mode(text: str) -> list[str]:
     return [words for pattern, words in kinds.items() if re.search(pattern, text)]
 
 
-def _with_backward_by_hand(program: Program) -> list[str]:
-    """Names of the classes of Cells in which a gradient isn't the derivative."""
+def _cells_with_custom_backward(program: Program) -> list[str]:
+    """Class names of Cells with a custom gradient."""
     calls = [program.calls[node.cell] for node in program.nodes if node.op == "own_gradient"]
     return list(dict.fromkeys(identifier(call.class_name, "Network") for call in calls))
 
 
-def _docstring(name: str, *, has_weights: bool, unknown: list[str], by_hand: list[str]) -> str:
+def _docstring(name: str, *, has_weights: bool, unknown: list[str], custom_backward: list[str]) -> str:
     lines = [f"{name} as Cells, written from a captured program: the first draft of a port."]
-    if by_hand:
+    if custom_backward:
         lines += ["", "Their backward was written by hand, and is the derivative here; give these Cells a bprop:"]
-        lines += [f"- {words}" for words in by_hand]
+        lines += [f"- {words}" for words in custom_backward]
     if unknown:
         lines += ["", "It was captured in eval mode, which doesn't tell what only training uses. Set before training:"]
         lines += [f"- {words}" for words in unknown]

@@ -1,4 +1,4 @@
-"""One call as steps that take and give values, whether they are ops or calls."""
+"""One call as a list of steps, which are ops or calls with operands and outputs."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Step:
     """An op, or the call of a module.
 
     Attributes:
-        part: which one.
-        operands: the values that go in.
-        outputs: the values that come out.
-        source: the original's line.
+        part: the node or call.
+        operands: the input values.
+        outputs: the output values.
+        source: the line of the original.
     """
 
     part: Node | Flow
@@ -33,28 +33,28 @@ class Step:
     source: Source | None
 
 
-def steps_of(network: Network, flow: Flow, found: Sequence[Interface], scope: CallScope) -> list[Step]:
+def steps_of(network: Network, flow: Flow, interfaces: Sequence[Interface], scope: CallScope) -> list[Step]:
     """The steps of a call."""
     steps: list[Step] = []
     for part in flow.body:
         if isinstance(part, int):
-            called, interface = network.flows[part], found[part]
+            called, interface = network.flows[part], interfaces[part]
             source = next((node.source for node in (*called.entries, *called.exits)), None)
-            operands = tuple(scope.resolved(value) for value in interface.arguments)
+            operands = tuple(scope.resolve(value) for value in interface.arguments)
             steps.append(Step(called, operands, tuple(interface.returned), source))
         elif part.op != "boundary":
-            operands = tuple(scope.resolved(value) for value in part.inputs if value is not None)
+            operands = tuple(scope.resolve(value) for value in part.inputs if value is not None)
             steps.append(Step(part, operands, part.outputs, part.source))
     return steps
 
 
 def uses_of(steps: Sequence[Step], at_end: Sequence[Value]) -> Counter[Value]:
-    """How often each value is used, by the steps and after them."""
+    """The number of uses of each value, by the steps and at the end."""
     return Counter(value for step in steps for value in step.operands) + Counter(at_end)
 
 
 def hints_of(steps: Sequence[Step], uses: Counter[Value]) -> tuple[dict[Value, list[str]], set[Value]]:
-    """What the original's own lines call values, where they assign; and the values that such lines end with."""
+    """The names that the original's lines assign to values, and the values that such lines end with."""
     lines: dict[Line, list[Value]] = {}
     consumed: dict[Value, list[Line | None]] = {}
     for step in steps:

@@ -1,4 +1,4 @@
-"""Branches of which only one fits the graph around them: which is taken is tried, and checked when the program runs."""
+"""Branches of which only one fits the surrounding graph: import tries both, and the program checks the choice."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ Result = TypeVar("Result")
 
 
 class Choices:
-    """Yes or no for each question that an import asks, in the order in which it asks them."""
+    """The answers, yes or no, to the questions of an import, in the order in which it asks them."""
 
     def __init__(self) -> None:
         self._answers: list[bool] = []
-        self._asked = 0
+        self._position = 0
 
     def answer(self) -> bool:
-        """The answer to the next question: yes, unless the rest of the model was found not to fit it."""
-        if self._asked == len(self._answers):
+        """The answer to the next question: yes, unless the rest of the model didn't fit it in an earlier attempt."""
+        if self._position == len(self._answers):
             self._answers.append(True)
-        self._asked += 1
-        return self._answers[self._asked - 1]
+        self._position += 1
+        return self._answers[self._position - 1]
 
     def change(self) -> bool:
-        """Change the last yes, and begin again; False where there is none."""
-        del self._answers[self._asked :]
+        """Change the last yes to no and start again; False if there is no yes left."""
+        del self._answers[self._position :]
         while self._answers and not self._answers[-1]:
             self._answers.pop()
         if not self._answers:
             return False
         self._answers[-1] = False
-        self._asked = 0
+        self._position = 0
         return True
 
 
-def tried(attempt: Callable[[Choices], Result]) -> Result:
-    """What `attempt` gives with the first answers that it doesn't raise `ConversionError` with; else the first one."""
+def try_choices(attempt: Callable[[Choices], Result]) -> Result:
+    """The result of `attempt` with the first answers that raise no `ConversionError`; else raise the first error."""
     choices = Choices()
     first: ConversionError | None = None
     for _ in range(MAX_TRIES):

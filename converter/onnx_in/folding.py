@@ -1,7 +1,7 @@
-"""Computing on import what is known on import: numbers by the interpreter, sizes by rules of their own.
+"""Constant folding on import: numbers by the interpreter, symbolic sizes by the rules in this module.
 
-A model computes the shapes it needs with operators (Shape, Gather, Concat, Reshape). Where its inputs have symbolic
-dimensions, the elements of such tensors are symbolic sizes, on which a few operators are written here.
+A model computes the shapes it needs with operators (Shape, Gather, Concat, Reshape). If its inputs have symbolic
+dimensions, the elements of such tensors are symbolic sizes, for which this module has rules for a few operators.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.tree import TENSOR, Structure
 from ..unsupported import Unsupported
 from .model.protos import dtype_of
-from .model.values import Array, Known, known_dims
+from .model.values import Array, KnownTensor, known_dims
 
 MAX_SIZE_ELEMENTS = 1000  # elements of a tensor of sizes, some of them symbolic
-MAX_NODE_ELEMENTS = 2**16  # elements of what is computed on import by a node: beyond, it is left to the run
-MAX_TOTAL_ELEMENTS = 2**28  # by all nodes together
+MAX_NODE_ELEMENTS = 2**16  # elements that a node may compute on import; larger results are computed by the program
+MAX_TOTAL_ELEMENTS = 2**28  # elements that all nodes together may compute on import
 COSTLY = frozenset(
     {
         "adaptive_avg_pool", "adaptive_max_pool", "attention_weights", "attention_with_weights", "avg_pool", "conv",
@@ -36,22 +36,22 @@ COSTLY = frozenset(
         "lstm_with_gates", "matmul", "max_pool", "resize", "rnn", "scaled_dot_product_attention",
     }
 )  # fmt: skip
-"""Ops that take many steps for each element: they are left to the run, for no shape is computed by them."""
+"""Ops that aren't folded, since they take many steps for each element and compute no shapes."""
 Apply = Callable[[Any, Any, list[Any], Builder], Any]
 
 
-class Undecided(Exception):
-    """Raised by a rule for sizes where the result depends on what the sizes are."""
+class DependsOnSymbols(Exception):
+    """Raised by a rule for sizes if the result depends on the values of symbols."""
 
 
 class Budget:
-    """How many elements may still be computed while one model is imported."""
+    """The number of elements that may still be computed while one model is imported."""
 
     def __init__(self) -> None:
         self.left = MAX_TOTAL_ELEMENTS
 
     def allows(self, nodes: Sequence[Node]) -> bool:
-        """Whether these nodes may be computed; what they compute is taken off."""
+        """Whether these nodes may be computed; their elements are subtracted from the budget."""
         if any(node.op in COSTLY for node in nodes):
             return False
         shapes = [value.shape for node in nodes for value in node.outputs]
@@ -63,35 +63,35 @@ class Budget:
 def fold(
     op_type: str, operands: list[Any], attributes: dict[str, Any], apply: Callable[..., Any], budget: Budget
 ) -> Sequence[Any] | None:
-    """The outputs of an operator on known operands; None where they must be left to the run.
+    """The outputs of an operator on known operands; None if the program must compute them.
 
     Args:
-        op_type: its name.
-        operands: all known, or absent.
-        attributes: of the node.
-        apply: writes the operator on operands with a builder.
-        budget: of the model.
+        op_type: name of the operator.
+        operands: known tensors, or None for absent ones.
+        attributes: the attributes of the node.
+        apply: records the operator on operands with a builder.
+        budget: the budget of the model.
     """
-    if any(isinstance(x, Known) and x.symbolic for x in operands):
+    if any(isinstance(x, KnownTensor) and x.symbolic for x in operands):
         rule = SIZES.get(op_type)
         if (
             rule is None
-            or _lacks(rule, operands)
+            or _lacks_operand(rule, operands)
             or any(x is not None and x.data.size > MAX_SIZE_ELEMENTS for x in operands)
         ):
             return None
         try:
             return (rule(*operands, **attributes),)
-        except (Undecided, TypeError, ValueError, IndexError, ZeroDivisionError):
+        except (DependsOnSymbols, TypeError, ValueError, IndexError, ZeroDivisionError):
             return None
     scratch = Builder()
     try:
         results = apply(operands, scratch)
     except (Unsupported, CellbridgeError):
         return None
-    if all(isinstance(x, Known) or x is None for x in results):
+    if all(isinstance(x, KnownTensor) or x is None for x in results):
         return tuple(results)
-    if not all(isinstance(x, SymbolicTensor | Known) for x in results):
+    if not all(isinstance(x, SymbolicTensor | KnownTensor) for x in results):
         return None
     if not budget.allows(scratch.nodes):
         return None
@@ -104,37 +104,37 @@ def fold(
         arrays = iter(execute(program, []))
     except CellbridgeError:
         return None
-    return tuple(x if isinstance(x, Known) else Known(array := next(arrays), array.dtype) for x in results)
+    return tuple(x if isinstance(x, KnownTensor) else KnownTensor(array := next(arrays), array.dtype) for x in results)
 
 
-SIZES: dict[str, Callable[..., Known]] = {}
+SIZES: dict[str, Callable[..., KnownTensor]] = {}
 
 
-def sizes(*operators: str) -> Callable[[Callable[..., Known]], Callable[..., Known]]:
-    """Register a rule for operators on symbolic sizes; a name taken raises."""
+def sizes(*operators: str) -> Callable[[Callable[..., KnownTensor]], Callable[..., KnownTensor]]:
+    """Register a rule for operators on symbolic sizes; a registered name raises."""
     return register_as(SIZES, operators)
 
 
-def _lacks(rule: Callable[..., Known], operands: Sequence[Known | None]) -> bool:
-    """Whether an operand is absent that the rule needs."""
+def _lacks_operand(rule: Callable[..., KnownTensor], operands: Sequence[KnownTensor | None]) -> bool:
+    """Whether an operand that the rule needs is absent."""
     parameters = list(inspect.signature(rule).parameters.values())
     optional = {i for i, parameter in enumerate(parameters) if parameter.default is None}
     return any(x is None and i not in optional for i, x in enumerate(operands))
 
 
-def _objects(x: Known) -> Array:
+def _objects(x: KnownTensor) -> Array:
     return x.data if x.symbolic else x.data.astype(object)
 
 
-def _ints(x: Known | None) -> Any:
+def _ints(x: KnownTensor | None) -> Any:
     if x is None:
         return None
     if x.symbolic:
-        raise Undecided
+        raise DependsOnSymbols
     return x.contents()
 
 
-def _moved(x: Known, data: Any) -> Known:
+def _with_data(x: KnownTensor, data: Any) -> KnownTensor:
     array = data if isinstance(data, np.ndarray) else np.array(data, object)
     return known_dims(array, x.dtype)
 
@@ -143,32 +143,32 @@ def _moved(x: Known, data: Any) -> Known:
 
 
 def _mul(a: Any, b: Any) -> Any:
-    return _whole(a) * _whole(b)
+    return _to_int(a) * _to_int(b)
 
 
 def _div(a: Any, b: Any) -> Any:
     if isinstance(a, float) or isinstance(b, float):
-        quotient = _whole(a) // _whole(b)
-        if quotient * _whole(b) != a:
-            raise Undecided
+        quotient = _to_int(a) // _to_int(b)
+        if quotient * _to_int(b) != a:
+            raise DependsOnSymbols
         return quotient
     if not isinstance(a, SymbolicDim) and not isinstance(b, SymbolicDim):
         return int(a / b) if abs(a) < 2**53 else a // b
     return a // b
 
 
-def _whole(x: Any) -> Any:
-    """A whole number of any kind as an integer; a fraction of a size is not a size."""
+def _to_int(x: Any) -> Any:
+    """An integral number of any type as an int; a fraction is not a size."""
     if isinstance(x, float):
         if not x.is_integer():
-            raise Undecided
+            raise DependsOnSymbols
         return int(x)
     return x
 
 
-def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[..., Known]:
-    def rule(a: Known, b: Known, *, fmod: int = 0) -> Known:
-        return _moved(a, np.frompyfunc(function, 2, 1)(_objects(a), _objects(b)))
+def _arithmetic(function: Callable[[Any, Any], Any]) -> Callable[..., KnownTensor]:
+    def rule(a: KnownTensor, b: KnownTensor, *, fmod: int = 0) -> KnownTensor:
+        return _with_data(a, np.frompyfunc(function, 2, 1)(_objects(a), _objects(b)))
 
     return rule
 
@@ -183,46 +183,46 @@ SIZES |= {
 
 
 @sizes("Max")
-def _max(*xs: Known) -> Known:
-    return _folded(maximum, xs)
+def _max(*xs: KnownTensor) -> KnownTensor:
+    return _reduce(maximum, xs)
 
 
 @sizes("Min")
-def _min(*xs: Known) -> Known:
-    return _folded(minimum, xs)
+def _min(*xs: KnownTensor) -> KnownTensor:
+    return _reduce(minimum, xs)
 
 
-def _folded(function: Callable[[Dim, Dim], Dim], xs: tuple[Known, ...]) -> Known:
+def _reduce(function: Callable[[Dim, Dim], Dim], xs: tuple[KnownTensor, ...]) -> KnownTensor:
     result: Any = _objects(xs[0])
     for x in xs[1:]:
         result = np.frompyfunc(function, 2, 1)(result, _objects(x))
-    return _moved(xs[0], result)
+    return _with_data(xs[0], result)
 
 
 @sizes("Neg")
-def _neg(x: Known) -> Known:
-    return _moved(x, np.frompyfunc(lambda a: a * -1, 1, 1)(_objects(x)))
+def _neg(x: KnownTensor) -> KnownTensor:
+    return _with_data(x, np.frompyfunc(lambda a: a * -1, 1, 1)(_objects(x)))
 
 
 @sizes("Identity", "Floor", "Ceil", "Round")
-def _identity(x: Known) -> Known:
+def _identity(x: KnownTensor) -> KnownTensor:
     return x
 
 
 @sizes("Abs", "Relu")
-def _nonnegative(x: Known) -> Known:
+def _nonnegative(x: KnownTensor) -> KnownTensor:
     if not all(is_nonnegative(item) for item in x.data.reshape(-1).tolist()):
-        raise Undecided
+        raise DependsOnSymbols
     return x
 
 
 @sizes("Cast")
-def _cast(x: Known, *, to: int, saturate: int = 1, round_mode: str = "up") -> Known:
+def _cast(x: KnownTensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> KnownTensor:
     dtype = dtype_of(to, "Cast")
     if dtype == BOOL:
         decided = np.frompyfunc(_not_zero, 1, 1)(_objects(x))
-        return Known(decided.astype(np.bool_), BOOL)
-    return Known(x.data, dtype)
+        return KnownTensor(decided.astype(np.bool_), BOOL)
+    return KnownTensor(x.data, dtype)
 
 
 def _not_zero(a: Any) -> bool:
@@ -235,14 +235,14 @@ def _not_zero(a: Any) -> bool:
 
 
 def is_nonnegative(dim: Any) -> bool:
-    """Whether a size is surely not below 0: no symbol is, and none is subtracted."""
+    """Whether a size is certain not to be negative: no symbol is, and none is subtracted."""
     if not isinstance(dim, SymbolicDim):
         return bool(dim >= 0)
     return all(c > 0 and all(isinstance(f, str) for f in monomial) for monomial, c in dim.terms)
 
 
 def _compare(a: Any, b: Any) -> int:
-    """-1, 0 or 1 as `a` is surely below, equal to or above `b`."""
+    """-1, 0 or 1 if `a` is certain to be less than, equal to or greater than `b`."""
     difference = a - b
     if not isinstance(difference, SymbolicDim):
         return int(difference > 0) - int(difference < 0)
@@ -250,13 +250,13 @@ def _compare(a: Any, b: Any) -> int:
         return 1
     if is_nonnegative(difference * -1 - 1):
         return -1
-    raise Undecided
+    raise DependsOnSymbols
 
 
-def _comparison(decide: Callable[[int], bool]) -> Callable[..., Known]:
-    def rule(a: Known, b: Known) -> Known:
+def _comparison(decide: Callable[[int], bool]) -> Callable[..., KnownTensor]:
+    def rule(a: KnownTensor, b: KnownTensor) -> KnownTensor:
         decided = np.frompyfunc(lambda x, y: decide(_compare(x, y)), 2, 1)(_objects(a), _objects(b))
-        return Known(np.asarray(decided, np.bool_), BOOL)
+        return KnownTensor(np.asarray(decided, np.bool_), BOOL)
 
     return rule
 
@@ -271,83 +271,91 @@ SIZES |= {
 
 
 @sizes("Where")
-def _where(condition: Known, a: Known, b: Known) -> Known:
-    return _moved(a, np.where(condition.data.astype(np.bool_), _objects(a), _objects(b)))
+def _where(condition: KnownTensor, a: KnownTensor, b: KnownTensor) -> KnownTensor:
+    return _with_data(a, np.where(condition.data.astype(np.bool_), _objects(a), _objects(b)))
 
 
 # ---- shapes of vectors of sizes ----
 
 
 @sizes("Concat")
-def _concat(*xs: Known, axis: int) -> Known:
-    return _moved(xs[0], np.concatenate([_objects(x) for x in xs], axis))
+def _concat(*xs: KnownTensor, axis: int) -> KnownTensor:
+    return _with_data(xs[0], np.concatenate([_objects(x) for x in xs], axis))
 
 
 @sizes("Gather")
-def _gather(x: Known, indices: Known, *, axis: int = 0) -> Known:
+def _gather(x: KnownTensor, indices: KnownTensor, *, axis: int = 0) -> KnownTensor:
     _ints(indices)
-    return _moved(x, np.take(_objects(x), indices.data, axis))
+    return _with_data(x, np.take(_objects(x), indices.data, axis))
 
 
 @sizes("Slice")
-def _slice(x: Known, starts: Known, ends: Known, axes: Known | None = None, steps: Known | None = None) -> Known:
+def _slice(
+    x: KnownTensor,
+    starts: KnownTensor,
+    ends: KnownTensor,
+    axes: KnownTensor | None = None,
+    steps: KnownTensor | None = None,
+) -> KnownTensor:
     first, last = _ints(starts), _ints(ends)
     index: list[Any] = [slice(None)] * x.ndim
     at = _ints(axes) if axes is not None else range(len(first))
     by = _ints(steps) if steps is not None else (1,) * len(first)
     for axis, start, stop, step in zip(at, first, last, by, strict=True):
         index[axis] = slice(start, None if step < 0 and stop < -x.shape[axis] else stop, step)
-    return _moved(x, _objects(x)[tuple(index)])
+    return _with_data(x, _objects(x)[tuple(index)])
 
 
 @sizes("Squeeze")
-def _squeeze(x: Known, axes: Known | None = None) -> Known:
-    return _moved(x, np.squeeze(_objects(x), None if axes is None else _ints(axes)))
+def _squeeze(x: KnownTensor, axes: KnownTensor | None = None) -> KnownTensor:
+    return _with_data(x, np.squeeze(_objects(x), None if axes is None else _ints(axes)))
 
 
 @sizes("Unsqueeze")
-def _unsqueeze(x: Known, axes: Known) -> Known:
-    return _moved(x, np.expand_dims(_objects(x), _ints(axes)))
+def _unsqueeze(x: KnownTensor, axes: KnownTensor) -> KnownTensor:
+    return _with_data(x, np.expand_dims(_objects(x), _ints(axes)))
 
 
 @sizes("Reshape")
-def _reshape(x: Known, shape: Known, *, allowzero: int = 0) -> Known:
-    return _moved(x, _objects(x).reshape(_ints(shape)))
+def _reshape(x: KnownTensor, shape: KnownTensor, *, allowzero: int = 0) -> KnownTensor:
+    return _with_data(x, _objects(x).reshape(_ints(shape)))
 
 
 @sizes("Flatten")
-def _flatten(x: Known, *, axis: int = 1) -> Known:
-    return _moved(x, _objects(x).reshape(math.prod(x.shape[:axis]), -1))
+def _flatten(x: KnownTensor, *, axis: int = 1) -> KnownTensor:
+    return _with_data(x, _objects(x).reshape(math.prod(x.shape[:axis]), -1))
 
 
 @sizes("Transpose")
-def _transpose(x: Known, *, perm: list[int] | None = None) -> Known:
-    return _moved(x, np.transpose(_objects(x), perm))
+def _transpose(x: KnownTensor, *, perm: list[int] | None = None) -> KnownTensor:
+    return _with_data(x, np.transpose(_objects(x), perm))
 
 
 @sizes("Expand")
-def _expand(x: Known, shape: Known) -> Known:
+def _expand(x: KnownTensor, shape: KnownTensor) -> KnownTensor:
     to = np.broadcast_shapes(x.shape, _ints(shape))
     if math.prod(to) > MAX_SIZE_ELEMENTS:
-        raise Undecided
-    return _moved(x, np.broadcast_to(_objects(x), to).copy())
+        raise DependsOnSymbols
+    return _with_data(x, np.broadcast_to(_objects(x), to).copy())
 
 
 @sizes("Tile")
-def _tile(x: Known, repeats: Known) -> Known:
+def _tile(x: KnownTensor, repeats: KnownTensor) -> KnownTensor:
     times = _ints(repeats)
     if x.data.size * math.prod(times) > MAX_SIZE_ELEMENTS:
-        raise Undecided
-    return _moved(x, np.tile(_objects(x), times))
+        raise DependsOnSymbols
+    return _with_data(x, np.tile(_objects(x), times))
 
 
-def _reduction(combine: Callable[[list[Any]], Any]) -> Callable[..., Known]:
-    def rule(x: Known, axes: Known | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0) -> Known:
+def _reduction(combine: Callable[[list[Any]], Any]) -> Callable[..., KnownTensor]:
+    def rule(
+        x: KnownTensor, axes: KnownTensor | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+    ) -> KnownTensor:
         if x.ndim != 1 or (axes is not None and _ints(axes) not in ((0,), (-1,))):
-            raise Undecided
+            raise DependsOnSymbols
         result = np.empty((1,) if keepdims else (), object)
         result[...] = combine(x.data.tolist())
-        return _moved(x, result)
+        return _with_data(x, result)
 
     return rule
 
@@ -371,19 +379,19 @@ SIZES |= {
 
 
 @sizes("Size")
-def _size(x: Known) -> Known:
-    return Known(np.array(x.data.size), np.dtype(np.int64))
+def _size(x: KnownTensor) -> KnownTensor:
+    return KnownTensor(np.array(x.data.size), np.dtype(np.int64))
 
 
 @sizes("Shape")
-def _shape(x: Known, *, start: int = 0, end: int | None = None) -> Known:
-    return Known(np.array(x.shape[start:end], np.int64), np.dtype(np.int64))
+def _shape(x: KnownTensor, *, start: int = 0, end: int | None = None) -> KnownTensor:
+    return KnownTensor(np.array(x.shape[start:end], np.int64), np.dtype(np.int64))
 
 
 @sizes("ScatterND")
-def _scatter_nd(x: Known, indices: Known, updates: Known, *, reduction: str = "none") -> Known:
+def _scatter_nd(x: KnownTensor, indices: KnownTensor, updates: KnownTensor, *, reduction: str = "none") -> KnownTensor:
     if reduction != "none" or indices.data.shape[-1] != 1 or x.ndim != 1:
-        raise Undecided
+        raise DependsOnSymbols
     data = _objects(x).copy()
     data[indices.data[..., 0]] = _objects(updates)
-    return _moved(x, data)
+    return _with_data(x, data)

@@ -1,4 +1,4 @@
-"""From the nodes of an ONNX graph to ops: applies the table, folds what is known, inlines functions."""
+"""The translation of ONNX nodes to ops: applies the table, folds known operands, inlines functions."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from .choices import Choices
 from .model import protos
 from .model.cells import CellPaths
 from .model.functions import MAX_DEPTH, MAX_NODES, body_of
-from .model.order import in_order
+from .model.initializers import Initializers
+from .model.order import topological_order
 from .model.schemas import require_complete, require_valid
-from .model.stored import Stored
 from .model.subprograms import MISSING, Draft, Incomplete
-from .model.values import Imported, Known, Optional, Pieces, Sequence, known
+from .model.values import Imported, KnownTensor, Optional, Pieces, Sequence, known_tensor
 from .tables import load_all
 from .tables.context import Context
 from .tables.table import TABLE, Translation
@@ -41,26 +41,27 @@ LATEST = onnx.defs.onnx_opset_version()
 
 @dataclass(frozen=True)
 class Scope:
-    """Where a node stands: what the names in it mean.
+    """The names and versions that apply to a node.
 
     Attributes:
-        values: by name; those of the graphs around it too, which it hides but can't change.
-        opsets: version by domain.
-        given: attributes of the call, in the body of a function.
-        depth: how many functions and sub-graphs are around it.
+        values: values by name; those of enclosing graphs too, which can be hidden but not changed.
+        opsets: opset versions by domain.
+        call_attributes: in the body of a function, the attributes of its call.
+        depth: the number of enclosing functions and sub-graphs.
         call: name of the node that calls the function, empty outside of functions.
+        declared: declared types by name.
     """
 
     values: ChainMap[str, Any]
     opsets: Mapping[str, int]
-    given: Mapping[str, AttributeProto] | None = None
+    call_attributes: Mapping[str, AttributeProto] | None = None
     depth: int = 0
     call: str = ""
     declared: Mapping[str, Type] = field(default_factory=dict)
 
 
-def imported_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Versions by domain; `ConversionError` for one that there is not."""
+def read_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
+    """Opset versions by domain; `ConversionError` for a version that doesn't exist."""
     opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in imports}
     for domain, version in opsets.items():
         newest = LATEST if domain == "" else 2**31 - 1
@@ -76,7 +77,7 @@ class Importer:
     def __init__(
         self,
         builder: Builder,
-        stored: Stored,
+        initializers: Initializers,
         cells: CellPaths,
         functions: Mapping[tuple[str, str, str], FunctionProto],
         types: Callable[[], Mapping[str, Type]],
@@ -84,42 +85,42 @@ class Importer:
         size: int,
         choices: Choices,
     ) -> None:
-        """`size` is the number of nodes in the model, with functions put in line."""
+        """`size` is the number of nodes in the model after all functions are inlined."""
         load_all()
         self.builder = builder
-        self.stored = stored
+        self.initializers = initializers
         self.cells = cells
         self.functions = functions
         self.types = types
         self.folder = folder
         self.choices = choices
         self.missing: list[tuple[str, str, str]] = []
-        self.left = itertools.count(MAX_NODES + size, -1)  # nodes that may still be imported, in sub-programs too
+        self.nodes_left = itertools.count(MAX_NODES + size, -1)  # nodes that may still be imported, in sub-programs too
         self.budget = folding.Budget()
-        self.within = False  # whether this is a sub-program, which has no Cells of its own
+        self.is_subprogram = False  # sub-programs have no Cells of their own
 
     def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
-        """Import all nodes of a graph whose inputs are in the scope; its outputs."""
+        """Import all nodes of a graph whose inputs are in the scope; return its outputs."""
         for tensor in graph.initializer:
-            self.define(scope, tensor.name, self.stored.initializer(tensor))
+            self.define(scope, tensor.name, self.initializers.initializer(tensor))
         for sparse in graph.sparse_initializer:
-            self.define(scope, sparse.values.name, self.stored.sparse(sparse))
-        self.nodes(in_order(graph.node), scope)
+            self.define(scope, sparse.values.name, self.initializers.sparse(sparse))
+        self.nodes(topological_order(graph.node), scope)
         return tuple(self.lookup(scope, output.name, "the outputs of the graph") for output in graph.output)
 
     def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         """Import nodes in order."""
         for position, node in enumerate(nodes):
-            if next(self.left) <= 0:
+            if next(self.nodes_left) <= 0:
                 raise ConversionError(
-                    f"with its loops and functions put in line, the model has more than {MAX_NODES} nodes"
+                    f"with its loops unrolled and functions inlined, the model has more than {MAX_NODES} nodes"
                 )
             metadata = [entry.value for entry in node.metadata_props]
             protos.require_text(node.name, node.op_type, node.domain, *node.input, *node.output, *metadata)
             label = node.name or f"{node.op_type}_{position}"
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
-            call = 0 if self.within else self.cells.call_of(node, self.builder.cell)
+            call = 0 if self.is_subprogram else self.cells.call_of(node, self.builder.cell)
             with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
                 results = self.node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
@@ -127,20 +128,20 @@ class Importer:
                     self.define(scope, name, value)
 
     def define(self, scope: Scope, name: str, value: Any) -> None:
-        """Enter a value; `ConversionError` if another one of that graph has the name."""
+        """Add a value to the scope; `ConversionError` if the name is assigned already in that graph."""
         protos.require_text(name)
         if name in scope.values.maps[0]:
             raise ConversionError(f"value {name!r} is assigned twice")
         scope.values[name] = value
 
     def lookup(self, scope: Scope, name: str, where: str) -> Any:
-        """The value of a name; `ConversionError` if nothing computes it before."""
+        """The value of a name; `ConversionError` if no earlier node computes it."""
         if name not in scope.values:
             raise ConversionError(f"{where}: value {name!r} is used before anything computes it")
         return scope.values[name]
 
     def node(self, node: NodeProto, operands: list[Any], scope: Scope, where: str) -> Items[Any]:
-        """The outputs of a node."""
+        """Import a node and return its outputs."""
         domain = "" if node.domain in STANDARD else node.domain
         if any(x is MISSING for x in operands):
             return (MISSING,) * len(node.output)
@@ -153,9 +154,11 @@ class Importer:
         if len({proto.name for proto in node.attribute}) < len(node.attribute):
             raise ConversionError(f"{where}: an attribute is given twice")
         for proto in node.attribute:
-            if (attribute := protos.referred(proto, scope.given)) is not None:
+            if (attribute := protos.resolve_reference(proto, scope.call_attributes)) is not None:
                 require_valid(domain, node.op_type, scope.opsets[domain], attribute, proto.name, where)
-        attributes = {proto.name for proto in node.attribute if protos.referred(proto, scope.given) is not None}
+        attributes = {
+            proto.name for proto in node.attribute if protos.resolve_reference(proto, scope.call_attributes) is not None
+        }
         inputs = [_kind_of(x) for x in operands]
         require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
@@ -166,8 +169,8 @@ class Importer:
                 return self.call(body, node, operands, scope, where)
             return self.translate(translation, node, operands, scope, where)
         except Unsupported as reason:
-            shown = f"{f'{domain}.' if domain else ''}{node.op_type}{f' ({reason})' if str(reason) else ''}"
-            self.missing.append((shown, self.cells.path(self.builder.cell), where))
+            label = f"{f'{domain}.' if domain else ''}{node.op_type}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((label, self.cells.path(self.builder.cell), where))
             return (MISSING,) * len(node.output)
         except UnsupportedOperators:
             raise
@@ -178,7 +181,7 @@ class Importer:
         except Incomplete:
             return (MISSING,) * len(node.output)
         except FAILURES as error:
-            given = ", ".join(_shown(x) for x in operands) or "no operands"
+            given = ", ".join(_describe(x) for x in operands) or "no operands"
             detail = f"{type(error).__name__}: {error}"
             raise ConversionError(f"{where} doesn't take {given} with these attributes ({detail})") from error
 
@@ -191,10 +194,14 @@ class Importer:
             raise ConversionError(f"{where}: {len(operands)} operands, the operator takes {len(translation.operands)}")
         tensors = [
             x
-            for name, x in zip(translation.named(len(operands)), operands, strict=True)
+            for name, x in zip(translation.operand_names(len(operands)), operands, strict=True)
             if x is not None and name not in translation.likes
         ]
-        if translation.folds and tensors and all(isinstance(x, Known) and not self.stored.trains(x) for x in tensors):
+        if (
+            translation.folds
+            and tensors
+            and all(isinstance(x, KnownTensor) and not self.initializers.trains(x) for x in tensors)
+        ):
             apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
             folded = folding.fold(node.op_type, operands, attributes, apply, self.budget)
             if folded is not None:
@@ -211,8 +218,8 @@ class Importer:
         attributes: dict[str, Any],
         scope: Scope,
     ) -> Items[Any]:
-        """Call the function of an entry, with operands in the form that it asks for."""
-        tensor = functools.partial(self.stored.tensor, builder)
+        """Call the function of an entry, with operands in the form that it expects."""
+        tensor = functools.partial(self.initializers.tensor, builder)
         context = Context(
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
@@ -225,45 +232,45 @@ class Importer:
             draft=functools.partial(self.draft, scope),
             choice=self.choices.answer,
         )
-        names = translation.named(len(operands))
-        taken = [
+        names = translation.operand_names(len(operands))
+        inputs = [
             x if x is None or name in translation.values
-            else self.stored.tensor(builder, x, state=name in translation.buffers)
-            if isinstance(x, Known | SymbolicTensor)
+            else self.initializers.tensor(builder, x, state=name in translation.buffers)
+            if isinstance(x, KnownTensor | SymbolicTensor)
             else x
             for name, x in zip(names, operands, strict=True)
         ]  # fmt: skip
-        for name, x in zip(names, taken, strict=True):
+        for name, x in zip(names, inputs, strict=True):
             if isinstance(x, Sequence | Pieces | Optional) and name not in translation.values:
                 raise Unsupported("an operand is a sequence or optional, a tensor is needed")
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
-        if len(taken) < required or (not translation.variadic and any(x is None for x in taken[:required])):
+        if len(inputs) < required or (not translation.variadic and any(x is None for x in inputs[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
         last = translation.operands[-1] if translation.variadic else ""
-        if last and last not in translation.values and None in taken[len(translation.operands) - 1 :]:
+        if last and last not in translation.values and None in inputs[len(translation.operands) - 1 :]:
             raise ConversionError(f"an operand is left out among {last}")
-        result = translation.function(context, *taken, **attributes)
+        result = translation.function(context, *inputs, **attributes)
         results = result if isinstance(result, tuple) else (result,)
-        return tuple(known(x) if isinstance(x, np.ndarray) else x for x in results)
+        return tuple(known_tensor(x) if isinstance(x, np.ndarray) else x for x in results)
 
     def attributes(self, translation: Translation, node: NodeProto, scope: Scope, where: str) -> dict[str, Any]:
-        """The attributes of a node by name; lists for what later versions take as operands become known contents."""
-        found: dict[str, Any] = {}
+        """The attributes of a node by name; lists that later opsets take as operands become known tensors."""
+        result: dict[str, Any] = {}
         for proto in node.attribute:
-            given = protos.referred(proto, scope.given)
-            if given is None:
+            resolved = protos.resolve_reference(proto, scope.call_attributes)
+            if resolved is None:
                 continue
-            value = protos.attribute(given, where)
+            value = protos.attribute(resolved, where)
             if proto.name not in translation.attributes and not translation.open:
                 raise Unsupported(f"attribute {proto.name!r}")
             if proto.name in translation.values and isinstance(value, (list, int, float)):
                 dtype = np.float32 if any(isinstance(x, float) for x in np.ravel(value).tolist()) else np.int64
                 array = np.array(value, dtype)
-                value = Known(array, array.dtype)
-            found[proto.name] = value
-        if missing := sorted(translation.required - found.keys()):
+                value = KnownTensor(array, array.dtype)
+            result[proto.name] = value
+        if missing := sorted(translation.required - result.keys()):
             raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
-        return found
+        return result
 
     def call(
         self, function: FunctionProto, node: NodeProto, operands: list[Any], scope: Scope, where: str
@@ -275,65 +282,65 @@ class Importer:
             raise ConversionError(f"{where}: {len(operands)} operands, the function takes {len(function.input)}")
         values = ChainMap(dict.fromkeys(function.input))
         values.update(zip(function.input, operands, strict=False))
-        given = {proto.name: proto for proto in function.attribute_proto}
+        attributes = {proto.name: proto for proto in function.attribute_proto}
         for proto in node.attribute:
             if proto.ref_attr_name:
-                if scope.given is None or proto.ref_attr_name not in scope.given:
+                if scope.call_attributes is None or proto.ref_attr_name not in scope.call_attributes:
                     continue
-                given[proto.name] = scope.given[proto.ref_attr_name]
+                attributes[proto.name] = scope.call_attributes[proto.ref_attr_name]
             else:
-                given[proto.name] = proto
-        opsets = {**scope.opsets, **imported_opsets(function.opset_import)}
-        inner = Scope(values, opsets, given, scope.depth + 1, node.name or node.op_type)
+                attributes[proto.name] = proto
+        opsets = {**scope.opsets, **read_opsets(function.opset_import)}
+        inner = Scope(values, opsets, attributes, scope.depth + 1, node.name or node.op_type)
         self.nodes(function.node, inner)
-        wanted = zip(function.output, node.output, strict=False)
-        return [self.lookup(inner, name, where) if output else None for name, output in wanted]
+        names = zip(function.output, node.output, strict=False)
+        return [self.lookup(inner, name, where) if output else None for name, output in names]
 
     def run(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
-        """Import a sub-graph on operands, in the scope of the node that holds it."""
+        """Import a sub-graph on operands, in the scope of the node that contains it."""
         if scope.depth >= MAX_DEPTH:
             raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
         if len(operands) != len(graph.input):
-            raise ConversionError(f"a sub-graph takes {len(graph.input)} values, it is given {len(operands)}")
+            raise ConversionError(f"a sub-graph takes {len(graph.input)} values, given {len(operands)}")
         protos.require_text(*(i.name for i in graph.input))
         values = scope.values.new_child(dict(zip((i.name for i in graph.input), operands, strict=True)))
-        return self.graph(graph, Scope(values, scope.opsets, scope.given, scope.depth + 1, scope.call))
+        return self.graph(graph, Scope(values, scope.opsets, scope.call_attributes, scope.depth + 1, scope.call))
 
     def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
-        """Import a sub-graph into a sub-program; operands that are types become its inputs, others are known."""
+        """Import a sub-graph into a sub-program; operands that are types become its inputs, others are values."""
         if scope.depth >= MAX_DEPTH:
             raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
         inner = copy.copy(self)
-        inner.builder, inner.within = Builder(), True
-        self.stored.enter(inner.builder, self.builder)
+        inner.builder, inner.is_subprogram = Builder(), True
+        self.initializers.enter(inner.builder, self.builder)
         inputs = [inner.builder.new_value("input", x) for x in operands if isinstance(x, Type)]
         remaining = iter(inputs)
-        given = [next(remaining) if isinstance(x, Type) else x for x in operands]
-        outputs = inner.run(scope, graph, tuple(given))
-        return Draft(name, self.stored, inner.builder, self.builder, inputs, outputs)
+        values = [next(remaining) if isinstance(x, Type) else x for x in operands]
+        outputs = inner.run(scope, graph, tuple(values))
+        return Draft(name, self.initializers, inner.builder, self.builder, inputs, outputs)
 
     def finish(self) -> None:
-        """Raise `UnsupportedOperators` listing all that couldn't be imported, if anything."""
+        """Raise `UnsupportedOperators` with all operators that couldn't be imported, if there are any."""
         require_supported(self.missing, "the model can't be imported: {} of operators without a translation")
 
 
 def _kind_of(value: Any) -> str:
-    """What a value is, in the words of onnx's schemas; empty if there is none."""
+    """The kind of a value, in the terms of onnx's schemas; empty if there is none."""
     if value is None:
         return ""
     return "seq" if isinstance(value, Sequence) else "optional" if isinstance(value, Optional) else "tensor"
 
 
-def _shown(value: Any) -> str:
-    """What an error says of an operand."""
-    if isinstance(value, Known | SymbolicTensor):
+def _describe(value: Any) -> str:
+    """The description of an operand in an error."""
+    if isinstance(value, KnownTensor | SymbolicTensor):
         return str(Type(value.dtype, tuple(value.shape)))
     return "nothing" if value is None else "a sequence" if isinstance(value, Sequence | Pieces) else "an optional"
 
 
 def _type_of(value: Any) -> onnx.TypeProto | None:
-    """The type of an imported value as ONNX writes it; None for an absent one."""
-    if not isinstance(value, Known | SymbolicTensor):
+    """The type of an imported value as an ONNX proto; None for an absent one."""
+    if not isinstance(value, KnownTensor | SymbolicTensor):
         return None
     shape = [d if isinstance(d, int) else str(d) for d in value.shape]
     return onnx.helper.make_tensor_type_proto(onnx.helper.np_dtype_to_tensor_dtype(value.dtype), shape)

@@ -1,4 +1,4 @@
-"""`from_onnx`: from an ONNX model to a program."""
+"""`from_onnx`: converts an ONNX model to a program."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ...runtime.ir.program import Program
 from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder
 from ...runtime.tree import TENSOR, Structure
-from ..structure.depth import leave_room
-from .choices import Choices, tried
-from .importer import Importer, Scope, imported_opsets
-from .inputs import ABSENT, Shapes, read_inputs, traced_inputs
+from ..structure.depth import raise_recursion_limit
+from .choices import Choices, try_choices
+from .importer import Importer, Scope, read_opsets
+from .inputs import ABSENT, Shapes, create_inputs, read_inputs
 from .model import protos
 from .model.cells import CellPaths
 from .model.functions import require_finite
-from .model.inferred import inferred_types
-from .model.origin import Origin, written_by_us
-from .model.stored import Stored
+from .model.inference import infer_types
+from .model.initializers import Initializers
+from .model.origin import Origin, read_origin
 from .model.subprograms import MISSING
 from .model.values import Optional, Pieces
 from .model.values import Sequence as Items
@@ -36,19 +36,19 @@ def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None 
     """Import an ONNX model: operators of the standard domain (opset 7 and up), sub-graphs and functions.
 
     Floating-point initializers become trainable parameters under their own names, so that a deployed model can be
-    fine-tuned with `Program.value_and_grad`; statistics of normalizations become buffers; integers, and what decides
-    shapes, constants. Inputs are positional, in the order of the graph, without those that have an initializer; the
-    result is a tensor, or a tuple of them in the order of the graph. A sequence is a list of tensors, whose number is
-    decided on import; so is whether an optional is a value or None. Named dimensions are symbolic. Cells are found
-    from the metadata of the nodes, as `to_onnx` and `torch.onnx.export` write them, else from the names of the nodes
-    (`/encoder/layer.0/MatMul`).
+    fine-tuned with `Program.value_and_grad`. Statistics of normalizations become buffers. Integers, and values that
+    determine shapes, become constants. Inputs are positional, in the order of the graph, without those that have an
+    initializer; the result is a tensor, or a tuple of tensors in the order of the graph. A sequence is a list of
+    tensors, whose length is fixed on import; so is whether an optional is a value or None. Named dimensions are
+    symbolic. Cells are read from the metadata of the nodes, as `to_onnx` and `torch.onnx.export` write them, else from
+    the names of the nodes (`/encoder/layer.0/MatMul`).
 
     Args:
         model: the path of a model, or the model. External data are read from the folder of the path.
-        shapes: of inputs by name, for sizes that the model leaves open. What they decide is decided on import, so that
-            a model may be read whose operators or branches depend on them. Those of the items of a sequence `s` are
-            named `s[0]`, `s[1]`, ..., and are as many as it has items (two if none is given); None leaves an optional
-            out, which holds a value otherwise.
+        shapes: shapes of inputs by name, for sizes that the model leaves open. They are fixed on import, which allows
+            a model whose operators or branches depend on them. The items of a sequence `s` are named `s[0]`, `s[1]`,
+            ..., and their number is the length of the sequence (two if none is given). None leaves an optional empty;
+            otherwise it holds a value.
 
     Returns:
         The program, in eval mode.
@@ -59,9 +59,9 @@ def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None 
         UsageError: the file can't be read, or `shapes` don't fit its inputs.
     """
     if isinstance(model, ModelProto):
-        return tried(functools.partial(_import, model, None, shapes or {}))
-    read = read_model(model)
-    return tried(functools.partial(_import, read, Path(model).parent, shapes or {}))
+        return try_choices(functools.partial(_import, model, None, shapes or {}))
+    loaded = read_model(model)
+    return try_choices(functools.partial(_import, loaded, Path(model).parent, shapes or {}))
 
 
 def read_model(path: str | PathLike[str]) -> ModelProto:
@@ -69,7 +69,7 @@ def read_model(path: str | PathLike[str]) -> ModelProto:
 
     Raises:
         ConversionError: the file is no ONNX model.
-        UsageError: it can't be read.
+        UsageError: the file can't be read.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -79,33 +79,36 @@ def read_model(path: str | PathLike[str]) -> ModelProto:
     except OSError as error:
         raise UsageError(f"can't read {path}: {error.strerror or error}") from error
     try:
-        read: ModelProto = ModelProto.FromString(data)
+        loaded: ModelProto = ModelProto.FromString(data)
     except DecodeError:
-        read = ModelProto()
-    if not read.HasField("graph"):
+        loaded = ModelProto()
+    if not loaded.HasField("graph"):
         raise ConversionError(f"{path} is no ONNX model, or is cut off")
-    return read
+    return loaded
 
 
 def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Choices) -> Program:
-    opsets = imported_opsets(model.opset_import)
+    opsets = read_opsets(model.opset_import)
     if not model.HasField("graph"):
         raise ConversionError("the model has no graph")
     protos.require_text(model.graph.name)
     graph, builder, symbols = model.graph, Builder(), protos.Symbols()
-    origin = written_by_us(model)
-    stored, cells = Stored(folder, origin), CellPaths(graph.name or "Model", origin.calls if origin else None)
-    stored.enter(builder)
+    origin = read_origin(model)
+    initializers, cells = (
+        Initializers(folder, origin),
+        CellPaths(graph.name or "Model", origin.calls if origin else None),
+    )
+    initializers.enter(builder)
     functions = {(f.domain, f.name, f.overload): f for f in model.functions}
     if len(functions) < len(model.functions):
         raise ConversionError("two functions of the model have the same domain, name and overload")
-    types = functools.cache(lambda: inferred_types(model, symbols))
+    types = functools.cache(lambda: infer_types(model, symbols))
     importer = Importer(
-        builder, stored, cells, functions, types, folder, require_finite(graph.node, functions), choices
+        builder, initializers, cells, functions, types, folder, require_finite(graph.node, functions), choices
     )
     scope = Scope(ChainMap(), opsets)
     declared = read_inputs(graph, symbols, shapes)
-    leaves, values = traced_inputs(declared, builder.new_value)
+    leaves, values = create_inputs(declared, builder.new_value)
     scope.values.update(values)
     inputs = [leaf.value for leaf in leaves]
     outputs = importer.graph(graph, scope)
@@ -119,10 +122,10 @@ def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Cho
     structures = [structure for _, structure in results]
     program = Program(
         inputs=tuple(inputs),
-        outputs=tuple(stored.tensor(builder, x).value for tensors, _ in results for x in tensors),
+        outputs=tuple(initializers.tensor(builder, x).value for tensors, _ in results for x in tensors),
         nodes=tuple(builder.nodes),
-        parameters=stored.parameters,
-        buffers=stored.buffers,
+        parameters=initializers.parameters,
+        buffers=initializers.buffers,
         constants=tuple(builder.constants),
         calls=tuple(cells.calls),
         arguments=Structure(
@@ -131,15 +134,15 @@ def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Cho
         result=structures[0] if len(structures) == 1 else Structure("tuple", tuple(structures)),
     )
     if origin is not None:
-        program = _called_as_told(program, origin)
-    leave_room(max(call.path.count(".") + 1 for call in program.calls))
+        program = _restore_structures(program, origin)
+    raise_recursion_limit(max(call.path.count(".") + 1 for call in program.calls))
     program = mark_cells(program)
     verify(program)
     return program
 
 
 def _tensors(value: Any) -> tuple[tuple[Any, ...], Structure]:
-    """The tensors of a result, and what they are in it: one, the items of a list, or nothing of an empty optional."""
+    """The tensors of a result and its structure: a tensor, a list, or nothing for an empty optional."""
     if isinstance(value, Optional):
         value = value.value
         if value is None:
@@ -151,8 +154,8 @@ def _tensors(value: Any) -> tuple[tuple[Any, ...], Structure]:
     return (value,), TENSOR
 
 
-def _called_as_told(program: Program, origin: Origin) -> Program:
-    """The program with the structures of arguments and result that the model tells, where they fit."""
+def _restore_structures(program: Program, origin: Origin) -> Program:
+    """The program with the structures of arguments and result from the metadata of the model, where they fit."""
     if origin.arguments is not None and len(origin.arguments.paths()) == len(program.inputs):
         program = program.replace(arguments=origin.arguments)
     if origin.result is not None and len(origin.result.paths()) == len(program.outputs):

@@ -1,4 +1,4 @@
-"""The inputs of an ONNX graph: tensors, and sequences and optionals of them, as the tensors that a program takes."""
+"""The inputs of an ONNX graph (tensors, sequences and optionals of tensors) as the input tensors of a program."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from .model.values import Sequence as Items
 from .tables.table import MAX_PARTS
 
 Shapes = Mapping[str, Sequence[int] | None]
-"""Of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or all of them as `s`. None is an optional
-that holds nothing."""
+"""Shapes of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or of all of them as `s`. None is an
+empty optional."""
 
 TEXT = np.dtype(object)
-LENGTH = 2  # of a sequence of which no shapes are given
+LENGTH = 2  # the length of a sequence without given shapes
 ABSENT = Structure("constant")
 
 
 @dataclass(frozen=True)
 class Input:
-    """An input of a graph, and the tensors that it is made of.
+    """An input of a graph, and the tensors in it.
 
     Attributes:
-        is_sequence: whether it is a sequence, of as many items as there are tensors.
-        is_optional: whether it may hold nothing.
-        tensors: types by name, `x`, or `s[0]`, `s[1]`, ... of the items of a sequence; None where it holds nothing.
+        is_sequence: whether it is a sequence, whose items are the tensors.
+        is_optional: whether it may be empty.
+        tensors: types by name: `x`, or `s[0]`, `s[1]`, ... for the items of a sequence; None if it is empty.
     """
 
     is_sequence: bool
@@ -46,35 +46,35 @@ class Input:
 
     @property
     def structure(self) -> Structure:
-        """What a program takes in its place: a tensor, a list of tensors or None."""
+        """The structure of the program's argument for it: a tensor, a list of tensors or None."""
         if self.tensors is None:
             return ABSENT
         return Structure("list", (TENSOR,) * len(self.tensors)) if self.is_sequence else TENSOR
 
-    def made_of(self, leaves: Iterator[Any]) -> Any:
-        """The input with the next of `leaves` as its tensors: one of them, a list or None."""
+    def assemble(self, leaves: Iterator[Any]) -> Any:
+        """The argument made of the next of `leaves`: a tensor, a list or None."""
         if self.tensors is None:
             return None
-        taken = [next(leaves) for _ in self.tensors]
-        return taken if self.is_sequence else taken[0]
+        items = [next(leaves) for _ in self.tensors]
+        return items if self.is_sequence else items[0]
 
-    def imported(self, leaves: Iterator[Any]) -> Any:
-        """What an import goes on with."""
-        value = self.made_of(leaves)
+    def to_value(self, leaves: Iterator[Any]) -> Any:
+        """The imported value made of the next of `leaves`."""
+        value = self.assemble(leaves)
         value = Items(tuple(value)) if isinstance(value, list) else value
         return Optional(value) if self.is_optional else value
 
 
 def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, texts: bool = False) -> dict[str, Input]:
-    """The inputs that have no initializer, in order, with the sizes that `shapes` give.
+    """The inputs without an initializer, in order, with the sizes from `shapes`.
 
-    A sequence has as many items as `shapes` name, else two; each has sizes of its own, whatever the names of its
-    dimensions. An optional holds a value, unless its shape is None. With `texts`, tensors of strings are of the dtype
-    `TEXT`, which no program has.
+    A sequence has as many items as `shapes` name, else two; the items have independent sizes, even if their dimensions
+    have the same names. An optional holds a value unless its shape is None. With `texts`, tensors of strings have the
+    dtype `TEXT`, which no program has.
 
     Raises:
-        ConversionError: an input is something else, two have one name, or a declared shape is too large.
-        UsageError: `shapes` name what is no input, or sizes that it can't have.
+        ConversionError: an input has another type, two have the same name, or a declared shape is too large.
+        UsageError: `shapes` name an unknown input, or sizes that it can't have.
     """
     forms = {info.name: _form(info, shapes) for info in _infos(graph)}
     protos_of = {name: proto for form in forms.values() for name, proto in (form.tensors or {}).items()}
@@ -84,14 +84,14 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
             raise ConversionError(f"two inputs are named {name!r}")
     given = _shapes_of_tensors(forms, shapes)
 
-    def declared() -> dict[str, Type]:
-        return {name: _declared(name, proto, symbols, given.get(name), texts) for name, proto in protos_of.items()}
+    def declared_types() -> dict[str, Type]:
+        return {name: _declared_type(name, proto, symbols, given.get(name), texts) for name, proto in protos_of.items()}
 
-    symbols.name_unsolved(declared().values())
-    before = declared()
-    symbols.sizes |= given_sizes(before, given)
-    found = declared()
-    for name, type in found.items():
+    symbols.name_unsolved_dims(declared_types().values())
+    before = declared_types()
+    symbols.sizes |= solve_sizes(before, given)
+    types = declared_types()
+    for name, type in types.items():
         if name in given and type.sizes not in (None, tuple(given[name])):
             raise _mismatch(name, before[name], given[name])
         if type.sizes is not None:
@@ -103,14 +103,14 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
         name: Input(
             form.is_sequence,
             form.is_optional,
-            None if form.tensors is None else {one: found[one] for one in form.tensors},
+            None if form.tensors is None else {one: types[one] for one in form.tensors},
         )
         for name, form in forms.items()
     }
 
 
 def shapes_by_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int] | None]:
-    """What arrays of these shapes decide of inputs: how many items a sequence has, what an optional is, open ranks."""
+    """The shapes to import with for arrays of these shapes: lengths of sequences, empty optionals, open ranks."""
     decided: dict[str, Sequence[int] | None] = {}
     for info in _infos(graph):
         form = _form(info, {})
@@ -126,8 +126,8 @@ def shapes_by_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) -> 
     return decided
 
 
-def renamed(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
-    """Shapes by the names of other inputs; the items of sequences, too."""
+def shapes_with_names(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
+    """`shapes` with the inputs, and the items of sequences, renamed by `names`."""
     patterns = {name: _item(name) for name in names}
     found: dict[str, Sequence[int] | None] = {}
     for key, shape in shapes.items():
@@ -138,12 +138,12 @@ def renamed(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
 
 
 def input_names(graph: GraphProto) -> list[str]:
-    """The names of the inputs that have no initializer."""
+    """The names of the inputs without an initializer."""
     return [info.name for info in _infos(graph)]
 
 
 def without_rank(graph: GraphProto, shapes: Shapes) -> list[TypeProto]:
-    """The types of tensors among the inputs that declare no number of dimensions, where `shapes` tell none either."""
+    """The types of input tensors without a declared rank and without an entry in `shapes`."""
     found = []
     for info in _infos(graph):
         form = _form(info, shapes)
@@ -165,7 +165,7 @@ def _infos(graph: GraphProto) -> list[ValueInfoProto]:
 
 @dataclass(frozen=True)
 class _Form:
-    """How an input is declared; `tensors` have the types of what it is made of, before sizes are known."""
+    """The declaration of an input; `tensors` are the types of the tensors in it, before sizes are known."""
 
     is_sequence: bool
     is_optional: bool
@@ -216,7 +216,7 @@ def _items(name: str, shapes: Shapes) -> list[str]:
 
 
 def _shapes_of_tensors(forms: Mapping[str, _Form], shapes: Shapes) -> dict[str, Sequence[int]]:
-    """The given shapes by tensor: that of a sequence is the shape of all its items that have none of their own."""
+    """The given shapes by tensor: the shape of a sequence applies to all its items without a shape of their own."""
     given: dict[str, Sequence[int]] = {}
     for name, shape in shapes.items():
         form = forms.get(name)
@@ -228,15 +228,17 @@ def _shapes_of_tensors(forms: Mapping[str, _Form], shapes: Shapes) -> dict[str, 
     return given
 
 
-def _declared(name: str, proto: TypeProto, symbols: protos.Symbols, given: Sequence[int] | None, texts: bool) -> Type:
+def _declared_type(
+    name: str, proto: TypeProto, symbols: protos.Symbols, given: Sequence[int] | None, texts: bool
+) -> Type:
     if texts and proto.tensor_type.elem_type == TensorProto.STRING:
         numbers = TypeProto()
         numbers.CopyFrom(proto)
         numbers.tensor_type.elem_type = TensorProto.FLOAT
-        return _declared(name, numbers, symbols, given, texts).with_dtype(TEXT)
-    declared = protos.declared_type(proto, name, symbols, f"input {name!r}")
-    if declared is not None:
-        return declared
+        return _declared_type(name, numbers, symbols, given, texts).with_dtype(TEXT)
+    type = protos.declared_type(proto, name, symbols, f"input {name!r}")
+    if type is not None:
+        return type
     if given is None:
         raise ConversionError(
             f"input {name!r} is declared without a number of dimensions: give its shape, --shape or shapes="
@@ -246,11 +248,11 @@ def _declared(name: str, proto: TypeProto, symbols: protos.Symbols, given: Seque
     return Type(protos.dtype_of(proto.tensor_type.elem_type, f"input {name!r}"), tuple(given))
 
 
-def given_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
-    """What the symbols of declared inputs are where those have the given shapes.
+def solve_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]]) -> dict[str, int]:
+    """The values of the declared symbols for inputs with the given shapes.
 
     Raises:
-        UsageError: there is no such input, or it can't have that shape.
+        UsageError: an input doesn't exist, or can't have that shape.
     """
     found: dict[str, int] = {}
     for name, shape in shapes.items():
@@ -274,14 +276,14 @@ def _mismatch(name: str, type: Type, shape: Sequence[int]) -> UsageError:
     return UsageError(f"input {name!r} of the model is {type}, it can't have the shape {list(shape)}")
 
 
-def made_of(inputs: Mapping[str, Input], leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """The inputs with these tensors, in flat order: tensors, lists and None."""
+def assemble(inputs: Mapping[str, Input], leaves: Sequence[Any]) -> tuple[Any, ...]:
+    """The arguments made of these tensors, which are in flat order: tensors, lists and None."""
     remaining = iter(leaves)
-    return tuple(one.made_of(remaining) for one in inputs.values())
+    return tuple(one.assemble(remaining) for one in inputs.values())
 
 
-def traced_inputs(inputs: Mapping[str, Input], new: Callable[[str, Type], Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The tensors of a program for these inputs, made by `new`, in flat order; and what an import goes on with."""
+def create_inputs(inputs: Mapping[str, Input], new: Callable[[str, Type], Any]) -> tuple[list[Any], dict[str, Any]]:
+    """The tensors of a program for these inputs, created by `new`, in flat order, and the imported values by name."""
     leaves = [new(name, type) for one in inputs.values() for name, type in (one.tensors or {}).items()]
     remaining = iter(leaves)
-    return leaves, {name: one.imported(remaining) for name, one in inputs.items()}
+    return leaves, {name: one.to_value(remaining) for name, one in inputs.items()}

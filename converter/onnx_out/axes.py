@@ -1,4 +1,4 @@
-"""What the symbolic dimensions of a model are called: as in the program, or as `dynamic_axes` says."""
+"""Names of the symbolic dimensions of a model: those of the program, or those in `dynamic_axes`."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class AxisNames:
     """Names for dimensions.
 
     Attributes:
-        symbols: what to call the program's symbols.
-        others: what to call a dimension that is no plain symbol, by tensor and axis.
+        symbols: names by the program's symbols.
+        others: names of dimensions that aren't plain symbols, by tensor and axis.
     """
 
     def __init__(self, tensors: Sequence[tuple[str, Value]], dynamic_axes: DynamicAxes) -> None:
-        """`tensors` are the inputs and outputs of the model; `UsageError` if they haven't those axes."""
+        """`tensors` are the inputs and outputs of the model; `UsageError` if they lack an axis of `dynamic_axes`."""
         self.symbols: dict[str, Dim] = {}
         self.others: dict[tuple[str, int], str] = {}
         values = dict(tensors)
@@ -52,7 +52,7 @@ class AxisNames:
             )
 
     def shape(self, tensor: str, type: Type) -> list[int | str]:
-        """The shape of a tensor of the model as it is written: sizes, names, and sums and products of names."""
+        """The shape of a tensor in the model: sizes, names, and sums and products of names."""
         return [
             dim if isinstance(dim, int) else self.others.get((tensor, axis), str(dim.substitute(self.symbols)))
             for axis, dim in enumerate(type.shape)

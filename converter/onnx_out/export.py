@@ -1,4 +1,4 @@
-"""`to_onnx`: from a program to one ONNX model of standard operators."""
+"""`to_onnx`: converts a program to one ONNX model of standard operators."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ def to_onnx(
 ) -> onnx.ModelProto:
     """Write a program as an ONNX model of standard operators.
 
-    Inputs have the name of the keyword argument that they were captured from (`input_ids`), or else that of their
-    value; outputs the keys under which they stand in the result (`logits`), `output_0`, ... where it is a sequence,
-    `output` where it is one tensor. After them come the new contents of the buffers that the program changes, as
-    `update.<buffer>`. Initializers have the qualified names of parameters and buffers, symbolic dimensions their own.
-    The name of a node starts with the path of its Cell; its metadata hold the call of the Cell (`cellbridge.cell`)
-    and the line it comes from (`cellbridge.source`). What has no ONNX form, and depends on parameters, buffers and
-    constants alone, is computed: the model has the result (`weight.matrix_exp`).
+    An input has the name of the keyword argument that it was captured from (`input_ids`), or else that of its value. An
+    output has the name of its key in the result (`logits`), `output_0`, ... if the result is a sequence, or `output` if
+    it is one tensor. The new values of the buffers that the program changes follow, as `update.<buffer>`. Initializers
+    have the qualified names of parameters and buffers; symbolic dimensions keep their names. The name of a node starts
+    with the path of its Cell; its metadata contain the call of the Cell (`cellbridge.cell`) and the source line
+    (`cellbridge.source`). A value without an ONNX form that depends on parameters, buffers and constants alone is
+    computed on export, and the model contains the result (`weight.matrix_exp`).
 
     Args:
-        program: what to write. Nodes, parameters and constants that no output depends on are left out.
-        path: the file to write, whole or not at all.
+        program: the program. Nodes, parameters and constants that no output depends on are left out.
+        path: the file, which is written atomically.
         opset: version of the operator set, 17 to the newest that onnx has. By default the lowest that holds the model
             without loss: each op that ONNX Runtime has a kernel for is one operator (LayerNormalization from 17 on,
             Gelu from 20 on, Attention and RMSNormalization from 23 on; 21 is the newest with random draws). In a newer
@@ -59,18 +59,18 @@ def to_onnx(
             taken: tensors of another model are never overwritten): `"auto"`, if they take 2 GB or more; they are
             written one by one. Those of less than a kilobyte stay in the file.
         observe: more values of the program to hand out, after the outputs, under the names of the values.
-        draws_as_inputs: take what random ops would draw as inputs, after the program's own, under the names of the
-            values, so that recorded draws can be replayed.
-        optimize: make the model smaller, across Cells, and leave its numbers as they are: nodes that compute the same
-            are one, what depends on no input is computed, batch normalizations join their convolutions. Some
-            parameters then are in the model as operators take them (a weight transposed, `fc.weight.transpose`). If
-            not, every parameter that is used stands in it as the program has it, to be trained or read back.
+        draws_as_inputs: make the random numbers of random ops inputs, after the program's own, under the names of the
+            values, so that recorded random numbers can be replayed.
+        optimize: make the model smaller, across Cells, without changing its results: equal nodes are merged, values
+            that depend on no input are computed, batch normalizations are folded into convolutions. Some parameters
+            are then stored in the form that operators take (a transposed weight, `fc.weight.transpose`). Otherwise
+            every parameter that is used is stored as in the program, to be trained or read back.
 
     Returns:
-        The model. Where tensors are in the file beside it, the model refers to them.
+        The model. If tensors are in a file beside it, the model refers to them.
 
     Raises:
-        UnsupportedOperators: ops of inputs that have no ONNX form: all of them, with Cell path and source line.
+        UnsupportedOperators: ops that depend on inputs and have no ONNX form: all, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes, or the model is above 2 GB and
             there is no path to write it to.
         UsageError: it isn't a program, the opset isn't supported, an axis in `dynamic_axes` was fixed at capture,

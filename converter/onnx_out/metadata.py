@@ -1,4 +1,4 @@
-"""What a model's metadata say of the program that it was written from, so that it can be read back."""
+"""The metadata of a model that describe its program, so that the program can be read back."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import onnx
 
 from ...runtime.ir.program import Program
 
-PROGRAM = "cellbridge.program"  # metadata of the model: the Cell tree, what each stored tensor is, how it is called
+PROGRAM = "cellbridge.program"  # key of the metadata: the Cell tree, kinds of stored tensors, structure of the call
 
 
 def program_metadata(
     program: Program, computed: Mapping[str, tuple[str, ...]], transposed: Mapping[str, tuple[str, tuple[int, ...]]]
 ) -> list[onnx.StringStringEntryProto]:
-    """What ONNX has no place for, as JSON.
+    """The parts of a program that ONNX can't represent, as JSON.
 
-    That is: the calls of Cells in order; the names of trainable parameters, frozen ones and buffers; which tensors are
-    parameters transposed, and how; the structures of arguments and result, unless they hold what JSON lacks.
+    These are the Cell calls in order; the names of trainable parameters, frozen ones and buffers; the tensors that are
+    transposed parameters, with the permutation; and the structures of arguments and result, unless they contain
+    constants that JSON lacks.
 
     Args:
-        program: what is written.
-        computed: names of stored tensors that are computed of others, and of these; trained if one of them is.
-        transposed: names of those that are one parameter with its axes in another order, and that order.
+        program: the program of the model.
+        computed: stored tensors computed from others: names, with those of the others; trained if one of them is.
+        transposed: stored tensors that are a parameter with permuted axes: the parameter's name and the permutation.
     """
     parameters = program.parameters.items()
     trained = {name for name, parameter in parameters if parameter.trainable}

@@ -1,4 +1,4 @@
-"""What the inputs and outputs of an exported model are called."""
+"""The names of the inputs and outputs of an exported model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def input_names(program: Program) -> list[str]:
     paths = _key_paths(program.arguments)
     names = [value.name for value in program.inputs]
     if len(paths) == len(names):  # a gradient program also takes cotangents, which are no arguments
-        names = [_joined(path[1:]) if path[0] == 1 else name for path, name in zip(paths, names, strict=True)]
+        names = [_join(path[1:]) if path[0] == 1 else name for path, name in zip(paths, names, strict=True)]
     namespace = Namespace({*program.parameters, *program.buffers})
     return [namespace.free(name) for name in names]
 
@@ -27,22 +27,22 @@ def output_names(program: Program) -> list[str]:
 
 
 def names_in(result: Structure) -> list[str]:
-    """What the tensors of a result are called, as long as the name isn't taken by another tensor of the model."""
+    """The names of the tensors of a result, before they are made unique in the model."""
     return [_output_name(path) for path in _key_paths(result)]
 
 
 def _output_name(path: tuple[Any, ...]) -> str:
     if not path:
         return "output"
-    return _joined(path) if isinstance(path[0], str) else f"output_{_joined(path)}"
+    return _join(path) if isinstance(path[0], str) else f"output_{_join(path)}"
 
 
-def _joined(path: tuple[Any, ...]) -> str:
+def _join(path: tuple[Any, ...]) -> str:
     return ".".join(map(str, path))
 
 
 def _key_paths(structure: Structure, prefix: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
-    """The keys and positions that lead to each tensor, in flat order."""
+    """The path of keys and indices to each tensor, in flat order."""
     if structure.kind == "tensor":
         return [prefix]
     labels = structure.keys or range(len(structure.children))

@@ -1,4 +1,4 @@
-"""`training_step_to_onnx`: a step of training as an ONNX file, to be run where there is no torch and no cellbridge."""
+"""`training_step_to_onnx`: a training step as an ONNX file, which runs without torch and cellbridge."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ...runtime.train_step.training_program import TrainingProgram, training_pro
 from .metadata import program_metadata
 
 UPDATE = "update."
-"""What the output that a tensor of the state gets is called: this, and its name."""
+"""The prefix of the outputs with the new state; the name of the state tensor follows."""
 
 
 def training_step_to_onnx(
@@ -38,24 +38,24 @@ def training_step_to_onnx(
     dynamic_shapes: Any = None,
     opset: int | None = None,
 ) -> onnx.ModelProto:
-    """Write a step of training as an ONNX model of standard operators, and beside it a JSON file that describes it.
+    """Write a training step as an ONNX model of standard operators, and a JSON file that describes it.
 
-    The model takes a batch, and each tensor of its state (parameters, moving statistics, what the optimizer and the
-    loss scale keep) under its name; it gives `loss` (in float32 where it is in half precision), `overflow` (whether the
-    update was left out) and the new state, as `update.<name>`. The state to begin with is in the model: a tensor that
-    isn't fed has that value. So has `learning_rate`, unless the optimizer computes it. The JSON file,
-    `<path without .onnx>.json`, names all of them.
+    The model takes a batch and each tensor of its state (parameters, moving statistics, the states of the optimizer and
+    of the loss scale) under its name. It returns `loss` (in float32 if it is in half precision), `overflow` (whether
+    the update was skipped) and the new state, as `update.<name>`. The model contains the initial state, which is the
+    default of inputs that aren't fed; so it does for `learning_rate`, unless the optimizer computes it. The JSON file,
+    `<path without .onnx>.json`, lists all of them.
 
     Args:
-        step: the step, as `runtime.training_step` makes it.
-        batch: tensors of a batch, whose dtypes and shapes count.
-        path: the file to write, whole or not at all.
-        names: what to call the tensors of the batch; `batch_0`, ... if not given.
+        step: the step, as `runtime.training_step` returns it.
+        batch: the tensors of a batch; only their dtypes and shapes matter.
+        path: the file, which is written atomically.
+        names: names of the tensors of the batch; by default `batch_0`, ...
         dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
         opset: version of the operator set; see `to_onnx`.
 
     Returns:
-        The model. Where tensors are in the file beside it, the model refers to them.
+        The model. If tensors are in a file beside it, the model refers to them.
 
     Raises:
         UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
@@ -63,33 +63,33 @@ def training_step_to_onnx(
         UsageError: the opset isn't supported, or a file can't be written.
     """
     traced = training_program(step, batch, dynamic_shapes)
-    program = rewrite(traced.program, upcast_half_precision)  # what is checked, and what runs on a CPU
+    program = rewrite(traced.program, upcast_half_precision)  # the form that is tested, and that runs on a CPU
     program, loss = _in_float32(program, traced.loss)
     state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
-    kept = state | traced.learning_rates
+    state_inputs = state | traced.learning_rates
     results = [("loss", loss), ("overflow", traced.overflow)]
     results += [(f"{UPDATE}{name}", value) for name, value in program.updates.items()]
-    used = {*kept, *(name for name, _ in results)}
-    taken: list[tuple[str, Value]] = []
+    used = {*state_inputs, *(name for name, _ in results)}
+    inputs: list[tuple[str, Value]] = []
     for i, value in enumerate(program.inputs):
         name = names[i] if names else f"batch_{i}"
-        while name in used:  # the state has the names that it has in the network
+        while name in used:  # the state keeps its names
             name = f"batch_{name}"
         used.add(name)
-        taken.append((name, value))
+        inputs.append((name, value))
     nodes = [node.node for node in plan(program, [value for _, value in results])]
     choice = opsets.choose(opset, draws=any(node.op in RANDOM_OPS for node in nodes))
-    lowering, choice = lower_program(program, nodes, choice, [*taken, *kept.items()], results)
+    lowering, choice = lower_program(program, nodes, choice, [*inputs, *state_inputs.items()], results)
     lowering.optimize()
-    for (name, _), (given, _) in zip(results, lowering.results, strict=True):
-        if given != name:
+    for (name, _), (unique, _) in zip(results, lowering.results, strict=True):
+        if unique != name:
             raise UsageError(
-                f"the network has a tensor called {name!r}, which the file of a step gives something else under: the "
-                f"loss, the overflow, or an update ({UPDATE}...); rename that of the network"
+                f"the network has a tensor called {name!r}, a name that the file of a step uses for another output: "
+                f"the loss, the overflow, or an update ({UPDATE}...); rename that of the network"
             )
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
     model = lowering.model(symbolic_shape, [*metadata, opsets.metadata(choice)])
-    begin = {lowering.tensors[value]: program.constant_data[value] for value in kept.values()}
+    begin = {lowering.tensors[value]: program.constant_data[value] for value in state_inputs.values()}
     initializers = {**lowering.initializers(), **begin}
     if path is None:
         add_initializers(model, initializers)
@@ -97,12 +97,12 @@ def training_step_to_onnx(
     description = Path(path).with_suffix(".json")
     if description == Path(path):
         raise UsageError(f"the model can't be called {path}: {description} is the file that describes it")
-    write(model, initializers, path, beside={description: _described(traced, loss, lowering.tensors, kept)})
+    write(model, initializers, path, beside={description: _describe(traced, loss, lowering.tensors, state_inputs)})
     return model
 
 
 def _in_float32(program: Program, loss: Value) -> tuple[Program, Value]:
-    """The program, and the loss, in float32 where it is in half precision: NumPy has no bfloat16 to give it in."""
+    """The program and its loss, cast to float32 if it is in half precision: NumPy has no bfloat16."""
     if not is_half(loss.dtype):
         return program, loss
     builder = Builder.from_program(program)
@@ -110,26 +110,28 @@ def _in_float32(program: Program, loss: Value) -> tuple[Program, Value]:
     return program.replace(nodes=tuple(builder.nodes)), cast
 
 
-def _described(traced: TrainingProgram, loss: Value, names: Mapping[Value, str], kept: Mapping[str, Value]) -> bytes:
-    """The JSON that says what each input and output is; `names` are those of the inputs."""
-    held = traced.state_tensors
+def _describe(
+    traced: TrainingProgram, loss: Value, names: Mapping[Value, str], state_inputs: Mapping[str, Value]
+) -> bytes:
+    """The JSON description of each input and output; `names` are those of the inputs."""
+    state_tensors = traced.state_tensors
     changed = traced.program.updates
 
     def tensor(value: Value) -> dict[str, Any]:
         return {"dtype": value.dtype.name, "shape": symbolic_shape("", value.type)}
 
-    described: dict[str, dict[str, Any]] = {
+    sections: dict[str, dict[str, Any]] = {
         "inputs": {
             **{names[value]: {"is": "a tensor of the batch"} | tensor(value) for value in traced.program.inputs},
             **{
                 names[value]: {"is": "the learning rate"} | tensor(value)
-                for name, value in kept.items()
+                for name, value in state_inputs.items()
                 if name not in changed
             },
         },
         "state": {
-            names[value]: {"is": held[name].role, "update": f"{UPDATE}{name}"} | tensor(value)
-            for name, value in kept.items()
+            names[value]: {"is": state_tensors[name].role, "update": f"{UPDATE}{name}"} | tensor(value)
+            for name, value in state_inputs.items()
             if name in changed
         },
         "outputs": {
@@ -138,10 +140,10 @@ def _described(traced: TrainingProgram, loss: Value, names: Mapping[Value, str],
             | tensor(traced.overflow),
         },
     }
-    sections = [
+    texts = [
         f'  "{section}": {{\n'
         + ",\n".join(f"    {json.dumps(n)}: {json.dumps(item)}" for n, item in items.items())
         + "\n  }"
-        for section, items in described.items()
+        for section, items in sections.items()
     ]
-    return ("{\n" + ",\n".join(sections) + "\n}\n").encode()
+    return ("{\n" + ",\n".join(texts) + "\n}\n").encode()

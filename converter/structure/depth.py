@@ -1,4 +1,4 @@
-"""How deep modules may be nested: torch calls, copies and lists them by recursion."""
+"""The limit on nested modules: torch calls, copies and lists modules recursively."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ if TYPE_CHECKING:
     from torch import nn
 
 MAX_DEPTH = 1000
-"""Modules within each other. Ten thousand would fill the stack of the process."""
+"""Nested modules. Ten thousand would overflow the stack of the process."""
 _PER_MODULE = 30
-"""Frames of Python between a module and one in it: 6 in a call with hooks, 8 in a copy, more where torch traces."""
+"""Python frames for each level of modules: 6 in a call with hooks, 8 in a copy, more where torch traces."""
 
 
-def leave_room(depth: int) -> None:
-    """Let Python's recursion be deep enough for modules nested so deep; never less deep than it may be now.
+def raise_recursion_limit(depth: int) -> None:
+    """Raise Python's recursion limit, if necessary, for modules nested `depth` levels deep.
 
     Raises:
-        ConversionError: they are nested deeper than torch can go.
+        ConversionError: they are nested too deep for torch.
     """
     require_depth(depth)
     sys.setrecursionlimit(max(sys.getrecursionlimit(), 1000 + _PER_MODULE * depth))
 
 
 def require_depth(depth: int) -> None:
-    """`ConversionError` for modules that are nested deeper than torch can go."""
+    """Raise `ConversionError` for modules that are nested too deep for torch."""
     if depth > MAX_DEPTH:
         raise ConversionError(
-            f"the model has {depth} modules within each other; torch calls them by recursion, for which at most "
+            f"the model has {depth} nested modules; torch calls them recursively, for which at most "
             f"{MAX_DEPTH} are allowed"
         )
 
 
 def depth_of(root: nn.Module) -> int:
-    """How many modules are within each other below a module."""
+    """The number of levels of modules below a module."""
     deepest, waiting, seen = 0, [(0, root)], set()
     while waiting:
         depth, module = waiting.pop()

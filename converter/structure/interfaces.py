@@ -1,4 +1,4 @@
-"""What goes into each call and comes out of it, beyond what its boundaries mark."""
+"""The inputs and outputs of each call, including those that its boundaries don't mark."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .network import AnyModule, Network
 
 @dataclass
 class Interface:
-    """What a written call takes and gives.
+    """The inputs and outputs of a generated call.
 
     Attributes:
-        arguments: the values passed, as they are called outside.
-        parameters: the same values as they are called inside.
-        slots: what the original calls them.
-        symbols: sizes passed because no shape of an argument tells them.
-        results: the values given back, as they are called inside.
-        returned: the same values as they are called outside.
-        updates: the buffers that are assigned here, and their new values.
+        arguments: the values passed, in the caller.
+        parameters: the same values inside the call.
+        slots: their names in the original.
+        symbols: sizes passed because no shape of an argument determines them.
+        results: the values returned, inside the call.
+        returned: the same values in the caller.
+        updates: the buffers that are assigned here, with their new values.
     """
 
     arguments: list[Value] = field(default_factory=list)
@@ -36,7 +36,7 @@ class Interface:
     updates: list[tuple[Value, Value]] = field(default_factory=list)
 
     def size(self, symbol: str) -> tuple[int, int, SymbolicDim] | None:
-        """Where a size is seen: number of the parameter, axis, and the dimension that is there."""
+        """The source of a size: index of the parameter, axis, and the dimension there."""
         for i, value in enumerate(self.parameters):
             for axis, dim in enumerate(value.shape):
                 if isinstance(dim, SymbolicDim) and (found := dim.solve(0)) and found[0] == symbol:
@@ -54,7 +54,7 @@ class _Analysis(Generic[AnyModule]):
         self.network = network
         self.found = [Interface() for _ in network.flows]
         self.defined: dict[Value, int] = {}
-        self.passed: list[set[Value]] = []  # parameters of each call, to be found quickly
+        self.passed: list[set[Value]] = []  # the parameters of each call, for fast look-up
         self.returned: list[set[Value]] = []
 
     def _lineage(self, number: int) -> list[int]:
@@ -84,7 +84,7 @@ class _Analysis(Generic[AnyModule]):
         for flow in self.network.flows:
             self._carry(flow)
         for flow in self.network.flows:
-            self._tell(flow)
+            self._pass_size_sources(flow)
         program = self.network.program
         for value in program.outputs:
             self._use(value, 0)
@@ -106,7 +106,7 @@ class _Analysis(Generic[AnyModule]):
             self.defined[end.outputs[0]] = parent
 
     def _root_inputs(self) -> Iterable[tuple[Value, str]]:
-        """The program's inputs, and what the original calls them."""
+        """The program's inputs, with their names in the original."""
         slots = {
             _only(node): node.attributes["slot"]
             for node in self.network.inner(self.network.flows[0])
@@ -126,17 +126,17 @@ class _Analysis(Generic[AnyModule]):
             for end in flow.exits:
                 self._use(_only(end), flow.number)
 
-    def _tell(self, flow: Flow) -> None:
-        """Pass the values that tell sizes found in the run to the calls that need these."""
+    def _pass_size_sources(self, flow: Flow) -> None:
+        """Pass the values that define data-dependent sizes to the calls that need the sizes."""
         if self.network.is_opaque(flow):
             return
         for node in self.network.inner(flow):
-            for symbol in symbols_used(node) & self.network.told.keys():
+            for symbol in symbols_used(node) & self.network.size_sources.keys():
                 if self.found[flow.number].size(symbol) is None:
-                    self._use(self.network.told[symbol][0], flow.number)
+                    self._use(self.network.size_sources[symbol][0], flow.number)
 
     def _carry_update(self, buffer: Value, value: Value) -> None:
-        """An update is assigned by the innermost call around what computes it that can reach the buffer."""
+        """Let the innermost call that contains the computation and can reach the buffer assign the update."""
         number = self.defined[value]
         while self.network.owner(buffer, self.network.of(self.network.flows[number])) is None:
             number = self.network.program.calls[number].parent or 0
@@ -144,7 +144,7 @@ class _Analysis(Generic[AnyModule]):
         self.found[number].updates.append((buffer, value))
 
     def _use(self, value: Value | None, number: int) -> None:
-        """Pass a value from where it is computed, or held, to the call that uses it."""
+        """Pass a value from the call that computes or holds it to the call that uses it."""
         if value is None or value in self.network.constants:
             return
         here = self._lineage(number)
@@ -173,7 +173,7 @@ class _Analysis(Generic[AnyModule]):
         needed = {name for node in self.network.inner(flow) for name in symbols_used(node)}
         for child in self.network.children(flow):
             needed |= set(self.found[child.number].symbols)
-        needed -= self.network.told.keys()
+        needed -= self.network.size_sources.keys()
         interface.symbols = sorted(name for name in needed if interface.size(name) is None)
 
 

@@ -1,4 +1,4 @@
-"""Names of a program as names of attributes and variables, none of which is text that does anything."""
+"""Conversion of a program's names to safe names of attributes and variables, which can't act as code."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import unicodedata
 from collections.abc import Collection
 
 MAX_LENGTH = 100
-"""Characters of a name that is made; one that is kept may be longer."""
+"""Characters of a generated name; an original name may be longer."""
 KEYWORDS = frozenset(keyword.kwlist)
 _HARMLESS = re.compile(r"[A-Za-z0-9_:/-]+")
 
 
 def is_harmless(name: str) -> bool:
-    """Whether a name can stand for an attribute as it is: whatever text it is put into, it can't end or call anything.
+    """Whether a name can be an attribute unchanged: in no text can it end a string or call anything.
 
-    That is an identifier, or a name of ASCII letters, digits, `_`, `-`, `:` and `/`, as keys of `nn.ModuleDict` and
-    names of other exporters' tensors have them (`1x1`, `conv-1`, `onnx::Conv_12`).
+    Such names are identifiers, and names of ASCII letters, digits, `_`, `-`, `:` and `/`, such as keys of
+    `nn.ModuleDict` and other exporters' names of tensors (`1x1`, `conv-1`, `onnx::Conv_12`).
     """
     if name.isascii():
         return _HARMLESS.fullmatch(name) is not None
@@ -25,12 +25,12 @@ def is_harmless(name: str) -> bool:
 
 
 def identifier(text: str, fallback: str = "x", reserved: Collection[str] = KEYWORDS) -> str:
-    """An identifier like a text: other characters become `_`.
+    """Turn a text into an identifier; other characters become `_`.
 
     Args:
         text: the text.
-        fallback: what stands in place of nothing, and before what would begin with a digit.
-        reserved: names that get a `_` behind them, as PEP 8 has it.
+        fallback: the result for an empty text, and a prefix for one that begins with a digit.
+        reserved: names that get the suffix `_`, as PEP 8 recommends.
     """
     name = re.sub(r"\W+", "_", unicodedata.normalize("NFKC", text[:MAX_LENGTH])).strip("_")
     if not f"x{name}".isidentifier():

@@ -1,4 +1,4 @@
-"""A program as the modules that it was captured from: a tree by path, each with its calls, parameters and buffers."""
+"""A program as a tree of the modules that it was captured from, each with its calls, parameters and buffers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(eq=False)
 class Module:
-    """One module: where it is, what it holds, its calls in order.
+    """One module: its path, its contents, and its calls in order.
 
     Attributes:
         state: qualified names of its own parameters and buffers, by attribute.
@@ -40,7 +40,7 @@ class Module:
         return self.path.rpartition(".")[2]
 
     def all(self) -> Iterator[Self]:
-        """The module and those below, from the outside in."""
+        """Yield the module and its submodules, parents first."""
         waiting = [self]
         while waiting:
             module = waiting.pop()
@@ -48,7 +48,7 @@ class Module:
             waiting += reversed(module.children.values())
 
     def lineage(self) -> list[Self]:
-        """The modules that lead to it, from the root to itself."""
+        """The modules on the path from the root to the module itself."""
         lineage = [self]
         while (parent := lineage[-1].parent) is not None:
             lineage.append(parent)
@@ -62,12 +62,12 @@ class Network(Generic[AnyModule]):
     """The modules of a program.
 
     Attributes:
-        nodes: those that the outputs, the buffer updates and the boundaries need.
-        flows: what each call does, by number.
-        modules: by path.
+        nodes: the nodes that the outputs, the buffer updates and the boundaries need.
+        flows: the data flow of each call, by number.
+        modules: modules by path.
         constants: data of the constants.
         names: qualified names of parameters and buffers.
-        told: for each symbol whose size is found in the run, the value that tells it, and how it is read off.
+        told: for each symbol of a data-dependent size, the value that defines it, and how to compute it from that.
     """
 
     def __init__(self, program: Program, kind: type[AnyModule]) -> None:
@@ -79,7 +79,7 @@ class Network(Generic[AnyModule]):
         self.flows = flows(program, self.nodes)
         self.names = {item.value: name for name, item in program.parameters.items()}
         self.names |= {item.value: name for name, item in program.buffers.items()}
-        self.told: dict[str, tuple[Value, Reading]] = {
+        self.size_sources: dict[str, tuple[Value, Reading]] = {
             reading.symbol: (node.outputs[reading.output], reading)
             for node in self.nodes
             for reading in program.symbol_readings.get(node, ())
@@ -90,20 +90,20 @@ class Network(Generic[AnyModule]):
         self._owners: dict[Value, list[tuple[AnyModule, str]]] = {}
 
     def grow_calls(self) -> None:
-        """Make the modules that are called."""
+        """Create the modules that are called."""
         for flow in self.flows:
             module = self.module(flow.call.path)
             module.class_name = flow.call.class_name
             module.calls.append(flow)
 
-    def hold(self, qualified: str, name: str, value: Value) -> tuple[AnyModule, str]:
-        """Let the module at its path hold a parameter or buffer, `name` being the name that the program has for it.
+    def add_state(self, qualified: str, name: str, value: Value) -> tuple[AnyModule, str]:
+        """Add a parameter or buffer, `name` in the program, to the module at the path of its qualified name.
 
         Returns:
-            The module, and the attribute.
+            The module and the attribute.
         """
         require_depth(qualified.count("."))
-        path, _, attribute = self._apart(qualified).rpartition(".")
+        path, _, attribute = self._separate(qualified).rpartition(".")
         module = self.module(path)
         while attribute in module.state:  # a parameter and a buffer of one name
             attribute += "_"
@@ -112,26 +112,26 @@ class Network(Generic[AnyModule]):
         return module, attribute
 
     @cached_property
-    def _stored(self) -> set[str]:
-        """All names of parameters and buffers, and what `_apart` made of them."""
+    def _all_names(self) -> set[str]:
+        """All names of parameters and buffers, with the results of `_separate`."""
         program = self.program
         return {*program.parameters, *program.buffers, *(a for p in program.parameters.values() for a in p.aliases)}
 
-    def _apart(self, qualified: str) -> str:
-        """A qualified name without a parameter or buffer on the way: `w_transpose` for `w.transpose` beside `w`."""
+    def _separate(self, qualified: str) -> str:
+        """A qualified name with no parameter or buffer as a parent: `w_transpose` for `w.transpose` beside `w`."""
         parts = qualified.split(".")
         name = above = parts[0]
         for part in parts[1:]:
-            name += ("_" if above in self._stored else ".") + part
+            name += ("_" if above in self._all_names else ".") + part
             above += f".{part}"
         if name != qualified:
-            while name in self._stored:
+            while name in self._all_names:
                 name += "_"
-            self._stored.add(name)
+            self._all_names.add(name)
         return name
 
     def module(self, path: str) -> AnyModule:
-        """The module at a path; it and those that lead there are made where there are none."""
+        """The module at a path, created with its parents if missing."""
         require_depth(path.count("."))
         missing: list[str] = []
         above = path
@@ -145,36 +145,36 @@ class Network(Generic[AnyModule]):
         return self.modules[path]
 
     def of(self, flow: Flow) -> AnyModule:
-        """The module that a call is one of."""
+        """The module of a call."""
         return self.modules[flow.call.path]
 
     def is_opaque(self, flow: Flow) -> bool:
-        """Whether the nodes of a call aren't written, because its module is something known."""
+        """Whether the nodes of a call aren't generated, because its module is a known layer."""
         return False
 
     def owners(self, value: Value) -> list[tuple[AnyModule, str]]:
-        """Who holds a parameter or buffer, and as what; several if it is shared."""
+        """The modules that hold a parameter or buffer, with its attribute; several if it is shared."""
         return self._owners.get(value, [])
 
     def owner(self, value: Value, below: AnyModule) -> tuple[AnyModule, str] | None:
-        """Who holds a parameter or buffer at or below a module, and as what; None if nobody does."""
+        """The module at or below `below` that holds a parameter or buffer, with its attribute; None if none does."""
         return next((found for found in self.owners(value) if below in found[0].lineage()), None)
 
     def scalar(self, value: Value) -> Any:
-        """The number that a constant is; None for what isn't a constant number."""
+        """The number in a constant; None for other values."""
         data = self.constants.get(value)
         return None if data is None or data.ndim else data[()]
 
     def inner(self, flow: Flow) -> list[Node]:
-        """The nodes that a call computes itself."""
+        """The nodes that belong to a call itself, without those of inner calls."""
         return [part for part in flow.body if isinstance(part, Node)]
 
     def children(self, flow: Flow) -> list[Flow]:
-        """The calls that a call makes."""
+        """The calls directly within a call."""
         return [self.flows[part] for part in flow.body if isinstance(part, int)]
 
 
 def common(*modules: AnyModule) -> AnyModule:
-    """The innermost module around all of several, or the one of them that is."""
+    """The innermost module that contains all the modules; it may be one of them."""
     first, *others = [module.lineage() for module in modules]
     return [module for module in first if all(module in lineage for lineage in others)][-1]

@@ -1,7 +1,7 @@
-"""What the program of a module made by `to_torch` calls its modules, parameters and buffers.
+"""The program's names of the modules, parameters and buffers of a module made by `to_torch`.
 
-Names that can't be attributes of torch's modules have others there. Whatever tells of the module to people, or holds it
-against its program, calls them as the program does. Any other module's names are its own.
+Names that can't be attributes of torch's modules are different there. Reports and comparisons with the program use the
+program's names. Other modules have only their own names.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 from torch import Tensor, nn
 
 NAMES = "_program_names"
-"""The attribute of the outermost module that holds them."""
+"""The attribute of the outermost module that holds the names."""
 
 
 @dataclass
 class ProgramNames:
-    """Names that are others in the program; all else has one name.
+    """The names that differ in the program.
 
     Attributes:
-        cells: paths of Cells, by those of the modules.
-        classes: names of their classes, likewise.
-        tensors: qualified names of parameters and buffers, by those that they have in torch.
+        cells: paths of Cells by paths of modules.
+        classes: class names of Cells by paths of modules.
+        tensors: qualified names of parameters and buffers in the program, by their names in torch.
     """
 
     cells: dict[str, str] = field(default_factory=dict)
@@ -31,27 +31,27 @@ class ProgramNames:
 
 
 def names_of(module: nn.Module) -> ProgramNames:
-    """The names that a module made by `to_torch` keeps; none for any other one."""
+    """The program's names stored in a module made by `to_torch`; empty for any other module."""
     found = vars(module).get(NAMES)
     return found if isinstance(found, ProgramNames) else ProgramNames()
 
 
 def named_modules(root: nn.Module) -> Iterator[tuple[str, str, nn.Module]]:
-    """For each module: path and name of the class, as the program has them, and the module."""
+    """Yield each module with its path and class name in the program."""
     names = names_of(root)
     for path, module in root.named_modules():
         yield names.cells.get(path, path), names.classes.get(path, type(module).__name__), module
 
 
 def named_parameters(root: nn.Module, *, remove_duplicate: bool = True) -> Iterator[tuple[str, nn.Parameter]]:
-    """Parameters by the names that the program has for them."""
+    """Yield parameters with their names in the program."""
     tensors = names_of(root).tensors
     for name, parameter in root.named_parameters(remove_duplicate=remove_duplicate):
         yield tensors.get(name, name), parameter
 
 
 def named_buffers(root: nn.Module, *, remove_duplicate: bool = True) -> Iterator[tuple[str, Tensor]]:
-    """Buffers by the names that the program has for them."""
+    """Yield buffers with their names in the program."""
     tensors = names_of(root).tensors
     for name, buffer in root.named_buffers(remove_duplicate=remove_duplicate):
         yield tensors.get(name, name), buffer

@@ -1,4 +1,4 @@
-"""Assembling the torch module of a program: a graph for each call of a Cell, and the modules that walk them."""
+"""Assembly of the torch module of a program: a graph for each Cell call, and the modules that walk the graphs."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from torch import nn
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Value, is_floating
-from ..structure.depth import leave_room
+from ..structure.depth import raise_recursion_limit
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
 from ..structure.program_names import NAMES
 from .graphs import GraphWriter, Holdings, Missing
-from .modules import OWN, Own, VaryingCell, as_tensor, graph_cell, held
+from .modules import OWN, CellContents, VaryingCell, as_tensor, graph_cell, state_of
 from .network import Module, TorchNetwork
 from .walk import Graph
 
 
 class Assembly:
-    """Writes the graphs, from those that are called to those that call, and then makes the modules."""
+    """Creates the graphs, callees before callers, and then the modules."""
 
     def __init__(self, network: TorchNetwork) -> None:
         self.network = network
-        self.found = interfaces(network)
+        self.interfaces = interfaces(network)
         self.holdings = {module: Holdings(module) for module in network.modules.values()}
         self.graphs: dict[Module, list[Graph]] = {}
         self.variant_of: dict[int, int] = {}
@@ -34,32 +34,32 @@ class Assembly:
 
     def module(self) -> nn.Module:
         """The whole module."""
-        leave_room(max(module.path.count(".") + 1 for module in self.network.modules.values()))
+        raise_recursion_limit(max(module.path.count(".") + 1 for module in self.network.modules.values()))
         for module in self._callees_first():
             self._write(module)
         require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
         tensors = self._tensors()
-        made: dict[Module, nn.Module] = {}
+        modules: dict[Module, nn.Module] = {}
         for module in list(self.network.root.all())[::-1]:
-            made[module] = self._made(module, made, tensors)
+            modules[module] = self._build(module, modules, tensors)
         for module, holdings in self.holdings.items():
-            # known, not held: these have their places elsewhere
-            elsewhere = {name: made[there] for name, there in holdings.elsewhere.items()}
-            for cell in _variants(made[module]) if elsewhere else ():
+            # referenced, not owned: they are children of other modules
+            elsewhere = {name: modules[there] for name, there in holdings.elsewhere.items()}
+            for cell in _variants(modules[module]) if elsewhere else ():
                 vars(cell)[OWN].elsewhere.update(elsewhere)
-        for part in made.values():
+        for part in modules.values():
             part.training = self.network.program.train
-        root = made[self.network.root]
+        root = modules[self.network.root]
         vars(root)[NAMES] = self.network.program_names()
         return root
 
     def _callees_first(self) -> list[Module]:
-        """The modules that are called, each behind those that its calls call."""
+        """The modules that are called, each after its callees."""
         order: list[Module] = []
         running: dict[Module, Iterator[Module]] = {self.network.root: self._callees(self.network.root)}
         while running:
             module, callees = next(reversed(running.items()))
-            callee = next((found for found in callees if found not in self._ordered), None)
+            callee = next((one for one in callees if one not in self._ordered), None)
             if callee is None:
                 del running[module]
                 order.append(module)
@@ -76,7 +76,7 @@ class Assembly:
                 yield self.network.of(child)
 
     def _write(self, module: Module) -> None:
-        """The graphs of a module's calls, each different one once."""
+        """Create the graphs of a module's calls, one for each set of equal calls."""
         graphs: dict[Any, Graph] = {}
         for flow in module.calls:
             graph = self._graph(module, flow)
@@ -85,7 +85,9 @@ class Assembly:
         self.graphs[module] = list(graphs.values())
 
     def _graph(self, module: Module, flow: Flow) -> Graph:
-        return GraphWriter(self.network, flow, self.found, self.holdings[module], self._variant, self.missing).write()
+        return GraphWriter(
+            self.network, flow, self.interfaces, self.holdings[module], self._variant, self.missing
+        ).write()
 
     def _variant(self, number: int) -> int | None:
         graphs = self.graphs[self.network.of(self.network.flows[number])]
@@ -93,16 +95,16 @@ class Assembly:
 
     def _tensors(self) -> dict[Value, nn.Parameter | nn.Buffer]:
         program = self.network.program
-        found: dict[Value, nn.Parameter | nn.Buffer] = {}
+        tensors: dict[Value, nn.Parameter | nn.Buffer] = {}
         for parameter in program.parameters.values():
             data = as_tensor(program.constant_data[parameter.value])
-            found[parameter.value] = nn.Parameter(data, parameter.trainable and is_floating(parameter.value.dtype))
+            tensors[parameter.value] = nn.Parameter(data, parameter.trainable and is_floating(parameter.value.dtype))
         for buffer in program.buffers.values():
-            found[buffer.value] = nn.Buffer(as_tensor(program.constant_data[buffer.value]))
-        return found
+            tensors[buffer.value] = nn.Buffer(as_tensor(program.constant_data[buffer.value]))
+        return tensors
 
-    def _made(
-        self, module: Module, made: dict[Module, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
+    def _build(
+        self, module: Module, modules: dict[Module, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
     ) -> nn.Module:
         holder = nn.Module()
         for name, value in module.values.items():
@@ -110,16 +112,16 @@ class Assembly:
         for name, (value, data) in self.holdings[module].constants.items():
             holder.register_buffer(name, as_tensor(data.astype(value.dtype, copy=False)), persistent=False)
         for child in module.children.values():
-            holder.add_module(child.attribute, made[child])
+            holder.add_module(child.attribute, modules[child])
         graphs = self.graphs.get(module, [])
         if not graphs:
             return holder
-        state = held(holder)
-        bodies: dict[str, nn.Module] = {}  # inner ones come first; none is a module of its own
+        state = state_of(holder)
+        bodies: dict[str, nn.Module] = {}  # inner bodies come first; none is a submodule
         for name, graph in self.holdings[module].bodies.items():
-            bodies[name] = graph_cell("Body", state, Own(graph, bodies))
+            bodies[name] = graph_cell("Body", state, CellContents(graph, bodies))
         class_name = identifier(module.class_name, "Module")
-        cells = [graph_cell(class_name, state, Own(graph, bodies)) for graph in graphs]
+        cells = [graph_cell(class_name, state, CellContents(graph, bodies)) for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
 
 

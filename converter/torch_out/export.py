@@ -1,4 +1,4 @@
-"""`to_torch`: a program becomes a torch module."""
+"""`to_torch`: converts a program to a torch module."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .network import TorchNetwork
 
 
 def to_torch(program: Program) -> nn.Module:
-    """Make a torch module of a program.
+    """Convert a program to a torch module.
 
-    Its modules are nested as those of the captured module were, under the same names, and each is called where that one
-    was, so that hooks see the same tensors. Each walks a graph of calls of torch's functions: `code` shows it as text,
-    which is never run. One whose calls compute different things has a graph for each.
+    The modules are nested and named as in the captured module, and called in the same places, so that hooks see the
+    same tensors. Each walks a graph of calls of torch's functions; `code` shows it as text, which is never run. A
+    module whose calls compute different things has a graph for each.
 
-    A name that can't be an attribute (it holds other characters than letters, digits, `_`, `-`, `:` and `/`, or is one
-    that `nn.Module` uses) becomes an identifier, with a number where that is taken; `names_of` has both.
+    A name that can't be an attribute (because of characters other than letters, digits, `_`, `-`, `:` and `/`, or
+    because `nn.Module` uses it) becomes an identifier, made unique by a number; `names_of` has both names.
 
     Args:
-        program: what `from_torch`, `from_onnx` or `runtime.load` gives.
+        program: a program from `from_torch`, `from_onnx` or `runtime.load`.
 
     Returns:
-        The module, with a copy of the parameters (those that aren't trainable don't require gradients; shared ones are
-        shared) and buffers. It takes and returns what the program does, with tensors; symbolic sizes stay so. Batch
-        norm and dropout do what they did when the program was captured, whatever `train()` says; random ops draw from
+        The module, with a copy of the parameters (those that aren't trainable don't require gradients; shared ones stay
+        shared) and buffers. It takes and returns tensors in the structure of the program; symbolic sizes stay
+        symbolic. Batch norm and dropout keep the mode of the program, whatever `train()` says; random ops draw from
         torch's generator.
 
     Raises:
-        UnsupportedOperators: ops, or uses of them, that torch has no expression for; all are listed.
+        UnsupportedOperators: ops, or uses of them, that torch can't express; all are listed.
         UsageError: it isn't a program.
         ConversionError: a Cell calls itself, an argument that isn't a tensor can't be a default, or Cells are nested
             deeper than torch can call modules.

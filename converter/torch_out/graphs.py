@@ -1,4 +1,4 @@
-"""Writing one call of a Cell as a graph of torch functions and calls of other Cells."""
+"""The conversion of one Cell call to a graph of torch functions and calls of other Cells."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..structure.network import Array
 from ..unsupported import Unsupported
 from .calls import functions
 from .network import Module, TorchNetwork
-from .recording import walkable
+from .recording import to_graph
 from .signature import result_of, root_inputs
 from .sizes import Sizes
 from .tables.table import FORMS, NO_FORM, TAKE_NUMBERS, Context
@@ -31,11 +31,11 @@ Missing = list[tuple[str, str, str]]
 
 
 class Holdings:
-    """What a module holds beside its parameters, buffers and children.
+    """The contents of a module besides its parameters, buffers and children.
 
     Attributes:
-        constants: tensors fixed in the program, by attribute, each with its data.
-        elsewhere: modules elsewhere that its calls call, by name.
+        constants: constants of the program, by attribute, each with its data.
+        elsewhere: called modules that aren't below this one, by name.
         bodies: graphs of sub-programs (of branches and loops), by name.
     """
 
@@ -47,7 +47,7 @@ class Holdings:
         self._found: dict[Any, str] = {}
 
     def constant(self, value: Value, data: Array) -> str:
-        """The attribute that holds a constant; equal ones are one."""
+        """The attribute of a constant; equal constants share one."""
         key = value.dtype, data.dtype, data.shape, hashlib.sha256(data.tobytes()).digest()
         if key not in self._found:
             self._found[key] = self._names.free(identifier(value.name.replace(".", "_")))
@@ -55,14 +55,14 @@ class Holdings:
         return self._found[key]
 
     def borrow(self, module: Module) -> str:
-        """The name under which a module that isn't below is known."""
+        """The name for a module that isn't below this one."""
         if module not in self._found:
             self._found[module] = self._names.free(identifier(module.name))
             self.elsewhere[self._found[module]] = module
         return self._found[module]
 
     def body(self, wanted: str, graph: Graph) -> str:
-        """The name of the graph of a sub-program; equal ones are one."""
+        """The name for the graph of a sub-program; equal graphs share one."""
         if graph.key not in self._found:
             self._found[graph.key] = self._names.free(identifier(wanted))
             self.bodies[self._found[graph.key]] = graph
@@ -70,22 +70,22 @@ class Holdings:
 
 
 class GraphWriter:
-    """Writes one call.
+    """Creates the graph of one call.
 
     Args:
-        network: of the program.
-        flow: the call.
+        network: the modules of the program.
+        flow: the data flow of the call.
         found: the interface of each call, by number.
-        holdings: of the call's module.
-        variants: gives which of the variants of its module a call is, None where there is but one.
-        missing: takes what has no form: (op, Cell, source line).
+        holdings: the holdings of the call's module.
+        variants: returns the index of a call among the variants of its module; None if there is only one.
+        missing: collects the ops without a form: (op, Cell, source line).
     """
 
     def __init__(
         self,
         network: TorchNetwork,
         flow: Flow,
-        found: Sequence[Interface],
+        call_interfaces: Sequence[Interface],
         holdings: Holdings,
         variants: Callable[[int], int | None],
         missing: Missing,
@@ -94,13 +94,13 @@ class GraphWriter:
         self.program = network.program
         self.flow = flow
         self.module = network.of(flow)
-        self.interface = found[flow.number]
-        self.found = found
+        self.interface = call_interfaces[flow.number]
+        self.call_interfaces = call_interfaces
         self.holdings = holdings
         self.variants = variants
         self.missing = missing
         self.recorded = fx.Graph()
-        self.recorded._graph_namespace.create_name("self", None)  # no value is called so
+        self.recorded._graph_namespace.create_name("self", None)  # reserves the name
         self.tracer: Any = fx.proxy.GraphAppendingTracer(self.recorded)
         self.arguments: list[ForwardParameter] = []
         self.sizes = Sizes(self.tracer, self._symbol)
@@ -120,9 +120,9 @@ class GraphWriter:
         for buffer, value in self.interface.updates:
             self._attribute(self._path_of(buffer)).copy_(self.value(value).detach())
         self._return()
-        return walkable(self.recorded, self.arguments, self.holdings.bodies, self.holdings.elsewhere)
+        return to_graph(self.recorded, self.arguments, self.holdings.bodies, self.holdings.elsewhere)
 
-    # ---- what comes in and goes out ----
+    # ---- inputs and outputs ----
 
     def _root(self) -> Sequence[Value]:
         inputs = self.interface.parameters
@@ -136,7 +136,7 @@ class GraphWriter:
         return inputs
 
     def _parameters(self) -> Sequence[Value]:
-        """Placeholders: the tensors that the original passed, what is carried beside them, and sizes."""
+        """Add placeholders for the original's tensors, the additional tensors, and sizes."""
         count = len(self.flow.entries)
         names = Namespace(["self"])
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
@@ -157,19 +157,19 @@ class GraphWriter:
     def _return(self) -> None:
         if self.flow.number == 0:
             outputs = [self.value(value) for value in self.program.outputs]
-            self._set_unreached_buffers()
+            self._set_remaining_buffers()
             result = result_of(self.program, outputs, self.tracer)
         else:
             count = len(self.flow.exits)
             items = [self.value(value) for value in self.interface.results[:count]]
             carried = [self.value(value) for value in self.interface.results[count:]]
             if carried:
-                items.append(self.tracer.create_proxy("call_function", functions.Carried, tuple(carried), {}))
+                items.append(self.tracer.create_proxy("call_function", functions.ExtraTensors, tuple(carried), {}))
             result = items[0] if _is_bare(self.flow, len(items)) else tuple(items) or None
         self.tracer.create_proxy("output", "output", (result,), {})
 
-    def _set_unreached_buffers(self) -> None:
-        """Buffers that become a constant or another stored tensor, which no call computes."""
+    def _set_remaining_buffers(self) -> None:
+        """Set buffers whose new value is a constant or another stored tensor, which no call computes."""
         stored = {*self.network.constants, *self.network.names}
         for name, value in self.program.updates.items():
             if value in stored and value is not self.program.buffers[name].value:
@@ -184,7 +184,7 @@ class GraphWriter:
             if value in self.network.names:
                 proxy = self._attribute(self._path_of(value))
                 buffer = self.program.buffers.get(self.network.names[value])
-                # a buffer that is set when the call ends is read as it was before
+                # a buffer that is set at the end of the call is read with its old value
                 self.proxies[value] = proxy if buffer is None or buffer.update is None else proxy.clone()
             else:
                 self.proxies[value] = self._constant(value)
@@ -216,15 +216,15 @@ class GraphWriter:
         seen = self.interface.size(name)
         if seen is not None:
             position, axis, dim = seen
-            return self.sizes.seen(self.value(self.interface.parameters[position]), axis, dim)
-        value, reading = self.network.told[name]
+            return self.sizes.solve(self.value(self.interface.parameters[position]), axis, dim)
+        value, reading = self.network.size_sources[name]
         proxy = self.value(value)
         if reading.axis is not None and reading.dim is not None:
-            return self.sizes.seen(proxy, reading.axis, reading.dim)
+            return self.sizes.solve(proxy, reading.axis, reading.dim)
         return (proxy[reading.element] if value.shape else proxy).item()
 
     def placement(self) -> dict[str, Any]:
-        """On which device new tensors are: that of the first tensor that comes in."""
+        """The device of new tensors: that of the first input tensor."""
         if self._device is None:
             self._device = {} if self._like is None else {"device": self._like.device}
         return self._device
@@ -232,12 +232,12 @@ class GraphWriter:
     # ---- steps ----
 
     def _call(self, number: int) -> None:
-        called, interface = self.network.flows[number], self.found[number]
+        called, interface = self.network.flows[number], self.call_interfaces[number]
         count = len(called.entries)
         arguments = [self.value(value) for value in interface.arguments[:count]]
         carried = [self.value(value) for value in interface.arguments[count:]]
         if carried:
-            arguments.append(self.tracer.create_proxy("call_function", functions.Carried, tuple(carried), {}))
+            arguments.append(self.tracer.create_proxy("call_function", functions.ExtraTensors, tuple(carried), {}))
         arguments += [self._symbol(symbol) for symbol in interface.symbols]
         variant = self.variants(number)
         options = {} if variant is None else {"variant": variant}
@@ -263,27 +263,29 @@ class GraphWriter:
             numbers = self._numbers(node)
             operands = [None if v is None else numbers[v] if v in numbers else self.value(v) for v in node.inputs]
             attributes = {
-                name: self._body(name, attribute) if isinstance(attribute, Program) else self.sizes.within(attribute)
+                name: self._body(name, attribute) if isinstance(attribute, Program) else self.sizes.resolve(attribute)
                 for name, attribute in node.attributes.items()
             }
             result = form(self._context(node), *operands, **attributes)
         except Unsupported as reason:
-            shown = f"{node.op}{f' ({reason})' if str(reason) else ''}"
-            self.missing.append((shown, str(self.program.calls[node.cell]), _line(node.source)))
+            label = f"{node.op}{f' ({reason})' if str(reason) else ''}"
+            self.missing.append((label, str(self.program.calls[node.cell]), _line(node.source)))
             result = (self._like,) * len(node.outputs)
         results = result if isinstance(result, tuple) else (result,)
         self.proxies.update(zip(node.outputs, results, strict=True))
 
     def _body(self, name: str, program: Program) -> fx.Proxy:
-        """The module of a sub-program, which has the state of the one that holds it."""
+        """The module of a sub-program, which shares the state of the enclosing module."""
         flat = program.replace(nodes=tuple(replace(n, cell=0) for n in program.nodes), calls=program.calls[:1])
         network = TorchNetwork(flat)
-        found = interfaces(network)
-        writer = GraphWriter(network, network.flows[0], found, self.holdings, lambda number: None, self.missing)
+        call_interfaces = interfaces(network)
+        writer = GraphWriter(
+            network, network.flows[0], call_interfaces, self.holdings, lambda number: None, self.missing
+        )
         return self._attribute(self.holdings.body(name, writer.write()))
 
     def _numbers(self, node: Node) -> dict[Value, Any]:
-        """The constants among the operands that are passed as Python numbers, which keep all their digits."""
+        """The constants among the operands that are passed as Python numbers, which keep their full precision."""
         if node.op not in TAKE_NUMBERS:
             return {}
         scalars = {v: self.network.scalar(v) for v in node.inputs if v is not None}

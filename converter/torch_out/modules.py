@@ -1,4 +1,4 @@
-"""What `to_torch` makes of a Cell: a module that walks a graph, and keeps all that it holds when it is copied."""
+"""The modules that `to_torch` creates for Cells: they walk a graph, and keep their contents when they are copied."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from .code import code
 from .walk import Graph
 
 OWN = "_cell"
-"""The attribute of a module under which everything is that torch's modules haven't."""
+"""The attribute for the contents of a module that torch's modules don't have."""
 
 
-def held(module: nn.Module) -> dict[str, Any]:
-    """The parameters, buffers and modules that a module holds; who shares these containers has them in common."""
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """The containers of a module's parameters, buffers and submodules; modules may share them."""
     names = ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules")
     return {name: vars(module)[name] for name in names}
 
 
 @dataclass
-class Own:
-    """What a Cell has beside that.
+class CellContents:
+    """The contents of a Cell that torch's modules don't have.
 
     Attributes:
-        graph: what it computes.
-        bodies: sub-programs of branches and loops, by the names that the graph has for them.
-        elsewhere: modules that it calls and others hold, likewise.
+        graph: the graph of the Cell.
+        bodies: sub-programs of branches and loops, by their names in the graph.
+        elsewhere: modules that it calls and that belong to other modules, by their names in the graph.
     """
 
     graph: Graph
@@ -39,9 +39,9 @@ class Own:
 
 
 class GraphModule(nn.Module):
-    """A Cell that walks a graph. `code` is its text, for people: it is never run.
+    """A Cell that walks a graph. `code` is its text, for reading: it is never run.
 
-    Each Cell has a class of its own, by the name that its class had, for the signature of `forward`.
+    Each Cell has its own class, with the original class name, for the signature of `forward`.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -54,33 +54,33 @@ class GraphModule(nn.Module):
 
 
 class VaryingCell(nn.Module):
-    """A Cell whose calls do different things: a graph for each, all on what the Cell holds; calls say which.
+    """A Cell whose calls compute different things: it has a graph for each, with a common state; calls say which.
 
     Args:
-        variants: the graphs, with one state.
+        variants: the graphs, which share one state.
     """
 
     def __init__(self, variants: Sequence[GraphModule]) -> None:
         super().__init__()
-        self.__dict__.update(held(variants[0]))
-        self.variants = list(variants)  # in a list, not as modules of their own
+        self.__dict__.update(state_of(variants[0]))
+        self.variants = list(variants)  # in a list, so that they aren't submodules
 
     def forward(self, *inputs: Any, variant: int, **sizes: int) -> Any:
         """Compute the variant of that number."""
         return self.variants[variant].forward(*inputs, **sizes)
 
 
-def graph_cell(class_name: str, state: dict[str, Any], own: Own) -> GraphModule:
-    """A Cell.
+def graph_cell(class_name: str, state: dict[str, Any], contents: CellContents) -> GraphModule:
+    """Create a Cell.
 
     Args:
         class_name: an identifier.
-        state: what `held` gives.
-        own: what it computes, and with what.
+        state: the containers that `state_of` returns.
+        own: the graph, and the modules that it calls.
     """
-    made = _empty_cell(class_name, own.graph)
+    made = _empty_cell(class_name, contents.graph)
     made.__dict__.update(state)
-    made.__dict__[OWN] = own
+    made.__dict__[OWN] = contents
     return made
 
 
@@ -94,7 +94,7 @@ def _empty_cell(class_name: str, graph: Graph) -> GraphModule:
 
 
 def as_tensor(array: Any) -> torch.Tensor:
-    """A tensor with a copy of an array's data, bfloat16 too; `ConversionError` for a dtype that torch hasn't."""
+    """A tensor with a copy of an array's data, bfloat16 too; `ConversionError` for a dtype that torch lacks."""
     if array.dtype.name == "bfloat16":
         import numpy as np
 

@@ -1,4 +1,4 @@
-"""The tree of torch modules that a program becomes, and which calls can be modules of their own."""
+"""The tree of torch modules for a program, and which calls can be separate modules."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from ..structure.program_names import NAMES, ProgramNames
 from .modules import OWN
 
 _TAKEN = frozenset([*dir(nn.Module), *vars(nn.Module()), OWN, NAMES])
-"""What a module has beside its parameters, buffers and children."""
+"""Names in a module besides its parameters, buffers and children."""
 
 
 @dataclass(eq=False)
 class Module(structure.Module):
-    """One module, with the names that things have in torch.
+    """One module, with its names in torch.
 
     Attributes:
-        attribute: its own, in the module around it.
-        attributes: of its parameters and buffers, by the names that these have in `state`.
-        qualified: their qualified names in the program, likewise.
-        values: their values, likewise.
-        names: all that are taken in it.
+        attribute: its attribute in the parent module.
+        attributes: attributes of its parameters and buffers, by their names in `state`.
+        qualified: their qualified names in the program, by their names in `state`.
+        values: their values, by their names in `state`.
+        names: all names used in the module.
     """
 
     attribute: str = ""
@@ -37,9 +37,9 @@ class Module(structure.Module):
     names: Namespace = field(default_factory=lambda: Namespace(_TAKEN))
 
     def give_names(self) -> None:
-        """Give attributes to what it holds: their own names where these can be attributes and are free.
+        """Assign attributes to its contents: their own names if these can be attributes and are free.
 
-        Others become identifiers, behind all that keep theirs.
+        Other names become identifiers, after all those that are kept.
         """
         items: list[str | Module] = [*self.state, *self.children.values()]
         others: list[str | Module] = []
@@ -59,7 +59,7 @@ class Module(structure.Module):
             item.attribute = attribute
 
     def path_from(self, above: Module) -> list[str]:
-        """The attributes that lead to it from a module around it."""
+        """The attributes on the path from a containing module."""
         path: list[str] = []
         module: Module | None = self
         while module is not None and module is not above:
@@ -71,22 +71,22 @@ class Module(structure.Module):
 class TorchNetwork(structure.Network[Module]):
     """The modules of a program, in the order of its parameters.
 
-    A Cell whose nodes don't stand together (in a gradient program, say) is no module of its own: what it computes
-    stands in the Cell around it.
+    A Cell whose nodes aren't contiguous (in a gradient program, say) gets no module: its nodes move to the Cell that
+    contains it.
 
     Attributes:
-        used: values that anything takes.
-        fixed: values of constants and buffers, which no gradient is asked for.
+        used: values that have a user.
+        fixed: values of constants and buffers, which need no gradient.
     """
 
     def __init__(self, program: Program) -> None:
-        super().__init__(_standing_together(program), Module)
+        super().__init__(_make_contiguous(program), Module)
         parameters = self.program.parameters
         stored = [(name, name, item.value) for name, item in parameters.items()]
         stored += [(name, name, item.value) for name, item in self.program.buffers.items()]
         stored += [(alias, name, item.value) for name, item in parameters.items() for alias in item.aliases]
         for qualified, name, value in stored:
-            module, attribute = self.hold(qualified, name, value)
+            module, attribute = self.add_state(qualified, name, value)
             module.qualified[attribute], module.values[attribute] = qualified, value
         self.used = {value for node in self.nodes for value in node.inputs if value is not None}
         self.used |= {*self.program.outputs, *self.program.updates.values()}
@@ -102,7 +102,7 @@ class TorchNetwork(structure.Network[Module]):
             module.give_names()
 
     def program_names(self) -> ProgramNames:
-        """The names that the program has where they are others than in torch."""
+        """The program's names that differ from those in torch."""
         names = ProgramNames()
         for module in self.modules.values():
             path = module.path_from(self.root)
@@ -117,33 +117,33 @@ class TorchNetwork(structure.Network[Module]):
         return names
 
 
-def _standing_together(program: Program) -> Program:
-    """The program with the nodes of each Cell call together; a call whose nodes aren't is dissolved in its parent."""
-    dissolved: set[int] = set()
-    while (torn := _torn(program, dissolved)) is not None:
-        dissolved.add(torn)
-    if not dissolved:
+def _make_contiguous(program: Program) -> Program:
+    """The program with contiguous nodes for each Cell call; a call without is merged into its parent."""
+    merged: set[int] = set()
+    while (split := _first_split_call(program, merged)) is not None:
+        merged.add(split)
+    if not merged:
         return program
 
-    def standing(number: int | None) -> int | None:
-        while number in dissolved:
+    def remaining(number: int | None) -> int | None:
+        while number in merged:
             number = program.calls[number].parent
         return number
 
     return program.replace(
-        nodes=tuple(replace(node, cell=standing(node.cell) or 0) for node in program.nodes),
-        calls=tuple(replace(call, parent=standing(call.parent)) for call in program.calls),
+        nodes=tuple(replace(node, cell=remaining(node.cell) or 0) for node in program.nodes),
+        calls=tuple(replace(call, parent=remaining(call.parent)) for call in program.calls),
     )
 
 
-def _torn(program: Program, dissolved: set[int]) -> int | None:
-    """The first call that nodes come back to after it was left."""
+def _first_split_call(program: Program, merged: set[int]) -> int | None:
+    """The first call to which nodes return after it has ended."""
     running, left = [0], set[int]()
     for node in program.nodes:
         lineage: list[int] = []
         number: int | None = node.cell
         while number is not None:
-            if number not in dissolved:
+            if number not in merged:
                 lineage.insert(0, number)
             number = program.calls[number].parent
         while running != lineage[: len(running)]:

@@ -1,4 +1,4 @@
-"""From what `torch.fx` recorded to a graph that is walked. (Of `torch.fx` the recorder alone is used, not its code.)"""
+"""The conversion of a recorded `torch.fx` graph to a `Graph`. Only the recorder of `torch.fx` is used, not its code."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from . import walk
 from .walk import ForwardParameter, Graph, Step
 
 
-def walkable(
+def to_graph(
     recorded: fx.Graph, parameters: Sequence[ForwardParameter], bodies: Collection[str], elsewhere: Collection[str]
 ) -> Graph:
-    """The graph of what was recorded.
+    """The `Graph` of a recorded graph.
 
     Args:
-        recorded: its placeholders are the parameters, in order.
-        parameters: of `forward`.
-        bodies: names of sub-programs, which are looked up among them.
+        recorded: the recorded graph; its placeholders are the parameters, in order.
+        parameters: the parameters of `forward`.
+        bodies: names of sub-programs.
         elsewhere: names of modules that aren't below the one that calls them.
     """
     return _Steps(recorded, parameters, bodies, elsewhere).graph()
 
 
 class _Place(NamedTuple):
-    """Where a value is: the how manyth of the "given", "constant" or "result" ones."""
+    """The place of a value: its kind, "given", "constant" or "result", and its index among those."""
 
     kind: str
     number: int
@@ -54,7 +54,7 @@ class _Steps:
         self.places: dict[fx.Node, _Place] = {}
 
     def graph(self) -> Graph:
-        """All of it."""
+        """The whole graph."""
         placeholders = self.recorded.find_nodes(op="placeholder")
         self.places.update((node, _Place("given", i)) for i, node in enumerate(placeholders, 1))
         result = _MODULE
@@ -63,7 +63,7 @@ class _Steps:
                 result = self._argument(node.args[0])
             elif node.op != "placeholder":
                 self.places[node] = self._node(node)
-        return self._numbered(result)
+        return self._number_places(result)
 
     def _node(self, node: fx.Node) -> _Place:
         args = [self._argument(argument) for argument in node.args]
@@ -71,11 +71,11 @@ class _Steps:
         target: Any = node.target
         if node.op == "call_function":
             return self._step(target, args, kwargs, node.name)
-        if node.op == "call_method":  # the names are those of the forms
+        if node.op == "call_method":  # the names come from the forms, not from the file
             return self._step(getattr(torch.Tensor, target), args, kwargs, node.name)
         if node.op == "get_attr":
             named = target in self.bodies
-            function: Any = walk.body if named else walk.stored
+            function: Any = walk.body if named else walk.get_state
         else:
             named = target in self.elsewhere
             function = walk.call_elsewhere if named else walk.call
@@ -88,7 +88,7 @@ class _Steps:
         return _Place("result", len(self.calls) - 1)
 
     def _argument(self, argument: Any) -> _Place:
-        """Where an argument is; one with values in it is put together by a step of its own, lists and dicts too."""
+        """The place of an argument; a step builds an argument that contains values, also a list or dict."""
         if isinstance(argument, fx.Node):
             return self.places[argument]
         if isinstance(argument, dict):
@@ -96,9 +96,9 @@ class _Steps:
             return self._step(walk.make_dict, [self._constant(tuple(argument)), *items], {}, "made")
         if isinstance(argument, list):
             return self._step(walk.make_list, [self._argument(item) for item in argument], {}, "made")
-        if isinstance(argument, tuple) and not _is_known(argument):
+        if isinstance(argument, tuple) and not _is_constant(argument):
             return self._step(walk.make_tuple, [self._argument(item) for item in argument], {}, "made")
-        if isinstance(argument, slice) and not _is_known(argument):
+        if isinstance(argument, slice) and not _is_constant(argument):
             parts = argument.start, argument.stop, argument.step
             return self._step(slice, [self._argument(part) for part in parts], {}, "made")
         return self._constant(argument)
@@ -107,7 +107,7 @@ class _Steps:
         self.constants.append(value)
         return _Place("constant", len(self.constants) - 1)
 
-    def _numbered(self, result: _Place) -> Graph:
+    def _number_places(self, result: _Place) -> Graph:
         first_constant = 1 + len(self.parameters)
         first_result = first_constant + len(self.constants)
         offsets = {"given": 0, "constant": first_constant, "result": first_result}
@@ -121,17 +121,17 @@ class _Steps:
             operands, own = tuple(map(place, args)), first_result + number
             keywords = tuple((name, place(argument)) for name, argument in kwargs.items())
             touched = {*operands, *(at for _, at in keywords), own}
-            done = sorted(p for p in touched - needed if p >= first_result or 0 < p < first_constant)
+            unneeded = sorted(p for p in touched - needed if p >= first_result or 0 < p < first_constant)
             needed |= touched
-            steps.append(Step(function, operands, keywords, own, tuple(done)))
+            steps.append(Step(function, operands, keywords, own, tuple(unneeded)))
         names = ("self", *(p.name for p in self.parameters), *("" for _ in self.constants), *self.names)
         return Graph(self.parameters, tuple(self.constants), tuple(steps[::-1]), place(result), names)
 
 
-def _is_known(argument: Any) -> bool:
-    """Whether there are neither values nor lists and dicts, which a function could change, in an argument."""
+def _is_constant(argument: Any) -> bool:
+    """Whether an argument is constant: without values, and without lists and dicts, which a function could change."""
     if isinstance(argument, slice):
-        return _is_known((argument.start, argument.stop, argument.step))
+        return _is_constant((argument.start, argument.stop, argument.step))
     if isinstance(argument, tuple):
-        return all(map(_is_known, argument))
+        return all(map(_is_constant, argument))
     return not isinstance(argument, (fx.Node, list, dict))

@@ -1,6 +1,6 @@
-"""Operators whose result has a shape that values decide, as graphs of `to_torch` call them.
+"""Operators whose result shape depends on values, for the graphs of `to_torch`.
 
-Each is written as a torch module of its own when the sizes are known, so this stands above the tables.
+Each is converted to a torch module when the sizes are known, so this module is above the tables.
 """
 
 from __future__ import annotations
@@ -27,39 +27,39 @@ Options = tuple[tuple[str, Any], ...]
 
 
 def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) -> Any:
-    """Apply an ONNX operator, written in torch for the sizes and the contents that it meets.
+    """Apply an ONNX operator, converted to torch for the actual sizes and contents of its operands.
 
     Args:
         operator: name of its function.
         options: its attributes, with dtypes of torch.
-        *operands: those of the operator; None for an absent one.
+        *operands: the operands; None for an absent one.
 
     Returns:
         The output, or a tuple of them.
     """
     structural = get_onnx_function(operator).flags(len(operands))
     pairs = list(zip(operands, structural, strict=True))
-    given = tuple(contents(x) if fixed else None for x, fixed in pairs)
+    values = tuple(contents(x) if fixed else None for x, fixed in pairs)
     tensors = [x for x, fixed in pairs if x is not None and not fixed]
     attributes = tuple((key, numpy_dtype(x) if isinstance(x, torch.dtype) else x) for key, x in options)
     types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
     devices = [x.device for x in operands if x is not None]
-    return _written(operator, attributes, types, given, devices[0])(*tensors)
+    return _convert(operator, attributes, types, values, devices[0])(*tensors)
 
 
 @functools.lru_cache(maxsize=256)
-def _written(
+def _convert(
     operator: str, options: Options, types: Sequence[Type | None], contents: Sequence[Any], device: torch.device
 ) -> nn.Module:
     """The function as a module, for operands of these types or contents."""
 
-    def applied(*tensors: Any) -> Sequence[Any]:
+    def apply(*tensors: Any) -> Sequence[Any]:
         remaining = iter(tensors)
-        chosen = [fixed if type is None else next(remaining) for type, fixed in zip(types, contents, strict=True)]
-        made = get_onnx_function(operator).function(*chosen, **dict(options))
-        return made if isinstance(made, tuple) else (made,)
+        operands = [fixed if type is None else next(remaining) for type, fixed in zip(types, contents, strict=True)]
+        result = get_onnx_function(operator).function(*operands, **dict(options))
+        return result if isinstance(result, tuple) else (result,)
 
-    program = trace_subprogram(applied, [type for type in types if type is not None], operator)
+    program = trace_subprogram(apply, [type for type in types if type is not None], operator)
     return Assembly(TorchNetwork(program)).module().to(device)
 
 
@@ -68,7 +68,7 @@ no_torch_form("runtime_shaped_gradient", "torch differentiates by itself")
 
 @torch_form("runtime_shaped")
 def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
-    # a graph can hold dtypes of torch alone
-    written = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
-    result = context.call(runtime_shaped, operator, written, *operands)
+    # constants of a graph can be dtypes of torch, but not of NumPy
+    attributes = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
+    result = context.call(runtime_shaped, operator, attributes, *operands)
     return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))

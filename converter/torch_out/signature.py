@@ -1,4 +1,4 @@
-"""How the whole module is called: the placeholders of its graph for the program's structured arguments."""
+"""The signature of the whole module: placeholders of its graph for the program's structured arguments."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from .calls import functions
 PLAIN = (bool, int, float, str, type(None))
 
 
-def structured(program: Program) -> bool:
-    """Whether the program's arguments and result have the structure that it states."""
+def has_structure(program: Program) -> bool:
+    """Whether the program's inputs and outputs match its structures of arguments and result."""
     return (
         is_call(program.arguments)
         and program.arguments.tensors == len(program.inputs)
@@ -37,25 +37,25 @@ def root_inputs(
     placeholder: Callable[..., fx.Proxy],
     tracer: fx.proxy.TracerBase,
 ) -> dict[Value, fx.Proxy]:
-    """Write the placeholders of the whole module.
+    """Create the placeholders of the whole module.
 
     Args:
-        program: whose arguments they are.
-        slots: what the original calls its inputs.
+        program: the program.
+        slots: names of the inputs in the original.
         order: the inputs in the order of the original's parameters.
-        placeholder: makes one, of a name, a keyword and a default.
-        tracer: of the graph.
+        placeholder: creates a placeholder from a name, a keyword and a default.
+        tracer: the tracer of the graph.
 
     Returns:
         The proxies of the inputs.
     """
     names = Namespace(["self"])
-    if not structured(program):
+    if not has_structure(program):
         return {v: placeholder(names.free(identifier(v.name)), v.name) for v in program.inputs}
     positional, keywords = program.arguments.children
     values = iter(zip(program.inputs, slots, strict=True))
     texts = [str(key) for key in keywords.keys]
-    for text in texts:  # the names of keywords come first
+    for text in texts:  # keywords get their names first
         if text == identifier(text):
             names.take(text)
     arguments: list[tuple[str, str, Structure, list[Value]]] = []
@@ -75,23 +75,23 @@ def root_inputs(
     for i, (name, key, child, _) in enumerate(arguments):
         default = (_plain(child.constant, key),) if child.kind == "constant" and i > needed else ()
         given[name] = placeholder(name, key, default)
-    found: dict[Value, fx.Proxy] = {}
+    proxies: dict[Value, fx.Proxy] = {}
     for name, key, child, inside_values in arguments:
-        _open(tracer, given[name], child, iter(inside_values), key, found)
-    return found
+        _unpack(tracer, given[name], child, iter(inside_values), key, proxies)
+    return proxies
 
 
-def _open(
+def _unpack(
     tracer: fx.proxy.TracerBase,
     given: fx.Proxy,
     structure: Structure,
     values: Any,
     name: str,
-    found: dict[Value, fx.Proxy],
+    proxies: dict[Value, fx.Proxy],
 ) -> None:
-    """Take the tensors out of an argument, and hold what isn't one against what was captured."""
+    """Extract the tensors from an argument, and check that other leaves equal the captured ones."""
     if structure.kind == "tensor":
-        found[next(values)] = given
+        proxies[next(values)] = given
     elif structure.kind == "constant":
         constant = _plain(structure.constant, name)
         tracer.create_proxy("call_function", functions.require_constant, (name, given, constant), {})
@@ -100,7 +100,7 @@ def _open(
         keys = structure.keys if structure.kind == "dict" else range(len(structure.children))
         for key, child in zip(keys, structure.children, strict=True):
             item = tracer.create_proxy("call_function", get, (given, key), {})
-            _open(tracer, item, child, values, f"{name}[{key!r}]", found)
+            _unpack(tracer, item, child, values, f"{name}[{key!r}]", proxies)
 
 
 def _plain(constant: Any, name: str) -> Any:
@@ -112,21 +112,21 @@ def _plain(constant: Any, name: str) -> Any:
 
 
 def result_of(program: Program, outputs: list[Any], tracer: fx.proxy.TracerBase) -> Any:
-    """The structured result made of the outputs."""
-    if not structured(program):
+    """The outputs in the structure of the result."""
+    if not has_structure(program):
         return tuple(outputs)
-    return _closed(program.result, iter(outputs), tracer)
+    return _pack(program.result, iter(outputs), tracer)
 
 
-def _closed(structure: Structure, outputs: Any, tracer: fx.proxy.TracerBase) -> Any:
+def _pack(structure: Structure, outputs: Any, tracer: fx.proxy.TracerBase) -> Any:
     if structure.kind == "tensor":
         return next(outputs)
     if structure.kind == "namedtuple":
-        items = [_closed(child, outputs, tracer) for child in structure.children]
+        items = [_pack(child, outputs, tracer) for child in structure.children]
         made = (structure.name, structure.keys, *items)
         return tracer.create_proxy("call_function", functions.named_tuple, made, {})
     if structure.kind in ("tuple", "list", "dict"):
-        items = [_closed(child, outputs, tracer) for child in structure.children]
+        items = [_pack(child, outputs, tracer) for child in structure.children]
         if structure.kind == "dict":
             return dict(zip(structure.keys, items, strict=True))
         return tuple(items) if structure.kind == "tuple" else items

@@ -1,4 +1,4 @@
-"""Symbolic sizes within one graph: read off the shapes of tensors, computed with proxies of ints."""
+"""Symbolic sizes within one graph: read from the shapes of tensors, and computed with proxies of ints."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class Sizes:
     """The sizes that a graph needs, each computed once.
 
     Args:
-        tracer: of the graph.
-        symbol: gives the proxy of the size that a symbol stands for.
+        tracer: the tracer of the graph.
+        symbol: returns the proxy of the size of a symbol.
     """
 
     def __init__(self, tracer: fx.proxy.TracerBase, symbol: Callable[[str], Any]) -> None:
@@ -33,7 +33,7 @@ class Sizes:
         self._computed: dict[Dim, Any] = {}
 
     def __call__(self, dim: Dim) -> Any:
-        """A dimension as an int, or the proxy of one."""
+        """A dimension as an int or a proxy of an int."""
         if not isinstance(dim, SymbolicDim):
             return dim
         if not dim.symbols():
@@ -42,14 +42,14 @@ class Sizes:
             self._computed[dim] = self._sum(dim)
         return self._computed[dim]
 
-    def within(self, attribute: Any) -> Any:
-        """An attribute with sizes in place of dimensions."""
+    def resolve(self, attribute: Any) -> Any:
+        """An attribute with its dimensions replaced by sizes."""
         if isinstance(attribute, tuple):
-            return tuple(self.within(item) for item in attribute)
+            return tuple(self.resolve(item) for item in attribute)
         return self(attribute) if isinstance(attribute, SymbolicDim) else attribute
 
-    def seen(self, tensor: fx.Proxy, axis: int, dim: SymbolicDim) -> Any:
-        """The size of the symbol in a dimension `a * symbol + b` that a tensor has at an axis."""
+    def solve(self, tensor: fx.Proxy, axis: int, dim: SymbolicDim) -> Any:
+        """The size of the symbol in a dimension `a * symbol + b` of a tensor's axis."""
         terms = dict(dim.terms)
         offset = terms.pop((), 0)
         (coefficient,) = terms.values()

@@ -1,4 +1,4 @@
-"""What a Cell computes, as a graph of calls that is walked: data, of which nothing is ever run as text."""
+"""Graphs of function calls, which a Cell walks to compute its result: data, never run as source text."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class ForwardParameter(NamedTuple):
 
     Attributes:
         name: an identifier.
-        key: the keyword under which the program knows it, which may be any text.
-        default: its value if it isn't given, in a tuple; an empty one if there is none.
+        key: its keyword in the program, which may be any text.
+        default: a tuple with its default; empty if it has none.
     """
 
     name: str
@@ -29,35 +29,35 @@ class ForwardParameter(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One call; operands, keywords and the result are places in a list of values.
+    """One call; operands, keywords and the result are indices in a list of values.
 
     Attributes:
-        function: what is called.
-        operands: places of the positional arguments.
-        keywords: names and places of the keyword arguments.
-        place: where the result goes.
-        done: places that no later step needs.
+        function: the function.
+        operands: indices of the positional arguments.
+        keywords: names and indices of the keyword arguments.
+        place: index of the result.
+        done: indices of values that no later step needs.
     """
 
     function: Callable[..., Any]
     operands: tuple[int, ...]
     keywords: tuple[tuple[str, int], ...]
     place: int
-    done: tuple[int, ...]
+    unneeded: tuple[int, ...]
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
     """The steps of one call of a module.
 
-    Its values stand in a list: the module, the arguments, the constants, and then what the steps compute.
+    Its values are in a list: the module, the arguments, the constants, and then the results of the steps.
 
     Attributes:
-        parameters: of `forward`, without `self`.
-        constants: arguments of steps that are known.
-        steps: in order.
-        result: place of what is returned.
-        names: what `code` calls the values, by place: identifiers.
+        parameters: the parameters of `forward`, without `self`.
+        constants: constant arguments of steps.
+        steps: the steps in order.
+        result: index of the result.
+        names: identifiers of the values in `code`, by index.
     """
 
     parameters: tuple[ForwardParameter, ...]
@@ -67,17 +67,17 @@ class Graph:
     names: tuple[str, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
-        return self  # nothing in it changes
+        return self  # it is immutable
 
     def run(self, module: nn.Module, arguments: Sequence[Any]) -> Any:
         """Compute the result, with the parameters, buffers and modules that `module` holds."""
         values = [module, *arguments, *self.constants, *([None] * len(self.steps))]
-        for function, operands, keywords, place, done in self.steps:
+        for function, operands, keywords, place, unneeded in self.steps:
             if keywords:
                 values[place] = function(*[values[i] for i in operands], **{name: values[i] for name, i in keywords})
             else:
                 values[place] = function(*[values[i] for i in operands])
-            for i in done:
+            for i in unneeded:
                 values[i] = None
         return values[self.result]
 
@@ -105,7 +105,7 @@ class Graph:
 
     @cached_property
     def signature(self) -> Signature:
-        """Of `forward`, with `self`."""
+        """The signature of `forward`, with `self`."""
         kind, nothing = SignatureParameter.POSITIONAL_OR_KEYWORD, SignatureParameter.empty
         own = [SignatureParameter("self", kind)]
         for name, _, default in self.parameters:
@@ -114,13 +114,13 @@ class Graph:
 
     @cached_property
     def key(self) -> Any:
-        """Equal for two graphs that compute the same in the same way, whatever their values are called."""
+        """A key that is equal for graphs with the same steps, whatever the names of their values."""
         steps = tuple((step.function, step.operands, step.keywords, step.place) for step in self.steps)
         return _key(self.parameters), _key(self.constants), steps, self.result
 
 
 def _key(constant: Any) -> Any:
-    """What is equal for the same constants alone: 1 is neither True nor 1.0, and 0.0 isn't -0.0."""
+    """A key that distinguishes constants strictly: 1 is neither True nor 1.0, and 0.0 isn't -0.0."""
     if isinstance(constant, (tuple, list)):
         return (type(constant), *map(_key, constant))
     if isinstance(constant, dict):
@@ -135,8 +135,8 @@ def _key(constant: Any) -> Any:
 # ---- functions of steps ----
 
 
-def stored(module: Any, path: Path) -> Any:
-    """A parameter or buffer of a module, or of one below."""
+def get_state(module: Any, path: Path) -> Any:
+    """A parameter or buffer of a module or a submodule."""
     *modules, name = path
     for part in modules:
         module = module._modules[part]
@@ -147,14 +147,14 @@ def stored(module: Any, path: Path) -> Any:
 
 
 def call(module: Any, path: Path, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a module below another one."""
+    """Call a submodule of a module."""
     for part in path:
         module = module._modules[part]
     return module(*args, **kwargs)
 
 
 def call_elsewhere(module: Any, name: str, /, *args: Any, **kwargs: Any) -> Any:
-    """Call a module that isn't below the one that calls it."""
+    """Call a module that isn't a submodule of the caller."""
     return module._cell.elsewhere[name](*args, **kwargs)
 
 

@@ -1,4 +1,4 @@
-"""Writes the reference: pages made of docstrings, and of what `parity --help` prints."""
+"""Writes the reference: pages made of docstrings, of what `parity --help` prints, and of the tables of versions."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from click import Command, Context
+
+from . import versions
 
 PACKAGES = {  # page: title, module, sentence
     "parity": ("cellbridge.parity", "Judging from Python and from tests."),
@@ -35,6 +37,7 @@ def write(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     pages = {f"{page}.md": package_page(*described) for page, described in PACKAGES.items()}
     pages["command_line.md"] = command_page()
+    pages["versions.md"] = versions.page()
     for old in folder.glob("*.md"):
         if old.name not in pages:
             old.unlink()

@@ -15,8 +15,8 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export import from_torch
-from ...converter.capture.refusals import require_ready
-from ...converter.capture.wrappers import looking_through
+from ...converter.capture.export_errors import require_ready
+from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names
@@ -44,7 +44,7 @@ from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
 
 @one_at_a_time
-@looking_through
+@unwrap_arguments
 def check(
     module: torch.nn.Module,
     args: tuple[Any, ...],
@@ -184,7 +184,7 @@ def capture_program(
 
 
 @one_at_a_time
-@looking_through
+@unwrap_arguments
 def compare(
     reference: Any,
     candidate: Any,

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...converter.capture.hand_written_backward import Function, applied_by, backward_of, forward_of
+from ...converter.capture.custom_backward import Function, backward_of, forward_of, intercept_functions
 from ..sides.precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
@@ -103,7 +103,7 @@ def audit_backwards(module: torch.nn.Module, args: Any, kwargs: Any, working: to
         stack.enter_context(default_dtype(torch.float64))
         stack.enter_context(torch.random.fork_rng(devices=()))
         stack.enter_context(DoublePrecision(working))
-        stack.enter_context(applied_by(audit.apply))
+        stack.enter_context(intercept_functions(audit.apply))
         module(*args, **kwargs)
     return audit
 

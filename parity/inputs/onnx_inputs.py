@@ -14,7 +14,7 @@ import numpy as np
 from onnx import GraphProto, TensorShapeProto
 
 from ...converter.onnx_in.importing import read_model
-from ...converter.onnx_in.inputs import TEXT, Input, Shapes, made_of, read_inputs, shapes_by_arrays, without_rank
+from ...converter.onnx_in.inputs import TEXT, Input, Shapes, assemble, read_inputs, shapes_by_arrays, without_rank
 from ...converter.onnx_in.model.protos import Symbols, graphs_of
 from ...runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ...runtime.compiled.session import SessionError
@@ -57,7 +57,7 @@ class DeclaredInputs:
 
     def arguments(self, arrays: Sequence[Array]) -> tuple[Any, ...]:
         """Build the inputs from these arrays: tensors, lists for sequences, None for empty optionals."""
-        return made_of(self.inputs, arrays)
+        return assemble(self.inputs, arrays)
 
     def shapes(self, arrays: Sequence[Array]) -> dict[str, Sequence[int] | None]:
         """Return the shapes of arrays by name; None for empty optionals."""

@@ -11,8 +11,8 @@ from typing import Any
 from onnx import ModelProto
 
 from ...converter.onnx_in.importing import from_onnx
-from ...converter.onnx_in.inputs import Shapes, renamed
-from ...converter.onnx_in.model.protos import NoNumbers
+from ...converter.onnx_in.inputs import Shapes, shapes_with_names
+from ...converter.onnx_in.model.protos import NonNumericTensor
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
@@ -75,7 +75,7 @@ def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile
 def _inexpressible(error: BaseException | None) -> bool:
     """Whether an error is about something that programs lack: operators, strings, sizes that can't be checked."""
     while error is not None:
-        if isinstance(error, (UnsupportedOperators, ShapeError, NoNumbers)):
+        if isinstance(error, (UnsupportedOperators, ShapeError, NonNumericTensor)):
             return True
         error = error.__cause__
     return False
@@ -116,7 +116,7 @@ def reorder(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array])
 
 def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
     """Return shapes by the names of our inputs as shapes by the names of theirs."""
-    return shapes if set(theirs) == set(ours) else renamed(shapes, dict(zip(ours, theirs, strict=True)))
+    return shapes if set(theirs) == set(ours) else shapes_with_names(shapes, dict(zip(ours, theirs, strict=True)))
 
 
 def require_eval(options: Options) -> None:

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.shapes_spec import holds, is_spec, variables
+from ...converter.capture.shapes_spec import is_spec, spec_predicate, variables
 from ...runtime.ir.dims import SymbolicDim, evaluate, symbols_in
 from ...runtime.ir.program import Program
 
@@ -62,7 +62,7 @@ def other_sizes(
         result = [
             sizes
             for candidate in result
-            if (sizes := _satisfying_spec(candidate, limits, holds(dynamic_shapes))) is not None
+            if (sizes := _satisfying_spec(candidate, limits, spec_predicate(dynamic_shapes))) is not None
         ]
     return [sizes for place, sizes in enumerate(result) if sizes != example and sizes not in result[:place]]
 

@@ -17,7 +17,7 @@ import onnx
 from onnx import NodeProto, helper, numpy_helper
 
 from ...converter.onnx_in.model import protos
-from ...converter.onnx_in.model.order import in_order
+from ...converter.onnx_in.model.order import topological_order
 from ...runtime.errors import ConversionError, require_supported
 from ...runtime.programs.interpreter import FAILURES
 from ..sides.float_operators import (
@@ -85,7 +85,7 @@ class FloatForm:
         outputs = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
         self._outputs = {value.name for value in model.graph.output}
         self._renamed = {name: f"{name} (of the quantized file)" for name in (outputs & float_names) - self._outputs}
-        nodes = in_order(model.graph.node)
+        nodes = topological_order(model.graph.node)
         self._scales_after = {
             node.output[0]: self._stored.scale_behind(node) for node in nodes if _key(node) in INTEGER and node.output
         }

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 
 from ...converter.onnx_in.model.cells import CellPaths
-from ...converter.onnx_in.model.origin import written_by_us
+from ...converter.onnx_in.model.origin import read_origin
 from ...runtime.compiled.session import SessionError
 from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
@@ -35,7 +35,7 @@ class Cells:
     """The Cells of a float network's tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        origin = written_by_us(model)
+        origin = read_origin(model)
         self._paths = CellPaths(model.graph.name, origin.calls if origin else None)
         self._makers = {name: node for node in model.graph.node for name in node.output}
         self._takers: dict[str, list[onnx.NodeProto]] = {}

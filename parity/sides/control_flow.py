@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.cell_hooks import unwatched
+from ...converter.capture.cell_hooks import pause_watching
 
 
 class ControlFlowInPython(TorchFunctionMode):
@@ -23,7 +23,7 @@ class ControlFlowInPython(TorchFunctionMode):
         in_python = _IN_PYTHON.get(str(func)) if isinstance(func, torch._ops.HigherOrderOperator) else None
         if in_python is None:
             return func(*args, **(kwargs or {}))
-        with unwatched(), self:  # a mode is off while it handles a call; turn it on again for nested control flow
+        with pause_watching(), self:  # a mode is off while it handles a call; turn it on again for nested control flow
             return in_python(*args, **(kwargs or {}))
 
 

@@ -13,7 +13,7 @@ import torch
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.holders import unchanged
+from ...converter.capture.holders import preserve_state
 from ...converter.capture.modes import in_mode
 from ...converter.torch_version import has_change
 from .fake_quantization import FAKE_QUANTIZATIONS
@@ -227,7 +227,7 @@ def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtyp
                 rounded = working(buffer, dtype)
                 clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
             owner._buffers[name] = clones[id(buffer)]
-        with unchanged(module), in_mode(module, train):
+        with preserve_state(module), in_mode(module, train):
             yield
     finally:
         for m, of_module in parameter_dicts.items():

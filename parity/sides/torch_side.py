@@ -11,11 +11,11 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import watch
-from ...converter.capture.checkpoints import kept_activations
+from ...converter.capture.checkpoints import keep_activations
+from ...converter.capture.export_errors import eager_error
 from ...converter.capture.other_numbers import with_other_numbers
-from ...converter.capture.refusals import eager_error
 from ...converter.dtypes import numpy_dtype
-from ...converter.structure.depth import depth_of, leave_room
+from ...converter.structure.depth import depth_of, raise_recursion_limit
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
@@ -66,7 +66,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
     ) -> None:
-        leave_room(depth_of(module))
+        raise_recursion_limit(depth_of(module))
         self.name = name
         self.module = module
         self.cell_paths = cell_paths
@@ -111,7 +111,7 @@ class TorchSide:
             draws = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
-            stack.enter_context(kept_activations())
+            stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.cell_paths), KeepRequiresGrad(), StableSorts(), draws:  # type: ignore[no-untyped-call]
                 result = self._call(args, kwargs)

@@ -10,8 +10,8 @@ from typing import Any, Unpack
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.refusals import require_ready
-from ...converter.capture.wrappers import looking_through
+from ...converter.capture.export_errors import require_ready
+from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
@@ -34,7 +34,7 @@ from .trial import TrainingNoise, judge_training_side
 
 
 @one_at_a_time
-@looking_through
+@unwrap_arguments
 def check_training(
     module: torch.nn.Module,
     args: Any,

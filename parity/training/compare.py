@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.wrappers import looking_through
+from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
@@ -29,7 +29,7 @@ from .trial import TrainingNoise, judge_training_side
 
 
 @one_at_a_time
-@looking_through
+@unwrap_arguments
 def compare_training(
     module: torch.nn.Module,
     cell: Any,

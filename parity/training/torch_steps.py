@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.checkpoints import kept_activations
-from ...converter.capture.copying import copied
-from ...converter.capture.refusals import eager_error
+from ...converter.capture.checkpoints import keep_activations
+from ...converter.capture.copying import copy_module
+from ...converter.capture.export_errors import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
@@ -80,13 +80,13 @@ class TorchSteps:
             UsageError: the module doesn't take the batches, or has no gradient.
         """
         run_dtype = torch.float64 if dtype == "float64" else torch.float32
-        network = LossNetwork(copied(self.module), self.loss, autocast_dtype(dtype))
+        network = LossNetwork(copy_module(self.module), self.loss, autocast_dtype(dtype))
         for name, parameter in network.network.named_parameters(remove_duplicate=False):
             parameter.grad = None
             if self.config.is_frozen(name):
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
-        with in_dtype(network, run_dtype, through=self.parameter_dtype, train=True), kept_activations():
+        with in_dtype(network, run_dtype, through=self.parameter_dtype, train=True), keep_activations():
             loop = _Loop(network, self.config, dtype, self.parameter_dtype, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.parameter_dtype, run_dtype) for batch in self.batches])
             training = Training(network_state(network.network))

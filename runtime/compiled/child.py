@@ -84,11 +84,11 @@ def _run(session: ort.InferenceSession, request: Any, data: list[bytearray], ans
     wanted = request["outputs"]
     if {*kinds.values()} <= {"tensor"} and all(_is_numbers(types[name]) for name in (*given, *wanted)):
         values = {name: arrays[0] for name, arrays in given.items()}
-        found: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
+        results: list[dict[str, Any]] = [{"": value} for value in session.run_with_ort_values(wanted, values)]
     else:  # strings and sequences are returned only as NumPy arrays
         feed = {name: _to_input(kinds[name], arrays) for name, arrays in given.items()}
-        found = [_items(result) for result in session.run(wanted, feed)]
-    sent = [{at: _serialize(value) for at, value in items.items()} for items in found]
+        results = [_items(result) for result in session.run(wanted, feed)]
+    sent = [{at: _serialize(value) for at, value in items.items()} for items in results]
     described = [[{"at": at, **one} for at, (one, _) in items.items()] for items in sent]
     frames.send(answers, {"outputs": described}, [part for items in sent for _, part in items.values()])
 

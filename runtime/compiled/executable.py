@@ -61,8 +61,8 @@ class Executable:
         rules = ON_CPU if provider == "cpu" else ()
         lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, extra_inputs)
         self.session = _load(lowering, provider)
-        taken = {value: lowering.tensors[value] for value in lowering.inputs}
-        self.inputs = {value: name for value, name in taken.items() if name in self.session.inputs}
+        inputs = {value: lowering.tensors[value] for value in lowering.inputs}
+        self.inputs = {value: name for value, name in inputs.items() if name in self.session.inputs}
         self.outputs = [name for name, _ in lowering.results]
         self._program = program.without_data()  # the session has the data
         self._batches = _batches_that_must_not_be_empty(program, lowering)

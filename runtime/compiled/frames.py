@@ -28,8 +28,8 @@ def receive(stream: BinaryIO) -> tuple[Any, list[bytearray]]:
     (length,) = LENGTH.unpack(_exactly(stream, LENGTH.size))
     if length > MAX_TEXT_LENGTH:
         raise EOFError(f"a message of {length} bytes")
-    found = json.loads(_exactly(stream, length))
-    return found["message"], [_exactly(stream, size) for size in found["sizes"]]
+    message = json.loads(_exactly(stream, length))
+    return message["message"], [_exactly(stream, size) for size in message["sizes"]]
 
 
 def _exactly(stream: BinaryIO, size: int) -> bytearray:

@@ -214,10 +214,10 @@ class IsolatedSession:
             how = f"signal {-code}" + (f" ({known[-code]})" if -code in known else "")
         self._printed.seek(-min(MAX_PRINT_BYTES, self._printed.seek(0, os.SEEK_END)), os.SEEK_END)
         lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
-        said = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
+        output = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
         return SessionEnded(
             f"ONNX Runtime ended with {how} while it {DOING[does]} {self._name()}"
-            + (f": {said}" if said else "")
+            + (f": {output}" if output else "")
             + ("\n  perhaps it took too much memory" if code == -signal.SIGKILL else "")
             + "\n  what to do: something in the file makes ONNX Runtime crash; parity inspect shows its operators"
         )

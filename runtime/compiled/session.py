@@ -162,15 +162,15 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
             f"{ort.__version__} knows those up to {most}\n  what to do: install a newer ONNX Runtime, or write the "
             "model in an older opset: converter.to_onnx(converter.from_onnx(model), path)"
         )
-    said = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
-    said = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", said).strip()  # its own C++
-    pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, said)), None)
+    message = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
+    message = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", message).strip()  # its own C++
+    pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, message)), None)
     kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
-    values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", said)
-    detail = said if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
+    values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", message)
+    detail = message if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
     message = f"{what}: {detail}" if detail else what
     if not isinstance(error, ort_errors.NoSuchFile):
-        message += _place(said, model)
+        message += _place(message, model)
     if isinstance(error, ort_errors.NotImplemented):
         message += (
             f"\n  what to do: it has no kernel for these dtypes on {provider!r}; compute in float32, or let "
@@ -181,9 +181,9 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
     return kind(message)
 
 
-def _place(said: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
+def _place(message: str, model: onnx.ModelProto | str | PathLike[str]) -> str:
     """Return the operator that ONNX Runtime names, with its Cell and line."""
-    named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", said)
+    named = re.search(r"(?:node with name '|[Nn]ode \(|Name:')([^')]+)", message)
     if named is None:
         return ""
     for node in _proto(model).graph.node:

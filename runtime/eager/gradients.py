@@ -112,11 +112,11 @@ class GradOperation:
                     "needed the one to differentiate"
                 )
             parameters = _as_weights(weights) if self.get_by_list else ()
-            found = run_with_gradients(fn, args, kwargs, positions, parameters, output_gradient=sens)
+            result = run_with_gradients(fn, args, kwargs, positions, parameters, output_gradient=sens)
             if self.get_by_list:
-                of_weights = found.weights[0] if isinstance(weights, Parameter) else found.weights
-                return (found.inputs, of_weights) if self.get_all else of_weights
-            return found.inputs if self.get_all else found.inputs[0]
+                of_weights = result.weights[0] if isinstance(weights, Parameter) else result.weights
+                return (result.inputs, of_weights) if self.get_all else of_weights
+            return result.inputs if self.get_all else result.inputs[0]
 
         of = tuple(map(id, _as_weights(weights)))
         flags = (self.get_all, self.get_by_list, self.sens_param)
@@ -135,8 +135,8 @@ def get_grad(gradients: Any, identifier: Any) -> Tensor:
         item = pairs.pop()
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (int, str)):
             if item[0] == wanted:
-                found: Tensor = item[1]
-                return found
+                gradient: Tensor = item[1]
+                return gradient
         elif isinstance(item, (tuple, list)):
             pairs.extend(item)
     raise RuntimeError(f"there is no gradient for {wanted!r} among those given")

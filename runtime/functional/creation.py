@@ -27,7 +27,7 @@ def _number(value: Any, name: str, *, of: str) -> Any:
 
 
 def _dtype_of(*numbers: Any) -> np.dtype[Any]:
-    """What Python numbers become: int64, float32 or bool."""
+    """The dtype of Python numbers as tensors: int64, float32 or bool."""
     if all(isinstance(n, bool) for n in numbers):
         return bool_
     return float32 if any(isinstance(n, float) for n in numbers) else int64

@@ -15,7 +15,7 @@ from ..common.tensor import Tensor
 from ..current_trace import use_trace
 from ..eager import tape
 from ..ir import types
-from ..ir.dim_usage import answering
+from ..ir.dim_usage import handle_usage
 from ..ir.dims import symbols_in
 from ..ir.types import CellCall, Node, Source, Type, Value
 from ..ops import boundary, elementwise
@@ -301,7 +301,7 @@ class Trace(Recording):
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """Within the context, trace Python; at the end, refuse changes of Python objects, and undo them."""
-        answers = answering(self.guard.refuse_number, self.guard.on_comparison)
+        answers = handle_usage(self.guard.refuse_number, self.guard.on_comparison)
         try:
             with use_trace(self), tape.record_on(None), answers, deferred_printing():
                 try:

@@ -1,4 +1,4 @@
-"""Dimensions read from text, as `str` writes them."""
+"""Parsing of dimensions from text, in the form that `str` writes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import ast
 from .dims import MAX_NUMBER, Dim, maximum, minimum, symbol
 
 MAX_TEXT_LENGTH = 20_000
-"""Characters that `parse` reads."""
+"""The largest number of characters that `parse` accepts."""
 
 
 def parse(text: str) -> Dim:
-    """The dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
+    """Return the dimension that `str` wrote, e.g. `"2*batch + 1"`, `"(s0 + 1)//2"`; `ValueError` for anything else."""
     if len(text) > MAX_TEXT_LENGTH:
         raise ValueError(f"not a dimension: {text[:40]!r}... of {len(text)} characters")
     try:

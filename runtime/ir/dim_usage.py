@@ -1,4 +1,4 @@
-"""What Python asks of a symbolic dimension that it doesn't know: a trace may raise another error there."""
+"""Handlers for Python code that needs a symbolic dimension as a number, by which a trace raises its own errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 
 
 class DimUsage(str):
-    """In place of what a dimension is compared with: as what else Python uses it."""
+    """How Python code uses a dimension other than in a comparison, passed in place of the other operand."""
 
 
 AS_KEY = DimUsage("a key of a dict or set")
@@ -17,34 +17,34 @@ AS_TEXT = DimUsage("a text")
 AS_CLASS = DimUsage("a decision by `isinstance`")
 
 
-class _Asked(threading.local):
-    """Who is told, per thread, that Python asks for what a dimension doesn't know; None: nobody."""
+class _Handlers(threading.local):
+    """The current handlers, per thread; None for the default errors."""
 
     number: Callable[[Any, str], NoReturn] | None = None
     comparing: Callable[[Any, object], None] | None = None
 
 
-asked = _Asked()
+handlers = _Handlers()
 
 
 @contextlib.contextmanager
-def answering(number: Callable[[Any, str], NoReturn], comparing: Callable[[Any, object], None]) -> Iterator[None]:
-    """Within the context, another error is raised where Python needs a dimension to be a number.
+def handle_usage(number: Callable[[Any, str], NoReturn], comparing: Callable[[Any, object], None]) -> Iterator[None]:
+    """Within the context, call these handlers where Python code needs a dimension to be a number.
 
     Args:
-        number: called with the dimension and what needs it; it raises.
-        comparing: called with the dimension and what it doesn't equal, or a `DimUsage` of it; it may raise.
+        number: called with the dimension and a description of the usage; it raises an error.
+        comparing: called with the dimension and an operand that it doesn't equal, or a `DimUsage`; it may raise.
     """
-    before = asked.number, asked.comparing
-    asked.number, asked.comparing = number, comparing
+    before = handlers.number, handlers.comparing
+    handlers.number, handlers.comparing = number, comparing
     try:
         yield
     finally:
-        asked.number, asked.comparing = before
+        handlers.number, handlers.comparing = before
 
 
 def unknown(dim: Any, what: str, why: str) -> TypeError:
-    """The error to raise where Python needs a dimension to be something that isn't known."""
-    if asked.number is not None:
-        asked.number(dim, what)
+    """Return the error to raise where Python code needs to know a symbolic dimension."""
+    if handlers.number is not None:
+        handlers.number(dim, what)
     return TypeError(f"dimension {dim} is symbolic: {why}")

@@ -1,7 +1,7 @@
 """Dimensions: Python integers, or expressions over named symbols that are bound when a program runs.
 
-A `SymbolicDim` is kept as a polynomial with integer coefficients, so that equal dimensions compare equal however they
-were computed: `(batch + 1) * 2 == 2 * batch + 2`. What is not polynomial (`//`, `%`, `max`, `min`) is an opaque factor.
+A `SymbolicDim` is a polynomial with integer coefficients, so that equal dimensions compare equal however they were
+computed: `(batch + 1) * 2 == 2 * batch + 2`. Other functions (`//`, `%`, `max`, `min`) are opaque factors.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Union
 
 from ..errors import ShapeError
-from .dim_usage import AS_CLASS, AS_KEY, AS_TEXT, asked, unknown
+from .dim_usage import AS_CLASS, AS_KEY, AS_TEXT, handlers, unknown
 
 Dim = Union[int, "SymbolicDim"]
 Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
@@ -31,13 +31,14 @@ _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
 class SymbolicDim:
     """An integer expression over symbols; supports `+ - * // %`, equality and hashing.
 
-    There is no order: whether `n < 4` isn't known before the program runs, and asking raises `TypeError`. So does
-    arithmetic with fractions. What grows beyond all sense (the product of twenty sums) raises `ShapeError`.
+    Dimensions have no order: whether `n < 4` isn't known before the program runs, so the comparison raises `TypeError`,
+    and so does arithmetic with fractions. An expression that grows too large (the product of twenty sums) raises
+    `ShapeError`.
 
     Attributes:
-        terms: monomials and their coefficients, in one order for equal expressions.
-        size: how many symbols, numbers and operators it has.
-        depth: how many opaque factors are within each other.
+        terms: monomials and their coefficients, in a canonical order.
+        size: the number of symbols, numbers and operators.
+        depth: the nesting depth of opaque factors.
     """
 
     __slots__ = ("depth", "size", "terms")
@@ -63,7 +64,7 @@ class SymbolicDim:
         terms = dict(self.terms)
         for monomial, coefficient in _symbolic(other).terms:
             terms[monomial] = terms.get(monomial, 0) + coefficient
-        return _simplified(terms)
+        return _simplify(terms)
 
     def __mul__(self, other: Dim) -> Dim:
         if not _is_whole(self, other):
@@ -78,7 +79,7 @@ class SymbolicDim:
             for right, b in factor.terms:
                 monomial = tuple(sorted(left + right, key=str))
                 terms[monomial] = terms.get(monomial, 0) + a * b
-        return _simplified(terms)
+        return _simplify(terms)
 
     def __neg__(self) -> Dim:
         return self * -1
@@ -117,20 +118,20 @@ class SymbolicDim:
 
     def __eq__(self, other: object) -> bool:
         equal = isinstance(other, SymbolicDim) and self.terms == other.terms
-        if not equal and asked.comparing is not None:
-            asked.comparing(self, other)
+        if not equal and handlers.comparing is not None:
+            handlers.comparing(self, other)
         return equal
 
     def __hash__(self) -> int:
-        if asked.comparing is not None:
-            asked.comparing(self, AS_KEY)
+        if handlers.comparing is not None:
+            handlers.comparing(self, AS_KEY)
         return hash(self.terms)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[SymbolicDim]:
         """The class, which `isinstance` looks at."""
-        if asked.comparing is not None:
-            asked.comparing(self, AS_CLASS)
+        if handlers.comparing is not None:
+            handlers.comparing(self, AS_CLASS)
         return SymbolicDim
 
     def __index__(self) -> int:
@@ -160,14 +161,14 @@ class SymbolicDim:
         return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
-        if asked.comparing is not None:
-            asked.comparing(self, AS_TEXT)
+        if handlers.comparing is not None:
+            handlers.comparing(self, AS_TEXT)
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
 
     def evaluate(self, sizes: Mapping[str, int]) -> int:
-        """The size for given symbol sizes; `KeyError` names a symbol without one."""
+        """Return the size for given symbol sizes; `KeyError` names a symbol without one."""
         total = 0
         for monomial, coefficient in self.terms:
             product = coefficient
@@ -181,7 +182,7 @@ class SymbolicDim:
         return total
 
     def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
-        """The dimension with other ones in place of symbols; a symbol that `sizes` lacks stays."""
+        """Return the dimension with symbols replaced by other dimensions; symbols that `sizes` lacks stay."""
         total: Dim = 0
         for monomial, coefficient in self.terms:
             product: Dim = coefficient
@@ -195,7 +196,10 @@ class SymbolicDim:
         return total
 
     def solve(self, size: int) -> tuple[str, int] | None:
-        """The symbol of a dimension like `n` or `2*n + 1`, and the size (rounded down) with which it is `size`."""
+        """Return the symbol in a dimension like `n` or `2*n + 1`, and its size if the dimension is `size`.
+
+        The size is rounded down; None for dimensions of another form.
+        """
         terms = dict(self.terms)
         constant = terms.pop((), 0)
         match list(terms.items()):
@@ -204,7 +208,7 @@ class SymbolicDim:
         return None
 
     def symbols(self) -> set[str]:
-        """Names of the symbols in the expression."""
+        """Return the names of the symbols in the expression."""
         found: set[str] = set()
         for monomial, _ in self.terms:
             for factor in monomial:
@@ -213,7 +217,7 @@ class SymbolicDim:
 
 
 def _is_whole(dim: SymbolicDim, other: object) -> bool:
-    """Whether `other` can take part in arithmetic; a fraction can't, and is an error."""
+    """Whether `other` is an integer or a dimension; a fraction raises an error."""
     if isinstance(other, float):
         raise unknown(dim, f"arithmetic with {other}", "its size is known only when the program runs")
     return isinstance(other, (int, SymbolicDim))
@@ -226,17 +230,17 @@ def _no_fraction(dim: SymbolicDim, text: str, other: object) -> Any:
 
 
 def symbol(name: str) -> SymbolicDim:
-    """The dimension called `name`."""
+    """Return the dimension called `name`."""
     return SymbolicDim({(name,): 1})
 
 
 def maximum(a: Dim, b: Dim) -> Dim:
-    """The larger of two dimensions."""
+    """Return the larger of two dimensions."""
     return max(a, b) if isinstance(a, int) and isinstance(b, int) else _opaque("max", a, b)
 
 
 def minimum(a: Dim, b: Dim) -> Dim:
-    """The smaller of two dimensions."""
+    """Return the smaller of two dimensions."""
     return min(a, b) if isinstance(a, int) and isinstance(b, int) else _opaque("min", a, b)
 
 
@@ -249,19 +253,19 @@ _COMBINE: dict[str, Callable[[Dim, Dim], Dim]] = {
 
 
 def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
-    """`dim` with other dimensions in place of symbols."""
+    """Return `dim` with symbols replaced by other dimensions."""
     return dim if isinstance(dim, int) else dim.substitute(sizes)
 
 
 def substituted(item: object, sizes: Mapping[str, Dim]) -> Any:
-    """A dimension, or those in a tuple, with other dimensions in place of symbols; anything else as it is."""
+    """Replace symbols in a dimension, or in the dimensions of a tuple; return anything else unchanged."""
     if isinstance(item, tuple):
         return tuple(substituted(part, sizes) for part in item)
     return item.substitute(sizes) if isinstance(item, SymbolicDim) else item
 
 
 def symbols_in(*items: object) -> set[str]:
-    """Names of the symbols in dimensions, and in tuples of them; anything else holds none."""
+    """Return the names of the symbols in dimensions and in tuples of them; anything else has none."""
     found: set[str] = set()
     for item in items:
         if isinstance(item, SymbolicDim):
@@ -272,12 +276,12 @@ def symbols_in(*items: object) -> set[str]:
 
 
 def evaluate(dim: Dim, sizes: Mapping[str, int]) -> int:
-    """`dim` as an integer, for given symbol sizes."""
+    """Return `dim` as an integer, for given symbol sizes."""
     return dim if isinstance(dim, int) else dim.evaluate(sizes)
 
 
 def product(dims: Iterable[Dim]) -> Dim:
-    """The product of dimensions (1 for none)."""
+    """Return the product of dimensions (1 for none)."""
     total: Dim = 1
     for dim in dims:
         total = total * dim
@@ -288,7 +292,7 @@ def _symbolic(dim: Dim) -> SymbolicDim:
     return dim if isinstance(dim, SymbolicDim) else SymbolicDim({(): dim})
 
 
-def _simplified(terms: Mapping[Monomial, int]) -> Dim:
+def _simplify(terms: Mapping[Monomial, int]) -> Dim:
     dim = SymbolicDim(terms)
     if not dim.terms:
         return 0
@@ -302,7 +306,7 @@ def _opaque(name: str, a: Dim, b: Dim) -> SymbolicDim:
 
 
 def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
-    """The quotient where it is exact whatever the sizes are, by an integer or by a single term; else None."""
+    """Return the quotient by an integer or a single term if it is exact for all sizes, else None."""
     if divisor == 0:
         raise ZeroDivisionError(f"dimension {numerator} divided by zero")
     divisor_terms = _symbolic(divisor).terms
@@ -319,13 +323,13 @@ def _exact_quotient(numerator: SymbolicDim, divisor: Dim) -> Dim | None:
         if c % coefficient:
             return None
         quotient[tuple(rest)] = c // coefficient
-    return _simplified(quotient)
+    return _simplify(quotient)
 
 
 def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
-    """`(whole, rest)` with `numerator = whole * divisor + rest`; what an integer divisor surely divides is whole.
+    """Return `(whole, rest)` with `numerator = whole * divisor + rest`; terms that an integer divides are whole.
 
-    So `(2 * n - 1) // 2` is `n - 1`, as a convolution undone by a transposed one needs it.
+    Thus `(2 * n - 1) // 2` is `n - 1`, which the sizes of a convolution followed by a transposed one require.
     """
     if not isinstance(divisor, int):
         return 0, numerator
@@ -336,7 +340,7 @@ def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
         towards_zero = abs(c) // abs(divisor) * (1 if (c < 0) == (divisor < 0) else -1)
         whole[monomial] = c // divisor if monomial == () else towards_zero
         rest[monomial] = c - whole[monomial] * divisor
-    return _simplified(whole), _simplified(rest)
+    return _simplify(whole), _simplify(rest)
 
 
 def _term_text(monomial: Monomial, coefficient: int) -> str:

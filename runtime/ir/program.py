@@ -98,12 +98,12 @@ class Program:
     def symbol_readings(self) -> dict[Node, list[Reading]]:
         """The nodes that determine sizes at run time (the count of `nonzero`, say), and the symbols of these sizes."""
         known = input_symbols(self.inputs)
-        found: dict[Node, list[Reading]] = {}
+        result: dict[Node, list[Reading]] = {}
         for node in self.nodes:
-            if told := readings(node, known):
-                found[node] = told
-                known |= {reading.symbol for reading in told}
-        return found
+            if symbols := readings(node, known):
+                result[node] = symbols
+                known |= {reading.symbol for reading in symbols}
+        return result
 
     @cached_property
     def constant_data(self) -> dict[Value, Array]:

@@ -47,12 +47,12 @@ def readings(node: Node, known: Iterable[str]) -> list[Reading]:
     """Return the symbols that become known when `node` has run."""
     if node.op == READ_SIZES:
         return [Reading(name, 0, element=i) for i, name in enumerate(node.attributes["symbols"])]
-    found: dict[str, Reading] = {}
+    result: dict[str, Reading] = {}
     for i, value in enumerate(node.outputs):
         for axis, dim in enumerate(value.shape):
             if isinstance(dim, SymbolicDim) and (solved := dim.solve(0)) and solved[0] not in known:
-                found.setdefault(solved[0], Reading(solved[0], i, axis, dim=dim))
-    return list(found.values())
+                result.setdefault(solved[0], Reading(solved[0], i, axis, dim=dim))
+    return list(result.values())
 
 
 def input_symbols(inputs: Iterable[Value]) -> set[str]:

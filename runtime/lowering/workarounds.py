@@ -24,14 +24,12 @@ class Workaround:
         fault: what its kernel does.
         avoided_in: the modules that write something else, relative to `runtime/`.
         mended: the first version of ONNX Runtime without it, as (major, minor); None: the newest still has it.
-        ends_process: whether it ends the process, which no error message comes out of.
     """
 
     operator: str
     fault: str
     avoided_in: str
     mended: tuple[int, int] | None = None
-    ends_process: bool = False
 
 
 def is_needed(name: str) -> bool:
@@ -82,19 +80,19 @@ WORKAROUNDS = {
     ),
     "scan of nothing": Workaround("Scan", "fails over no elements", "ops/scanning_onnx.py"),
     "scan of nothing along another axis": Workaround(
-        "Scan", "over no elements of another axis than the first", "ops/scanning_onnx.py", ends_process=True
+        "Scan", "ends the process over no elements along another axis than the first", "ops/scanning_onnx.py"
     ),
     "smallest integer by -1": Workaround(
-        "Div", "divides the smallest integer by -1", "ops/integers_onnx.py", ends_process=True
+        "Div", "ends the process where the smallest integer is divided by -1", "ops/integers_onnx.py"
     ),
     "remainder of the smallest integer by -1": Workaround(
-        "Mod", "divides the smallest integer by -1", "ops/integers_onnx.py", mended=(1, 32), ends_process=True
+        "Mod", "ends the process where the smallest integer is divided by -1", "ops/integers_onnx.py", mended=(1, 32)
     ),
     "LSTM without sequences": Workaround(
-        "LSTM", "is given a batch of size 0", "compiled/executable.py", ends_process=True
+        "LSTM", "ends the process on a batch of size 0", "compiled/executable.py"
     ),
     "GRU without sequences": Workaround(
-        "GRU", "is given a batch of size 0", "compiled/executable.py", ends_process=True
+        "GRU", "ends the process on a batch of size 0", "compiled/executable.py"
     ),
     "transposed matrix by a vector": Workaround(
         "MatMul", "is fused with the Transpose of a matrix before a vector, to a wrong result", "ops/linear.py"

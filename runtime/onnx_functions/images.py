@@ -176,8 +176,8 @@ def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
         axes = [np.zeros(1) - 1 if count == 1 else axis for axis, count in zip(axes, spatial, strict=True)]
     mesh = np.meshgrid(*axes, indexing="ij")
     points = np.stack([*mesh[::-1], np.ones(spatial)], axis=-1).reshape(-1, len(spatial) + 1).astype(theta.dtype)
-    turned = shaping.transpose(theta, permutation=(0, 2, 1))
-    grid = linear.matmul(points, turned)
+    transposed = shaping.transpose(theta, permutation=(0, 2, 1))
+    grid = linear.matmul(points, transposed)
     return shaping.reshape(grid, shape=(theta.shape[0], *spatial, len(spatial)))
 
 

@@ -1,9 +1,8 @@
-"""The table of functions: ONNX operators whose result has a shape that values of their operands decide.
+"""The table of functions for ONNX operators whose output shapes depend on the values of their operands.
 
-A recipe is a plain function of tensors and of contents (Python numbers, or tuples of them), written with ops, with the
-operands of the operator's newest version in order as positional parameters and its attributes as keyword-only ones.
-An importer calls it with contents that it knows, symbolic sizes included; the op `runtime_shaped` calls it when the
-program runs.
+A function takes tensors and contents (Python numbers, or tuples of them) and is composed of ops. Its positional
+parameters are the operands of the operator's newest version in order, its keyword-only ones the attributes. An importer
+calls it with contents that it knows, including symbolic sizes; the op `runtime_shaped` calls it when the program runs.
 """
 
 from __future__ import annotations
@@ -24,8 +23,8 @@ class OnnxFunction:
     """An entry of the table.
 
     Attributes:
-        function: what computes the operator.
-        structural: for each operand, whether its contents are taken, rather than a tensor.
+        function: the function that computes the operator.
+        structural: for each operand, whether the function takes its contents rather than a tensor.
         symbolic: whether symbolic sizes may be among the contents.
     """
 
@@ -34,7 +33,7 @@ class OnnxFunction:
     symbolic: bool
 
     def flags(self, count: int) -> list[bool]:
-        """`structural` of so many operands; those of a variadic operator are all alike."""
+        """Return `structural` for `count` operands; those of a variadic operator are all alike."""
         return [self.structural[min(i, len(self.structural) - 1)] for i in range(count)]
 
 
@@ -42,9 +41,9 @@ _FUNCTIONS: dict[str, OnnxFunction] = {}
 
 
 def onnx_function(operator: str, *contents: str, symbolic: bool = True) -> Callable[[Function], Function]:
-    """Enter a recipe for an ONNX operator, whose operands named in `contents` are structural."""
+    """Register the function for an ONNX operator, whose operands named in `contents` are structural."""
 
-    def enter(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         parameters = inspect.signature(function).parameters.values()
         names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         if not set(contents) <= set(names):
@@ -53,11 +52,11 @@ def onnx_function(operator: str, *contents: str, symbolic: bool = True) -> Calla
         register(_FUNCTIONS, [operator], entry)
         return function
 
-    return enter
+    return decorate
 
 
 def get_onnx_function(operator: str) -> OnnxFunction:
-    """The recipe for an ONNX operator; `ProgramError` if there is none."""
+    """Return the function for an ONNX operator; `ProgramError` if there is none."""
     if operator not in _FUNCTIONS:
-        raise ProgramError(f"there is no recipe for {operator!r}")
+        raise ProgramError(f"there is no function for the ONNX operator {operator!r}")
     return _FUNCTIONS[operator]

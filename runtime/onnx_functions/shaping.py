@@ -94,9 +94,9 @@ def _position(size: Dim, index: Dim) -> Dim:
 
 def positive_axes(axes: Any, rank: int) -> tuple[int, ...]:
     """Return axes counted from the front, in the given order; `ShapeError` if one is out of range or repeated."""
-    found = tuple(normalize_axis(axis, rank) for axis in axes)
-    require(len(set(found)) == len(found), f"axes {tuple(axes)} name one dimension twice")
-    return found
+    result = tuple(normalize_axis(axis, rank) for axis in axes)
+    require(len(set(result)) == len(result), f"axes {tuple(axes)} name one dimension twice")
+    return result
 
 
 @onnx_function("Expand", "shape")

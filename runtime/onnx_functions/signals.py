@@ -25,16 +25,16 @@ def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int
     default = 2 * (count - 1) if inverse and onesided else count
     length = scalar(dft_length, default)
     require(isinstance(length, int) and length > 0, f"needed a known length of the transform, given {length}")
-    taken = length // 2 + 1 if inverse and onesided else length
-    x = _fit_length(input, at, taken)
+    needed = length // 2 + 1 if inverse and onesided else length
+    x = _fit_length(input, at, needed)
     given = length // 2 + 1 if onesided and not inverse else length
-    check_table_size(given, taken)
-    angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(taken)) % length) / length
+    check_table_size(given, needed)
+    angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(needed)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
-        scale = np.full(taken, 1.0 / length)
+        scale = np.full(needed, 1.0 / length)
         if onesided:  # omits the conjugates of all but the first and, for an even length, the last
-            scale[1 : taken if length % 2 else taken - 1] *= 2
+            scale[1 : needed if length % 2 else needed - 1] *= 2
         cos, sin = cos * scale, -sin * scale
     # (re + i im)(cos - i sin): rows of pairs from rows of pairs
     if input.shape[-1] == 1:

@@ -1,9 +1,9 @@
-"""The ops: one file per family, one block per op (see `registry` for how an op is declared).
+"""The ops: one file per family, one block per op (see `registry` for the form of a declaration).
 
-Every op is an attribute of its family's module and, by name, of the registry: `ops.get("softmax")`.
+Every op is an attribute of its family's module; the registry finds it by name: `ops.get("softmax")`.
 
-The operators as people write them on tensors, `ops.relu(x)` and `ops.ReLU()(x)`, are attributes too; they stand in
-`runtime.functional`.
+The public operators on tensors, `ops.relu(x)` and `ops.ReLU()(x)`, are attributes of this package too; they are defined
+in `runtime.functional`.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def _relu6(x: Array) -> Array:
     return np.clip(x, 0, 6)
 
 
-ONE_SIXTH = float(np.float32(1.0 / 6.0))  # as ATen has it in the gradient, in float64 too
+ONE_SIXTH = float(np.float32(1.0 / 6.0))  # ATen uses this constant in the gradient, even in float64
 
 
 def _hardsigmoid_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
@@ -81,7 +81,7 @@ def hardswish(x: Tensor) -> Tensor:
 
 @operator
 def softmax(x: Tensor, *, axis: int) -> Tensor:
-    """exp(x) over its sum along `axis`. ATen softmax.int, ONNX Softmax-13."""
+    """exp(x) divided by its sum along `axis`. ATen softmax.int, ONNX Softmax-13."""
 
 
 def _softmax_infer(x: Type, *, axis: int) -> Type:
@@ -110,7 +110,7 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 
 def _sum_along(x: Any, axis: int) -> Any:
-    """The sum along an axis, which stays as one of size 1; of a scalar, itself."""
+    """Return the sum along an axis, which is kept with size 1; a scalar is returned unchanged."""
     return reduction.reduce_sum(x, axes=(axis,), keepdims=True) if len(x.shape) else x
 
 
@@ -120,7 +120,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
 
 
 def _along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
-    """An ONNX operator that needs an axis: a tensor without dimensions gets one for it."""
+    """Apply an ONNX operator that needs an axis; a tensor without dimensions gets one temporarily."""
     if graph.type(x).rank:
         return str(graph.op(name, x, axis=axis))
     row = graph.op("Reshape", x, graph.constant([1], np.int64))
@@ -129,7 +129,7 @@ def _along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
 
 @operator
 def log_softmax(x: Tensor, *, axis: int) -> Tensor:
-    """The logarithm of `softmax`, without taking it of a small number. ATen log_softmax.int, ONNX LogSoftmax-13."""
+    """The logarithm of `softmax`, computed without underflow. ATen log_softmax.int, ONNX LogSoftmax-13."""
 
 
 log_softmax.infer(_softmax_infer)

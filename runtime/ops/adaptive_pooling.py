@@ -21,8 +21,8 @@ from .windows import Sizes
 def adaptive_avg_pool(x: Tensor, *, output_size: tuple[Dim, ...]) -> Tensor:
     """The means of a given number of bins: ATen `adaptive_avg_pool*d`.
 
-    Bin i of n along an axis of a given size goes from `floor(i * size / n)` up to before `ceil((i + 1) * size / n)`.
-    ONNX GlobalAveragePool-1 for one bin, AveragePool-11 for equal ones, else a product with a matrix per axis.
+    Bin i of n along an axis covers positions from `floor(i * size / n)` to `ceil((i + 1) * size / n)`, exclusive. ONNX
+    GlobalAveragePool-1 for one bin, AveragePool-11 for equal ones, else a product with a matrix per axis.
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
@@ -62,8 +62,8 @@ def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
     kind = graph.type(x)
     if all(bins == 1 for bins in output_size):
         count = product(kind.shape[2:])
-        many = isinstance(count, int) and count >= MANY  # which that operator adds one by one
-        if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no kernel of it on the CPU
+        many = isinstance(count, int) and count >= MANY  # which GlobalAveragePool adds one by one
+        if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no such kernel on the CPU
             return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
     sizes, bins = _require_fixed_sizes("adaptive_avg_pool", kind.shape[2:], output_size)
@@ -83,7 +83,7 @@ def adaptive_avg_pool_gradient(g: Tensor, *, size: tuple[Dim, ...]) -> Tensor:
 
     Args:
         g: `(batch, channels, *bins)`, cotangent of the means.
-        size: spatial sizes of what was pooled.
+        size: spatial sizes of the input of the pooling.
 
     Returns:
         `(batch, channels, *size)`.
@@ -125,7 +125,7 @@ def _(graph: OnnxGraph, g: str, *, size: tuple[Dim, ...]) -> str:
 
 @operator
 def adaptive_max_pool(x: Tensor, *, output_size: tuple[Dim, ...]) -> tuple[Tensor, Tensor]:
-    """The largest element of each of a given number of bins, and where it is: ATen `adaptive_max_pool*d`.
+    """The largest element of each of a given number of bins, and its position: ATen `adaptive_max_pool*d`.
 
     Bins are those of `adaptive_avg_pool`; ties and NaN are as in `max_pool`.
 
@@ -188,20 +188,20 @@ def _check_adaptive(x: Type, output_size: tuple[Dim, ...]) -> None:
 
 
 def _bins(size: int, count: int) -> tuple[Array, Array]:
-    """Where each of `count` bins of an axis starts, and where it ends (exclusive)."""
+    """Return the start and the end (exclusive) of each of `count` bins of an axis."""
     places = np.arange(count)
     return places * size // count, -(-(places + 1) * size // count)
 
 
 def _members(starts: Array, ends: Array) -> Array:
-    """`(bins, width)` the positions in each bin; shorter bins repeat their last."""
+    """Return the positions in each bin, `(bins, width)`; shorter bins repeat their last."""
     width = int((ends - starts).max())
     members: Array = np.minimum(starts[:, None] + np.arange(width), ends[:, None] - 1)
     return members
 
 
 def _members_of_planes(sizes: Sizes, bins: Sizes) -> Array:
-    """`(bins, width)` flattened positions in each bin of a plane, in row-major order; some repeat."""
+    """Return the flattened positions in each bin of a plane, `(bins, width)`, in row-major order; some repeat."""
     along = [_members(*_bins(size, n)) for size, n in zip(sizes, bins, strict=True)]
     rank = len(sizes)
     flat = np.zeros((), np.int64)
@@ -213,7 +213,7 @@ def _members_of_planes(sizes: Sizes, bins: Sizes) -> Array:
 
 
 def _averaging_taps(size: int, count: int) -> tuple[Array, Array]:
-    """The taps `(width, bins)` of averaging bins along an axis: positions and weights, zero for repeated ones."""
+    """Return positions and weights `(width, bins)` that average bins along an axis; repeated positions weigh zero."""
     starts, ends = _bins(size, count)
     indices = _members(starts, ends)
     inside = starts[:, None] + np.arange(indices.shape[1]) < ends[:, None]
@@ -222,5 +222,5 @@ def _averaging_taps(size: int, count: int) -> tuple[Array, Array]:
 
 def _require_fixed_sizes(op: str, sizes: Any, bins: Any) -> tuple[Sizes, Sizes]:
     if not all(isinstance(n, int) for n in (*sizes, *bins)):
-        raise ConversionError(f"{op} has an ONNX form for fixed sizes only; it goes from {sizes} to {bins} bins")
+        raise ConversionError(f"{op} has an ONNX form only for fixed sizes, given {sizes} with {bins} bins")
     return tuple(sizes), tuple(bins)

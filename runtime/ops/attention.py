@@ -95,7 +95,7 @@ def scaled_dot_product_attention(
         k: keys, (..., keys, features).
         v: values, (..., keys, value features).
         mask: as in `attention_weights`.
-        dropout_mask: draws, 1 where a weight is kept and 0 where it is dropped; (..., queries, keys), as `q` in dtype.
+        dropout_mask: random numbers, 1 to keep a weight and 0 to drop it; (..., queries, keys), in the dtype of `q`.
         causal: as in `attention_weights`.
         scale: as in `attention_weights`.
         dropout: probability with which the weights were dropped; the kept ones are divided by `1 - dropout`.
@@ -176,9 +176,9 @@ def _(
 ) -> str:
     factor = score_scale(graph.type(q), scale)
     if not dropout_mask and factor > 0 and has_attention(graph, q, k, v, mask):
-        # a causal mask is an attribute only where it is the one mask: the other is lowered less than by infinity
+        # a causal mask is an attribute only if it is the only mask: the other isn't lowered with infinities
         lowered, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
-        if mask and not causal:  # the causal mask has a row for each
+        if mask and not causal:  # the causal mask has a row for each query
             lowered = row_per_query(graph, lowered, graph.type(mask), graph.type(q), graph.type(k))
         y = graph.op("Attention", q, k, v, lowered, scale=factor, is_causal=int(causal and not mask))
     else:
@@ -199,10 +199,10 @@ def attention_with_weights(
     scale: float | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """`scaled_dot_product_attention`, which also hands out what its gradient needs.
+    """`scaled_dot_product_attention` that also returns what its gradient needs.
 
     Args:
-        q: as given to `scaled_dot_product_attention`, like all the others.
+        q: see `scaled_dot_product_attention`.
         k: see there.
         v: see there.
         mask: see there.
@@ -212,7 +212,7 @@ def attention_with_weights(
         dropout: see there.
 
     Returns:
-        What `scaled_dot_product_attention` returns, and the weights before dropout, as `attention_weights` has them.
+        The result of `scaled_dot_product_attention`, and the weights before dropout, as in `attention_weights`.
     """
 
 
@@ -259,7 +259,7 @@ def _attention_vjp(
     g: tuple[Any, Any], y: Any, weights: Any, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any,
     scale: float | None, dropout: float,
 ) -> tuple[Any, ...]:  # fmt: skip
-    """Cotangents of the operands from those of the result and of the weights; None stands for zero."""
+    """Return the cotangents of the operands from those of the result and of the weights; None stands for zero."""
     g_y, g_weights = g
     offset = None if g_weights is None else reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
     gv = None
@@ -270,7 +270,7 @@ def _attention_vjp(
             of_result, kept = of_result * factor, weights * factor
         of_result = unbroadcast(of_result, weights)
         gv = unbroadcast(_swap_last_axes(kept) @ g_y, v)
-        # not the sum of g_y * y over features, equal but for rounding: of one key, nothing is to be left
+        # not the sum of g_y * y over features, which is equal up to rounding: with one key, the result must be 0
         more = reduction.reduce_sum(of_result * weights, axes=(-1,), keepdims=True)
         g_weights, offset = add_cotangents(g_weights, of_result), add_cotangents(offset, more)
     gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
@@ -278,14 +278,14 @@ def _attention_vjp(
 
 
 def _apply_weights(weights: Array, sums: Array, v: Array, dropout_mask: Array | None, dropout: float) -> Array:
-    """The result, from what `_exponentials` gives."""
+    """Return the result, from the results of `_exponentials`."""
     y: Array = linear.matmul(weights if dropout_mask is None else weights * dropout_mask, v)
     y *= (1.0 if dropout_mask is None else keep_scale(dropout)) / sums
     return y
 
 
 def _exponentials(q: Array, k: Array, mask: Array | None, causal: bool, scale: float | None) -> tuple[Array, Array]:
-    """The exponentials of the scores less their maximum, and their sums over keys (1 where all are 0)."""
+    """Return the exponentials of the scores minus their maximum, and their sums over keys (1 where all are 0)."""
     scores: Array = linear.matmul(q * q.dtype.type(score_scale(q, scale)), np.swapaxes(k, -1, -2))
     if mask is not None and mask.dtype == BOOL:
         np.copyto(scores, -np.inf, where=~mask)
@@ -310,7 +310,7 @@ def _swap_last_axes(x: Tensor) -> Any:
 def _through_softmax(
     g: Any, offset: Any, weights: Any, q: Any, k: Any, mask: Any, scale: float | None
 ) -> tuple[Any, Any, Any]:
-    """Cotangents of queries, keys and mask from that of the weights; `offset` is the sum over keys of `g * weights`."""
+    """Return cotangents of queries, keys and mask from the weights'; `offset` is the sum of `g * weights` over keys."""
     g_scores = weights * (g - offset)
     factor = score_scale(q, scale)
     gq = unbroadcast((g_scores @ k) * factor, q)

@@ -1,4 +1,4 @@
-"""How attention reads in ONNX: the operator Attention-23 where it serves, else products of matrices and a softmax."""
+"""Lowering of attention to ONNX: the operator Attention-23 if possible, else matrix products and a softmax."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from .registry import OnnxGraph, Type
 
 
 def score_scale(q: Any, scale: float | None) -> float:
-    """What scores are multiplied by: `scale`, by default 1 / sqrt(features)."""
+    """Return the factor of the scores: `scale`, by default 1 / sqrt(features)."""
     return 1.0 / math.sqrt(q.shape[-1]) if scale is None else scale
 
 
 def keep_scale(dropout: float) -> float:
-    """What kept weights are multiplied by; with dropout 1 none is kept."""
+    """Return the factor of weights that dropout keeps; with dropout 1 it keeps none."""
     return 1.0 / (1.0 - dropout) if dropout < 1.0 else 0.0
 
 
 def has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
-    """Whether Attention-23 takes these operands: (batch, heads, length, size), without broadcasting but of the mask."""
+    """Whether Attention-23 takes these operands: (batch, heads, length, size), with no broadcasting except the mask."""
     types = [graph.type(x) for x in (q, k, v)]
     return (
         types[0].dtype in (FLOAT32, FLOAT16)  # ONNX Runtime has no other kernels
@@ -35,7 +35,7 @@ def has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
 
 
 def row_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) -> str:
-    """The mask with a row for each query: ONNX Runtime doesn't broadcast one row."""
+    """Return the mask with a row for each query, since ONNX Runtime doesn't broadcast a single row."""
     matrix = (q.shape[-2], k.shape[-2])
     if mask.shape[-2:] == matrix:
         return lowered
@@ -43,7 +43,7 @@ def row_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) 
 
 
 def softmax_weights(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool, scale: float | None) -> tuple[str, str]:
-    """The weights, and what to multiply by so that queries without any key get 0 (`""` where there are none)."""
+    """Return the weights, and a factor that makes queries without any key 0 (`""` if there are none)."""
     rank = graph.type(k).rank
     scaled = _scale(graph, q, score_scale(graph.type(q), scale))
     scores = graph.op("MatMul", scaled, graph.op("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
@@ -52,9 +52,9 @@ def softmax_weights(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool, s
 
 
 def additive_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> tuple[str, str]:
-    """What to add to scores, and what to multiply results by so that queries without any key get 0 (`""`: nothing).
+    """Return what to add to scores, and a factor of results that makes queries without any key 0 (`""` for none).
 
-    Masked scores are lowered by half the dtype's range instead of infinity: a row of infinities would become NaN.
+    Masked scores are reduced by half the dtype's range instead of infinity: a row of infinities would become NaN.
     """
     dtype = graph.type(k).dtype
     lowest = graph.constant(float(ml_dtypes.finfo(dtype).min) / 2, dtype)  # type: ignore[no-untyped-call]
@@ -83,7 +83,7 @@ def _all(graph: OnnxGraph, conditions: list[str]) -> str:
 
 def _scale(graph: OnnxGraph, x: str, factor: float) -> str:
     kind = graph.type(x)
-    # ONNX Runtime fuses a scalar factor into MatMul, as a float32: in float64 it is kept as a vector.
+    # ONNX Runtime fuses a scalar factor into MatMul as a float32; in float64, a vector prevents that
     count = kind.shape[-1] if kind.dtype == FLOAT64 else 1
     return str(graph.op("Mul", x, graph.constant(np.full(count, factor), kind.dtype)))
 
@@ -94,7 +94,7 @@ def _range(graph: OnnxGraph, size: Any) -> str:
 
 
 def apply_weights(graph: OnnxGraph, weights: str, v: str, dropout_mask: str, dropout: float) -> str:
-    """The result, from the weights."""
+    """Return the result of attention, from the weights."""
     if dropout_mask:
         weights, v = graph.op("Mul", weights, dropout_mask), _scale(graph, v, keep_scale(dropout))
     return str(graph.op("MatMul", weights, v))

@@ -24,11 +24,11 @@ def avg_pool(
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
-        kernel: taps of a window; per spatial dimension, as are all that follow.
+        kernel: size of a window, per spatial dimension, like all that follow.
         stride: distance of the windows.
         padding: zeros `(before, after)`, each at most half a window.
-        ceil_mode: also windows that stick out at the end, if they start inside `x` or in the padding before it.
-        count_include_pad: whether the padding counts in the mean; what sticks out beyond it never does.
+        ceil_mode: include windows that extend beyond the end, if they start inside `x` or in the padding before it.
+        count_include_pad: whether the padding counts in the mean; positions beyond it never do.
         divisor_override: divide by this instead.
 
     Returns:
@@ -86,13 +86,13 @@ def avg_pool_gradient(
 
     Args:
         g: `(batch, channels, *counts)`, cotangent of the means.
-        size: spatial sizes of what was pooled.
-        kernel: of the pooling, as are all that follow; see there.
+        size: spatial sizes of the input of the pooling.
+        kernel: see `avg_pool`, like all that follow.
         stride: distance of the windows.
         padding: zeros `(before, after)`.
-        ceil_mode: whether windows stuck out at the end.
-        count_include_pad: whether the padding counted.
-        divisor_override: what was divided by instead.
+        ceil_mode: whether windows extend beyond the end.
+        count_include_pad: whether the padding counts.
+        divisor_override: the divisor to use instead.
 
     Returns:
         `(batch, channels, *size)`.
@@ -155,13 +155,13 @@ def _divisors(
     sizes: Any, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bool,
     count_include_pad: bool, divisor_override: int | None = None,
 ) -> Array:  # fmt: skip
-    """What the sum of each window is divided by: `(*counts)`, or one number where it is the same for all."""
+    """Return the divisor of the sum of each window, `(*counts)`, or one number if it is the same for all."""
     if divisor_override is not None:
         return np.array(float(divisor_override))
     if not ceil_mode and (count_include_pad or not any(map(any, padding))):
         return np.array(float(prod(kernel)))
     if not all(isinstance(size, int) for size in sizes):
-        raise ConversionError(f"this average pooling has an ONNX form for fixed sizes only; it goes over {sizes}")
+        raise ConversionError(f"this average pooling has an ONNX form only for fixed sizes, given {sizes}")
     counts = pooled_counts(sizes, kernel, stride, padding, (1,) * len(kernel), ceil_mode)
     divisors = np.ones(())
     for size, n, k, s, (before, after) in zip(sizes, counts, kernel, stride, padding, strict=True):

@@ -1,4 +1,4 @@
-"""Batch normalization, with given statistics and with those of the batch."""
+"""Batch normalization with given statistics, and with those of the batch."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def batch_norm_train(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Batch normalization with the statistics of `x` itself (training; Ioffe and Szegedy 2015), per channel.
 
-    ATen _native_batch_norm_legit.no_stats. Running statistics are the caller's to update.
+    ATen _native_batch_norm_legit.no_stats. The caller updates running statistics.
 
     Args:
         x: floating-point, (batch, channels, *spatial).
@@ -111,15 +111,15 @@ def _(x: Array, weight: Array | None, bias: Array | None, *, eps: float) -> tupl
 
 @batch_norm_train.vjp
 def _(g: tuple[Any, Any, Any], y: tuple[Any, Any, Any], x: Tensor, weight: Any, bias: Any, *, eps: float) -> Any:
-    if is_half(x.dtype):  # the mean among the outputs is rounded too coarsely to be subtracted
+    if is_half(x.dtype):  # the rounded mean among the outputs is too imprecise to subtract
         y = batch_norm_train(elementwise.cast(x, dtype=FLOAT32), eps=eps)
     return _batch_norm_train_vjp(g, y, x, weight, bias, eps=eps)
 
 
 @batch_norm_train.onnx
 def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, eps: float) -> tuple[str, str, str]:
-    # BatchNormalization's training mode is missing from ONNX Runtime's inference builds. Here it scales and shifts what
-    # is centered already: that is one pass over the data, and the gradient needs the centered tensor too.
+    # ONNX Runtime's inference builds lack the training mode of BatchNormalization. Here the operator scales and shifts
+    # the centered tensor: that is one pass over the data, and the gradient needs the centered tensor too.
     kind = graph.type(x)
     wide, axes = onnx_wide(graph, x), batch_axes(kind)
     dtype = at_least_float32(kind.dtype)
@@ -171,7 +171,7 @@ def _onnx_batch_norm(
     graph: OnnxGraph, x: str, channels: tuple[dims.Dim, ...], dtype: np.dtype[Any],
     mean: str, variance: str, weight: str, bias: str, *, eps: float,
 ) -> str:  # fmt: skip
-    """BatchNormalization-15 of an `x` of that dtype and number of channels; an absent mean is 0."""
+    """Emit BatchNormalization-15 for an `x` of that dtype and number of channels; an absent mean is 0."""
 
     def each(value: float) -> str:
         return str(graph.op("Expand", graph.constant(value, dtype), graph.dims(channels)))

@@ -1,5 +1,5 @@
 """Coefficients of the Bessel and Airy functions: S. L. Moshier's Cephes library (i0.c, i1.c, k0.c, k1.c, j0.c, j1.c,
-airy.c), in double precision, of which ATen's are the same (native/Math.h).
+airy.c), in double precision. ATen uses the same ones (native/Math.h).
 
 Chebyshev series have the highest order first; rational functions are (numerator, denominator), highest power first.
 """
@@ -98,7 +98,7 @@ Q0: Ratio = (
     (64.3178256118178, 856.4300259769806, 3882.4018360540163, 7240.467741956525, 5930.727011873169,
      2062.0933166032783, 242.0057402402914),
 )
-# the same of order 1
+# the same for order 1
 J1: Ratio = (
     (-899971225.7055594, 452228297998.19403, -72749424522181.83, 3682957328638529.0),
     (620.8364781180543, 256987.25675774884, 83514679.14319493, 22151159547.97925, 4749141220799.914,

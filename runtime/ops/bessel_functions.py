@@ -1,9 +1,9 @@
-"""Bessel functions of order 0 and 1 and the Airy function, in NumPy, of float64 numbers.
+"""Bessel functions of order 0 and 1 and the Airy function of float64 numbers, in NumPy.
 
-The methods are those of S. L. Moshier's Cephes library, which ATen takes too: Chebyshev series and rational functions.
+The methods are those of S. L. Moshier's Cephes library, which ATen uses too: Chebyshev series and rational functions.
 J, Y and Ai agree with ATen rather than with Cephes: in ATen some denominators lack their leading 1, so that J and Y are
 off by up to 3e-7 for arguments between 3 and 10.
-All are written without a look at the elements, so that `onnx_arrays` can write them as ONNX.
+None looks at the elements, so that `onnx_arrays` can turn them into ONNX.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from . import bessel_coefficients as table
 from .bessel_coefficients import Ratio, Series
 
-Array = Any  # an array, or what stands for one: see `onnx_arrays`
+Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
 # ---- modified ----
 
@@ -75,12 +75,12 @@ def k1(x: Array) -> Array:
 
 
 def _around_two(x: Array) -> tuple[Array, Array]:
-    """x held to the interval of either series: (0, 2] and from 2 on."""
+    """Clip x to the interval of either series: (0, 2], and from 2 on."""
     return np.minimum(np.maximum(x, 1e-300), 2.0), np.maximum(x, 2.0)
 
 
 def _from_zero(x: Array, value: Array) -> Array:
-    """A function that is infinite at 0 and not defined below."""
+    """Return `value` for a function that is infinite at 0 and undefined below."""
     return np.where(x < 0.0, np.nan, np.where(x == 0.0, np.inf, value))
 
 
@@ -132,7 +132,7 @@ def y1(x: Array) -> Array:
 
 
 def _modulus(x: Array, p: Ratio, q: Ratio) -> tuple[Array, Array]:
-    """The factors of cosine and sine from 5 on."""
+    """Return the factors of cosine and sine from 5 on."""
     inverse = 5.0 / x
     scale = math.sqrt(2.0 / math.pi) / np.sqrt(x)
     return scale * _ratio(inverse * inverse, p), scale * inverse * _ratio(inverse * inverse, q)
@@ -147,7 +147,7 @@ def spherical_j0(x: Array) -> Array:
 # ---- Airy ----
 
 _TURN = 2.09
-_TERMS = 20  # of the series within the turn: the last is below 1e-30
+_TERMS = 20  # of the series for small arguments: the last is below 1e-30
 
 
 def airy_ai(x: Array) -> Array:
@@ -171,7 +171,7 @@ def airy_ai(x: Array) -> Array:
 
 
 def _series(cube: Array, power: float) -> Array:
-    """A solution of y'' = x y over x**power: each term is x**3 / ((3 k + power - 1) (3 k + power)) times the last."""
+    """A solution of y'' = x y over x**power: term k is x**3 / ((3 k + power - 1) (3 k + power)) times the last one."""
     total: Array = 1.0
     for k in range(_TERMS, 0, -1):
         exponent = 3.0 * k + power
@@ -183,7 +183,7 @@ def _series(cube: Array, power: float) -> Array:
 
 
 def _chebyshev(x: Array, coefficients: Series) -> Array:
-    """Half of Clenshaw's sum, highest order first: the convention of Cephes' chbevl."""
+    """Half of Clenshaw's sum, highest order first, which is the convention of Cephes' chbevl."""
     before, last = 0.0, coefficients[0] + 0.0 * x
     two_before: Any = 0.0
     for coefficient in coefficients[1:]:

@@ -1,4 +1,4 @@
-"""Reading the bits of numbers as numbers of another dtype."""
+"""Reinterpreting the bits of numbers as another dtype."""
 
 from __future__ import annotations
 

@@ -6,19 +6,19 @@ from typing import Any
 
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
-STOP_GRADIENT = "cellbridge.stop_gradient"  # metadata of an ONNX Identity that no gradient flows through
+STOP_GRADIENT = "cellbridge.stop_gradient"  # metadata of an ONNX Identity that stops gradients
 GRADIENT_KINDS = {"input": "input_gradient", "output": "output_gradient", "parameter": "parameter_gradient"}
 
 
 @operator
 def boundary(x: Tensor, *, call: int, kind: str, slot: str) -> Tensor:
-    """Identity that marks where a value crosses the boundary of a Cell.
+    """Identity that marks a value that crosses the boundary of a Cell.
 
     Args:
         x: any tensor.
         call: index of the Cell call in `Program.calls`.
-        kind: "input" or "output"; in gradient programs also "input_gradient" (what the Cell sends back through that
-            input) and "output_gradient" (the cotangent that arrives at that output).
+        kind: "input" or "output"; in gradient programs also "input_gradient" (the cotangent that the Cell computes for
+            that input) and "output_gradient" (the cotangent that it gets for that output).
         slot: which of the Cell's tensors it is, e.g. `[0]` or `['mask']`.
     """
 

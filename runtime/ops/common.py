@@ -1,4 +1,4 @@
-"""What several op families share: broadcasting, axes, and the gradient of broadcasting."""
+"""Helpers that several op families share: broadcasting, axes, and the gradient of broadcasting."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..errors import ShapeError
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, is_half
 from ..tensor_like import Tensor
-from .registry import Rule, Type, get, require  # ops by name: their modules import this one
+from .registry import Rule, Type, get, require  # ops are looked up by name, since their modules import this one
 
 LAST = np.iinfo(np.int64).max
-"""Where an ONNX Slice ends that goes on to the end."""
+"""The end of an ONNX Slice that goes to the end of the axis."""
 
 
 def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The shape to which `shapes` broadcast under NumPy's rules; `ShapeError` if they don't."""
+    """Return the shape to which `shapes` broadcast by NumPy's rules; `ShapeError` if they don't."""
     if len(set(shapes)) == 1:
         return shapes[0]
     rank = max((len(shape) for shape in shapes), default=0)
@@ -34,21 +34,21 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
 
 
 def same_dtype(*types: Type) -> None:
-    """Raise `ShapeError` unless the operands have one dtype (casts are nodes of their own)."""
+    """Raise `ShapeError` unless all operands have the same dtype (casts are separate nodes)."""
     if any(t.dtype != types[0].dtype for t in types):
         listed = ", ".join(t.dtype.name for t in types)
         raise ShapeError(f"needed operands of one dtype, given {listed}; cast first")
 
 
 def normalize_axis(axis: int, rank: int) -> int:
-    """`axis` counted from the front; `ShapeError` if it is out of range. Rank 0 accepts 0 and -1, as torch does."""
+    """Return `axis` counted from the front; `ShapeError` if out of range. Rank 0 accepts 0 and -1, as in torch."""
     limit = max(rank, 1)
     require(-limit <= axis < limit, f"axis {axis} is out of range for {rank} dimensions")
     return axis % limit
 
 
 def normalize_axes(axes: Iterable[int] | None, rank: int) -> tuple[int, ...]:
-    """Axes counted from the front, sorted; all of them for None."""
+    """Return the axes counted from the front and sorted; all axes for None."""
     if axes is None:
         return tuple(range(rank))
     normalized = sorted(normalize_axis(axis, rank) for axis in axes) if rank else []
@@ -57,7 +57,7 @@ def normalize_axes(axes: Iterable[int] | None, rank: int) -> tuple[int, ...]:
 
 
 def unbroadcast(g: Tensor, like: Any) -> Tensor:
-    """Sum `g` over the axes along which `like` was broadcast, giving the shape of `like`."""
+    """Sum `g` over the axes along which `like` was broadcast, to the shape of `like`."""
     target: tuple[Dim, ...] = tuple(like.shape)
     if tuple(g.shape) == target:
         return g
@@ -68,14 +68,14 @@ def unbroadcast(g: Tensor, like: Any) -> Tensor:
 
 
 def add_cotangents(a: Any, b: Any) -> Any:
-    """The sum of two cotangents; None stands for zero."""
+    """Return the sum of two cotangents; None stands for zero."""
     if a is None or b is None:
         return b if a is None else a
     return a + b
 
 
 def in_float32(rule: Rule) -> Rule:
-    """A `vjp` rule of many steps that, for half-precision operands, computes in float32 and rounds once at the end."""
+    """Make a `vjp` rule of many steps compute in float32 for half-precision operands and round once at the end."""
 
     @functools.wraps(rule)
     def wrapper(g: Any, y: Any, *inputs: Tensor | None, **attributes: Any) -> Any:
@@ -90,7 +90,7 @@ def in_float32(rule: Rule) -> Rule:
 
 
 def _cast_like(gradient: Any, x: Any) -> Any:
-    """A cotangent, or a function that gives it, in the dtype of `x`."""
+    """Cast a cotangent, or the result of a function that returns one, to the dtype of `x`."""
     if gradient is None or x is None:
         return gradient
     if callable(gradient):

@@ -1,4 +1,4 @@
-"""Comparisons, which give bools; logic of bools; bits of integers. None has a gradient."""
+"""Comparisons, logic of bools, and bitwise ops on integers. None has a gradient."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _comparison(kernel: Rule, onnx: str, *, negated: bool = False) -> Declare:
         return broadcast(a, b).with_dtype(BOOL)
 
     def rule(graph: OnnxGraph, a: str, b: str) -> str:
-        if onnx != "Equal" and graph.type(a).dtype == BOOL:  # ONNX orders no bools
+        if onnx != "Equal" and graph.type(a).dtype == BOOL:  # ONNX has no order of bools
             a, b = graph.cast(a, INT32), graph.cast(b, INT32)
         result = graph.op(onnx, a, b)
         return str(graph.op("Not", result) if negated else result)
@@ -72,7 +72,7 @@ def _property(kernel: Rule, onnx: Rule) -> Declare:
 
 
 def _is_inf(graph: OnnxGraph, x: str) -> str:
-    if graph.opset < 20 and is_half(graph.type(x).dtype):  # until then for float32 and float64 alone
+    if graph.opset < 20 and is_half(graph.type(x).dtype):  # IsInf supports only float32 and float64 before 20
         x = graph.cast(x, FLOAT32)
     return str(graph.op("IsInf", x))
 
@@ -108,22 +108,22 @@ def _logical(kernel: Rule, onnx: str) -> Declare:
 
 @_logical(np.logical_and, "And")
 def logical_and(a: Tensor, b: Tensor) -> Tensor:
-    """Whether both hold. ATen logical_and, ONNX And-7."""
+    """Whether both are true. ATen logical_and, ONNX And-7."""
 
 
 @_logical(np.logical_or, "Or")
 def logical_or(a: Tensor, b: Tensor) -> Tensor:
-    """Whether at least one holds. ATen logical_or, ONNX Or-7."""
+    """Whether at least one is true. ATen logical_or, ONNX Or-7."""
 
 
 @_logical(np.logical_xor, "Xor")
 def logical_xor(a: Tensor, b: Tensor) -> Tensor:
-    """Whether exactly one holds. ATen logical_xor, ONNX Xor-7."""
+    """Whether exactly one is true. ATen logical_xor, ONNX Xor-7."""
 
 
 @_logical(np.logical_not, "Not")
 def logical_not(x: Tensor) -> Tensor:
-    """Whether x doesn't hold. ATen logical_not, ONNX Not-1."""
+    """Whether x is false. ATen logical_not, ONNX Not-1."""
 
 
 # ---- bits of integers ----
@@ -138,7 +138,7 @@ def _whole(*types: Type) -> Type:
 
 
 def _bitwise(kernel: Rule, onnx: str) -> Declare:
-    """Integers or bools; ONNX has the operators of bools under the names without `Bitwise`."""
+    """Declare an op on integers or bools; ONNX operators on bools have the names without `Bitwise`."""
 
     def rule(graph: OnnxGraph, *xs: str) -> str:
         return str(graph.op(onnx if graph.type(xs[0]).dtype == BOOL else f"Bitwise{onnx}", *xs))
@@ -148,22 +148,22 @@ def _bitwise(kernel: Rule, onnx: str) -> Declare:
 
 @_bitwise(np.bitwise_and, "And")
 def bitwise_and(a: Tensor, b: Tensor) -> Tensor:
-    """Bits that both have. ATen bitwise_and.Tensor, ONNX BitwiseAnd-18."""
+    """Bits that are set in both. ATen bitwise_and.Tensor, ONNX BitwiseAnd-18."""
 
 
 @_bitwise(np.bitwise_or, "Or")
 def bitwise_or(a: Tensor, b: Tensor) -> Tensor:
-    """Bits that at least one has. ATen bitwise_or.Tensor, ONNX BitwiseOr-18."""
+    """Bits that are set in at least one. ATen bitwise_or.Tensor, ONNX BitwiseOr-18."""
 
 
 @_bitwise(np.bitwise_xor, "Xor")
 def bitwise_xor(a: Tensor, b: Tensor) -> Tensor:
-    """Bits that exactly one has. ATen bitwise_xor.Tensor, ONNX BitwiseXor-18."""
+    """Bits that are set in exactly one. ATen bitwise_xor.Tensor, ONNX BitwiseXor-18."""
 
 
 @_bitwise(np.invert, "Not")
 def bitwise_not(x: Tensor) -> Tensor:
-    """Every bit turned over. ATen bitwise_not, ONNX BitwiseNot-18."""
+    """Every bit inverted. ATen bitwise_not, ONNX BitwiseNot-18."""
 
 
 def _shift(kernel: Rule, onnx: Rule) -> Declare:
@@ -176,7 +176,7 @@ def _shift(kernel: Rule, onnx: Rule) -> Declare:
 
 @_shift(np.left_shift, integers_onnx.left_shift)
 def left_shift(a: Tensor, b: Tensor) -> Tensor:
-    """a times 2 to the power of b, bits beyond the width lost. ATen bitwise_left_shift.Tensor."""
+    """a times 2 to the power of b; bits beyond the width are lost. ATen bitwise_left_shift.Tensor."""
 
 
 @_shift(np.right_shift, integers_onnx.right_shift)

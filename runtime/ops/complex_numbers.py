@@ -1,8 +1,8 @@
-"""Complex numbers as pairs of reals: `Complex`, their arithmetic, and `magnitude`, an op of its own.
+"""Complex numbers as pairs of reals: `Complex` with its arithmetic, and the op `magnitude`.
 
-The IR has no complex dtypes. A complex tensor of shape S is a real one of shape (*S, 2), the real parts first, as
-`torch.view_as_real` and ONNX DFT-17 lay it out. A gradient is laid out likewise: that by the real and that by the
-imaginary part, which is torch's convention for the gradient of a real number by a complex one.
+The IR has no complex dtypes. A complex tensor of shape S is a real one of shape (*S, 2) with the real parts first, the
+layout of `torch.view_as_real` and ONNX DFT-17. A gradient has the same layout: the derivatives by the real and by the
+imaginary part, which is torch's convention for the gradient of a real number with respect to a complex one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .registry import Array, OnnxGraph, Tensor, operator
 
 
 class Complex(Compound):
-    """A complex tensor, as two real ones of one dtype and shape: traced values or arrays."""
+    """A complex tensor as two real ones of the same dtype and shape, which are symbolic tensors or arrays."""
 
     __array_ufunc__ = None  # NumPy leaves `array * complex` to us
 
@@ -32,10 +32,10 @@ class Complex(Compound):
 
     @classmethod
     def from_pair(cls, pair: Any) -> Complex:
-        """The complex numbers that a tensor of shape (..., 2) holds; they are taken apart where a part is used."""
-        made = cls(None, None)
-        made._parts, made._pair = None, pair
-        return made
+        """Return the complex numbers in a tensor of shape (..., 2), which is split when a part is first used."""
+        result = cls(None, None)
+        result._parts, result._pair = None, pair
+        return result
 
     @property
     def real(self) -> Any:
@@ -60,11 +60,11 @@ class Complex(Compound):
 
     @classmethod
     def from_real(cls, x: Any) -> Complex:
-        """Real numbers as complex ones."""
+        """Return real numbers as complex ones."""
         return x if isinstance(x, Complex) else cls(x, creation.full_like(x, 0))
 
     def pair(self) -> Any:
-        """The same numbers as a tensor of shape (..., 2), made once."""
+        """Return the same numbers as a tensor of shape (..., 2), which is built once."""
         if self._pair is None:
             shape = (*self.shape, 1)
             parts = (shaping.reshape(part, shape=shape) for part in (self.real, self.imaginary))
@@ -74,8 +74,8 @@ class Complex(Compound):
     @property
     def dtype(self) -> np.dtype[Any]:
         """Dtype of the parts."""
-        found: np.dtype[Any] = self.real.dtype
-        return found
+        dtype: np.dtype[Any] = self.real.dtype
+        return dtype
 
     @property
     def shape(self) -> tuple[Dim, ...]:
@@ -88,19 +88,19 @@ class Complex(Compound):
         return len(self.real.shape)
 
     def each(self, function: Callable[[Any], Any]) -> Complex:
-        """Both parts, each as `function` gives it."""
+        """Apply `function` to both parts."""
         return Complex(function(self.real), function(self.imaginary))
 
     def conjugate(self) -> Complex:
-        """The same numbers with the sign of the imaginary part changed."""
+        """Return the complex conjugate."""
         return Complex(self.real, -self.imaginary)
 
     def times_i(self) -> Complex:
-        """The product with the imaginary unit."""
+        """Return the product with the imaginary unit."""
         return Complex(-self.imaginary, self.real)
 
     def squared_magnitude(self) -> Any:
-        """The squares of the absolute values, a real tensor."""
+        """Return the squares of the absolute values, a real tensor."""
         return self.real * self.real + self.imaginary * self.imaginary
 
     def __neg__(self) -> Complex:
@@ -130,7 +130,7 @@ class Complex(Compound):
     def __truediv__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):
             return Complex(self.real / other, self.imaginary / other)
-        # divided by the larger part first, so that no square overflows or vanishes
+        # divided by the larger part first, so that no square overflows or underflows
         size = elementwise.maximum(elementwise.abs(other.real), elementwise.abs(other.imaginary))
         scaled: Complex = other / elementwise.where(comparison.equal(size, zero(size)), np.ones((), size.dtype), size)
         product: Complex = self * scaled.conjugate()
@@ -151,18 +151,18 @@ class Complex(Compound):
 
 
 def _zeros(x: Any) -> Any:
-    """Zeros to which adding broadcasts as adding `x` does."""
+    """Return zeros that broadcast like `x` in a sum."""
     return creation.full_like(x, 0) if getattr(x, "shape", ()) else 0.0
 
 
 def as_complex(x: Array) -> Array:
-    """A NumPy array of complex numbers, in its own precision, of pairs (..., 2) or of real numbers (..., 1)."""
+    """Return a NumPy array of complex numbers, in the same precision, from pairs (..., 2) or real numbers (..., 1)."""
     dtype = np.complex128 if x.dtype == FLOAT64 else np.complex64
     return x[..., 0].astype(dtype) if x.shape[-1] == 1 else np.ascontiguousarray(x).view(dtype)[..., 0]
 
 
 def as_pairs(x: Array, dtype: np.dtype[Any]) -> Array:
-    """Complex numbers as pairs (..., 2) of `dtype`."""
+    """Return complex numbers as pairs (..., 2) of `dtype`."""
     return np.stack([x.real, x.imag], axis=-1).astype(dtype, copy=False)
 
 
@@ -189,7 +189,7 @@ def _(g: Tensor, y: Tensor, real: Tensor, imaginary: Tensor) -> Any:
 
 @magnitude.onnx
 def _(graph: OnnxGraph, real: str, imaginary: str) -> Any:
-    # in float64, so that the squares of no float32 number overflow or vanish
+    # in float64, so that squares of float32 numbers neither overflow nor underflow
     parts = [graph.cast(part, FLOAT64) for part in (real, imaginary)]
     squares = graph.op("Add", *(graph.op("Mul", part, part) for part in parts))
     return graph.op("Cast", graph.op("Sqrt", squares), to=graph.type(real).dtype)

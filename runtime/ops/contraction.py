@@ -1,4 +1,4 @@
-"""`einsum`, as transpositions, products and matrix products of two operands at a time: no op of its own."""
+"""`einsum`, composed of transpositions, products and matrix products of two operands at a time."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class LabelledTensor:
         return dict(zip(self.labels, self.x.shape, strict=True))
 
     def transpose_to(self, labels: tuple[str, ...]) -> Any:
-        """The tensor with its axes in the order of `labels`."""
+        """Return the tensor with its axes in the order of `labels`."""
         order = tuple(self.labels.index(label) for label in labels)
         if order == tuple(range(len(order))):
             return self.x
@@ -31,7 +31,7 @@ class LabelledTensor:
 
 
 def einsum(equation: str, tensors: list[Any]) -> Any:
-    """ATen `einsum`: the sum of products that `equation` describes, from left to right; `ShapeError` if it can't be."""
+    """ATen `einsum`: the sum of products that `equation` describes, from left to right; `ShapeError` if invalid."""
     inputs, output = parse(equation, [x.ndim for x in tensors])
     terms = _without_broadcast_axes([_diagonal(x, labels) for x, labels in zip(tensors, inputs, strict=True)])
     result, *rest = terms
@@ -45,7 +45,7 @@ def einsum(equation: str, tensors: list[Any]) -> Any:
 
 
 def parse(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple[str, ...]]:
-    """Labels of the axes of each operand, and of the result; those that `...` stands for are numbered from the back."""
+    """Return the labels of the axes of each operand and of the result; axes in `...` are numbered from the back."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):
@@ -72,7 +72,7 @@ def _labels(term: str, hidden: int) -> tuple[str, ...]:
 
 
 def _diagonal(x: Any, labels: tuple[str, ...]) -> LabelledTensor:
-    """A label that an operand has twice stands for a diagonal."""
+    """Take the diagonal of axes with the same label."""
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:
             first = labels.index(label)
@@ -83,7 +83,7 @@ def _diagonal(x: Any, labels: tuple[str, ...]) -> LabelledTensor:
 
 
 def _without_broadcast_axes(terms: list[LabelledTensor]) -> list[LabelledTensor]:
-    """Axes of size 1 left out where another operand has more along that label."""
+    """Drop axes of size 1 if another operand has a larger size for that label."""
     long = {label for term in terms for label, size in term.sizes().items() if size != 1}
     result = []
     for term in terms:
@@ -94,7 +94,7 @@ def _without_broadcast_axes(terms: list[LabelledTensor]) -> list[LabelledTensor]
 
 
 def _sum_out(term: LabelledTensor, needed: set[str]) -> LabelledTensor:
-    """The term summed over the labels that nothing needs."""
+    """Sum the term over the labels that nothing else needs."""
     axes = tuple(axis for axis, label in enumerate(term.labels) if label not in needed)
     if not axes:
         return term
@@ -102,7 +102,7 @@ def _sum_out(term: LabelledTensor, needed: set[str]) -> LabelledTensor:
 
 
 def _contract(a: LabelledTensor, b: LabelledTensor, needed: set[str]) -> LabelledTensor:
-    """The product of two terms, summed over the labels that they share and nothing else needs."""
+    """Return the product of two terms, summed over the labels that they share and nothing else needs."""
     shared = [label for label in a.labels if label in b.labels]
     batch = tuple(label for label in shared if label in needed)
     inner = tuple(label for label in shared if label not in needed)

@@ -1,7 +1,7 @@
 """Convolution in one to three spatial dimensions, its transpose, and its weight gradient, all as matrix products.
 
-The three are one trilinear form seen from its three sides, so each is the gradient of the others and second
-derivatives need nothing more. With `columns` the windows of an image laid out as a matrix (im2col):
+The three are the partial derivatives of one trilinear form, so each is a gradient of the others and second derivatives
+need no further ops. With `columns`, the windows of an image laid out as a matrix (im2col):
 
     conv:                  y = weight @ columns(x)
     conv_transpose:        columns(y) += weight.T @ x
@@ -26,7 +26,7 @@ from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_count, win
 Cotangents = tuple[Tensor | Callable[[], Tensor] | None, ...]
 
 COLUMN_BYTES = 4 << 20
-"""Columns are made in pieces of about this size: they stay in cache, and memory doesn't grow with the image."""
+"""Columns are built in pieces of about this size, which stay in cache and bound the memory."""
 
 
 @operator
@@ -40,10 +40,10 @@ def conv(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(out channels, channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: per spatial dimension, as are all that follow.
-        padding: zeros `(before, after)`; negative ones cut off.
+        stride: per spatial dimension, like all that follow.
+        padding: zeros `(before, after)`; negative numbers crop.
         dilation: distance between the taps of a window.
-        groups: channel blocks that don't see each other.
+        groups: number of independent blocks of channels.
 
     Returns:
         `(batch, out channels, *counts)`,
@@ -126,11 +126,11 @@ def conv_transpose(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(channels, out channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: distance at which the windows are laid down; per spatial dimension, as are all that follow.
-        padding: cut off `(before, after)`; zeros added where negative.
-        output_padding: positions added after.
+        stride: distance of the windows in the result; per spatial dimension, like all that follow.
+        padding: positions to crop `(before, after)`; negative numbers add zeros.
+        output_padding: positions to add at the end.
         dilation: distance between the taps of a window.
-        groups: channel blocks that don't see each other.
+        groups: number of independent blocks of channels.
 
     Returns:
         `(batch, out channels, *sizes)`,
@@ -171,7 +171,7 @@ def _(
     flat = x.reshape(len(x), groups, len(weight) // groups, prod(counts))
     for piece, samples, places in _pieces(view, counts):
         target = view[piece]
-        # An outer product (a channel per group) is slow as a matrix product.
+        # an outer product (one channel per group) is slow as a matrix product
         multiply = np.multiply if matrices.shape[2] == 1 else np.matmul
         columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
         for tap in taps(kernel):
@@ -187,7 +187,7 @@ def _(
     g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = None, *,
     stride: Sizes, padding: Padding, output_padding: tuple[Dim, ...], dilation: Sizes, groups: int,
 ) -> Cotangents:  # fmt: skip
-    # Output padding of a whole stride or more (dilation above stride allows it) is beyond what x reaches.
+    # output padding of at least a stride (which dilation above stride allows) has positions that x doesn't reach
     padding = tuple(
         (before, after - extra // s * s) if isinstance(extra, int) else (before, after)
         for (before, after), extra, s in zip(padding, output_padding, stride, strict=True)
@@ -232,13 +232,13 @@ def conv_weight_gradient(
     """The gradient of `conv` in its weight; ATen `convolution_backward`, second output.
 
     Args:
-        x: `(batch, channels, *spatial)`, what was convolved.
+        x: `(batch, channels, *spatial)`, the input of the convolution.
         g: `(batch, out channels, *counts)`, the cotangent of the result.
         kernel_shape: spatial sizes of the weight.
-        stride: of the convolution, as are all that follow.
-        padding: zeros `(before, after)`; negative ones cut off.
+        stride: see `conv`, like all that follow.
+        padding: zeros `(before, after)`; negative numbers crop.
         dilation: distance between the taps of a window.
-        groups: channel blocks that don't see each other.
+        groups: number of independent blocks of channels.
 
     Returns:
         `(out channels, channels / groups, *kernel_shape)`.
@@ -266,7 +266,7 @@ def _(
     shape = (groups, out_channels // groups, x.shape[1] // groups * prod(kernel_shape))
     weight = np.zeros(shape, x.dtype)
     for piece, samples, places in _pieces(view, counts):
-        # The samples of a piece join the contracted axis, so that there is one product and nothing to sum.
+        # the samples of a piece are part of the contracted axis, so that one product computes the sum
         columns = np.moveaxis(view[piece], 0, 1 + len(counts))
         cotangents = flat[samples, :, places].swapaxes(0, 1).reshape(*shape[:2], -1)
         weight += cotangents @ columns.reshape(groups, shape[2], -1).swapaxes(1, 2)
@@ -305,7 +305,7 @@ def _counts(x: Any, kernel: Any, stride: Sizes, padding: Padding, dilation: Size
 
 
 def _remainder(x: Tensor, kernel: Any, stride: Sizes, padding: Padding, dilation: Sizes) -> tuple[Dim, ...]:
-    """Positions of the padded axes that no window reaches: the output padding of the transposed convolution."""
+    """Return the number of positions that no window reaches: the output padding of the transposed convolution."""
     geometry = zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
     return tuple((size + b + a - window_span(k, d)) % s for size, k, s, (b, a), d in geometry)
 
@@ -336,7 +336,7 @@ def _bias_gradient(g: Tensor) -> Any:
 
 
 def _crop(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
-    """Cut off what negative padding asks for, which ONNX convolutions don't take; the padding that is left."""
+    """Crop by negative padding, which ONNX convolutions don't support; return that and the remaining padding."""
     if min(map(min, padding)) >= 0:
         return x, padding
     cut = onnx_pads(tuple((min(before, 0), min(after, 0)) for before, after in padding))

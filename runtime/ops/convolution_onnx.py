@@ -1,8 +1,8 @@
-"""How the weight gradient of a convolution reads in ONNX: products of matrices.
+"""Lowering of the weight gradient of a convolution to ONNX, as matrix products.
 
-ONNX has no operator for it. A convolution whose batch and channels have changed places computes it (its kernel is as
-large as an image), but ONNX Runtime does so at a third of the speed at which it multiplies large matrices. What it
-costs to lay those out depends on the channels, and so there are three ways.
+ONNX has no operator for it. A convolution with batch and channels swapped computes it (with kernels as large as an
+image), but ONNX Runtime is then three times slower than at multiplying large matrices. The cost of the layout of these
+depends on the channels, so there are three forms.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from .registry import OnnxGraph
 from .windows import Padding, Sizes, taps
 
 FEW_CHANNELS = 16
-"""With fewer channels to a group, the matrix of one tap is too thin: taps share one."""
+"""With fewer channels per group, the matrix of one tap is too narrow, so taps share one."""
 MANY_CHANNELS = 128
-"""With fewer channels on either side, the product of one tap takes less time than to lay out its matrices."""
+"""With fewer channels on either side, the product of one tap takes less time than the layout of its matrices."""
 WIDE = 128
-"""Of wider images, most of what the product of a depthwise convolution gives is thrown away."""
+"""For wider images, most of the product of a depthwise convolution isn't needed."""
 
 TapElements = Callable[[str, Sequence[int], Sequence[int]], str]
 
@@ -33,7 +33,7 @@ def onnx_weight_gradient(
 ) -> str:  # fmt: skip
     """The `onnx` rule of `conv_weight_gradient`: `weight[:, :, tap] = g @ seen(tap).T` for each tap of the kernel.
 
-    `seen(tap)` is what the tap meets in all windows.
+    `tap_elements(tap)` are the elements at the tap in all windows.
     """
     (batch, channels), (out_channels, *counts) = graph.type(x).shape[:2], graph.type(g).shape[1:]
     per_group = channels // groups
@@ -57,7 +57,7 @@ def onnx_weight_gradient(
         bounds = _vector(graph, starts), graph.dims(tuple(ends)), _vector(graph, axes), _vector(graph, steps)
         return str(graph.op("Slice", images, *bounds)) if axes else images
 
-    # (channels, columns, *spatial, batch): so what a tap sees is cut out in long runs, and the batch is contracted too
+    # (channels, columns, *spatial, batch): the elements of a tap are then long runs, and the batch is contracted too
     inwards = (1, *range(2, 2 + len(counts)), 0)
     images = graph.op("Transpose", x, perm=inwards)
     images = _pad(graph, images, (0, *(before for before, _ in padding), 0), (0, *(after for _, after in padding), 0))
@@ -75,10 +75,10 @@ def _single_product(
     graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim,
     tap_elements: TapElements, rows: str,
 ) -> str:  # fmt: skip
-    """One product for all taps: of what they see, (channels * taps, places), by the cotangents.
+    """Emit one product for all taps: of their elements, (channels * taps, places), with the cotangents.
 
-    `rows` are the places of all windows for the taps of the first axis, (taps, counts). ONNX Runtime lays the second
-    matrix out anew, and so that is the smaller one.
+    `rows` are the positions of all windows for the taps of the first axis, (taps, counts). The second matrix is the
+    smaller one, since ONNX Runtime copies it to another layout.
     """
     out_channels, channels = shape[:2]
     inner = list(range(3, 2 + len(kernel)))
@@ -95,7 +95,7 @@ def _product_per_tap(
     graph: OnnxGraph, images: str, cotangents: str, shape: tuple[Dim, ...], kernel: Sizes, places: Dim,
     tap_elements: TapElements, groups: int, few: bool,
 ) -> str:  # fmt: skip
-    """A product for each tap; with few channels to a group, for each row of taps."""
+    """Emit a product for each tap; with few channels per group, for each row of taps."""
     out_channels, per_group = shape[:2]
     axes, columns = list(range(2, 2 + len(kernel))), 1
     if few:
@@ -113,10 +113,10 @@ def _product_per_tap(
 
 
 def _product_per_row(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padding: Padding, dilation: Sizes) -> str:
-    """A product for each row of taps, in windows that go by single steps; batch and channels stay where they are.
+    """Emit a product for each row of taps, for stride 1; batch and channels keep their places.
 
-    The taps of the last axis each see the images shifted by so much; along the other axes the cotangents are shifted
-    instead. The rows of a shifted image follow each other without a gap, and so one product contracts them all.
+    For each tap of the last axis the images are shifted; along the other axes the cotangents are shifted instead. The
+    rows of a shifted image are contiguous, so one product contracts all of them.
     """
     (batch, channels), (out_channels, *counts) = graph.type(x).shape[:2], graph.type(g).shape[1:]
     spans = [step * (size - 1) for step, size in zip(dilation, kernel_shape, strict=True)]
@@ -146,9 +146,9 @@ def _product_per_row(graph: OnnxGraph, x: str, g: str, kernel_shape: Sizes, padd
 def _depthwise(
     graph: OnnxGraph, x: str, g: str, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
 ) -> str:
-    """Of images with a channel per group: for each row of taps a product of all columns of `x` by all of `g`.
+    """Emit, for images with one channel per group, a product of all columns of `x` and all of `g` per row of taps.
 
-    It contracts batch and rows. Of the pairs of columns, a tap of the last axis has those that its windows meet.
+    It contracts batch and rows. A tap of the last axis is the sum over the pairs of columns that its windows combine.
     """
     (batch, channels), (out_channels, rows) = graph.type(x).shape[:2], graph.type(g).shape[1:3]
     width, columns = int(graph.type(x).shape[3]), int(graph.type(g).shape[3])
@@ -169,14 +169,14 @@ def _depthwise(
 
 
 def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
-    """Where the windows along an axis have their taps, (size, count)."""
+    """Return the positions of the taps of all windows along an axis, (size, count)."""
     zero, step = graph.constant(0, INT64), graph.constant(stride, INT64)
     begins = graph.op("Range", zero, graph.op("Squeeze", graph.dims((count * stride,))), step)
     return str(graph.op("Add", begins, graph.constant(np.arange(size)[:, None] * dilation)))
 
 
 def _pad(graph: OnnxGraph, x: str, before: Sequence[int], after: Sequence[int]) -> str:
-    """A tensor with zeros around it; cut where a number is negative."""
+    """Pad a tensor with zeros; negative numbers crop."""
     if not any((*before, *after)):
         return x
     return str(graph.op("Pad", x, _vector(graph, (*before, *after))))

@@ -1,4 +1,4 @@
-"""Ops without operands: `full` and `arange`. In a program under construction they are made by `Builder.create`."""
+"""Ops without operands: `full` and `arange`. `Builder.create` adds them to a program under construction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Number = bool | int | float | SymbolicDim
 
 @operator
 def full(*, shape: tuple[Dim, ...], value: Number, dtype: np.dtype[Any]) -> Tensor:
-    """A tensor of `shape` with `value` everywhere (a number or a symbolic size): ATen `full`, ONNX Expand-13."""
+    """A tensor of `shape` filled with `value` (a number or a symbolic size): ATen `full`, ONNX Expand-13."""
 
 
 @full.infer
@@ -44,10 +44,10 @@ def _(graph: OnnxGraph, *, shape: tuple[Dim, ...], value: Number, dtype: np.dtyp
 
 @operator
 def arange(*, start: Number = 0, stop: Number, step: int | float = 1, dtype: np.dtype[Any]) -> Tensor:
-    """`start`, `start + step`, ... up to before `stop`: ATen `arange`, ONNX Range-11.
+    """`start`, `start + step`, ... up to `stop`, exclusive: ATen `arange`, ONNX Range-11.
 
-    Computed in float64 (integers: in int64) and rounded once. With symbolic bounds, bounds and step are integers, the
-    step is positive and `stop` is not before `start`.
+    It is computed in float64 (integers in int64) and rounded once. With symbolic bounds, bounds and step are integers,
+    the step is positive and `stop` is at least `start`.
     """
 
 
@@ -77,7 +77,7 @@ def _(graph: OnnxGraph, *, start: Number, stop: Number, step: int | float, dtype
 
 
 def full_like(x: Tensor, value: Number, shape: tuple[Dim, ...] | None = None) -> Any:
-    """A tensor of the dtype and shape of `x` (or of `shape`) with `value` everywhere, traced if `x` is."""
+    """Return a tensor of the dtype and shape of `x` (or of `shape`) filled with `value`, symbolic if `x` is."""
     attributes = {"shape": tuple(x.shape) if shape is None else shape, "value": value, "dtype": x.dtype}
     return x.builder.create(full, **attributes) if isinstance(x, SymbolicTensor) else full(**attributes)
 

@@ -1,9 +1,9 @@
 """Connectionist temporal classification (Graves et al. 2006).
 
-A path gives each step a class or the blank; repetitions are joined and then blanks left out to get a target. The
-targets with a blank before, between and behind their classes are the states through which paths go; `alphas` are the
-logarithms of the probabilities to be in a state after a step (section 4.1 there), `betas` those of what is still to
-come. Loops go over time only.
+A path assigns a class or the blank to each step; merging repetitions and then removing blanks gives its target. The
+states of a path are the classes of the target with a blank before, between and after them. `alphas` are the log
+probabilities of being in a state after a step (section 4.1 there), `betas` those of the remaining steps. Loops go over
+time only.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
 ) -> Tensor:
-    """Minus the logarithm of the probability of all paths that give the target. ATen ctc_loss, without reduction.
+    """The negative log probability of all paths to the target. ATen ctc_loss, without reduction.
 
     Args:
         log_probs: logarithms of the probabilities of classes, (time, batch, classes), floating-point.
-        targets: classes, integers (batch, length); what lies behind the length of a target doesn't count.
+        targets: classes, integers (batch, length); elements beyond the length of a target don't count.
         input_lengths: integers (batch,), at most `time`.
         target_lengths: integers (batch,), at most `length`.
-        blank: the class that stands for none.
+        blank: the class that means "no class".
 
     Returns:
-        (batch,), of the dtype of `log_probs`; infinite where no path gives the target, which has the gradient 0.
+        (batch,), of the dtype of `log_probs`; infinite, with the gradient 0, if no path leads to the target.
     """
 
 
@@ -70,7 +70,7 @@ def _(graph: OnnxGraph, log_probs: str, targets: str, input_lengths: str, target
 def ctc_loss_with_alphas(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, *, blank: int
 ) -> tuple[Tensor, Tensor]:
-    """`ctc_loss`, which also hands out what its gradient needs. ATen _ctc_loss.
+    """`ctc_loss` that also returns what its gradient needs. ATen _ctc_loss.
 
     Args:
         log_probs: see `ctc_loss`.
@@ -80,8 +80,8 @@ def ctc_loss_with_alphas(
         blank: see `ctc_loss`.
 
     Returns:
-        What `ctc_loss` returns; and the logarithms of the probabilities to be in each state after each step,
-        (time, batch, 2 * length + 1), minus infinity where a state can't be reached, in float32 for half precision.
+        The result of `ctc_loss`; and the log probabilities of being in each state after each step, (time, batch,
+        2 * length + 1), minus infinity for a state that can't be reached, in float32 for half precision.
     """
 
 
@@ -102,7 +102,7 @@ def _(
     return -_totals(alphas, input_lengths, target_lengths), alphas
 
 
-ctc_loss_with_alphas.no_vjp("the alphas are there to look at; the loss itself, `ctc_loss`, has a gradient")
+ctc_loss_with_alphas.no_vjp("the alphas are for inspection only; the loss itself, `ctc_loss`, has a gradient")
 
 
 @ctc_loss_with_alphas.onnx
@@ -119,11 +119,11 @@ def _loss_and_alphas(
 def ctc_loss_gradient(
     log_probs: Tensor, targets: Tensor, input_lengths: Tensor, target_lengths: Tensor, alphas: Tensor, *, blank: int
 ) -> Tensor:
-    """Derivatives of `ctc_loss` by what `log_softmax` makes `log_probs` of. ATen ctc_loss_backward.
+    """Derivatives of `ctc_loss` by the operand of the `log_softmax` that computes `log_probs`. ATen ctc_loss_backward.
 
-    The probability that the network gives a class at a step, less that of the class at the step given the target
-    (Graves et al. 2006, equation 16); behind a `log_softmax` they have the same effect as the derivatives by
-    `log_probs`. Steps behind the end of a sequence, and a target that no path gives, have 0.
+    The network's probability of a class at a step, minus the probability of the class at the step given the target
+    (Graves et al. 2006, equation 16); after a `log_softmax` they have the same effect as the derivatives with respect
+    to `log_probs`. They are 0 for steps beyond the end of a sequence, and for a target that no path leads to.
 
     Args:
         log_probs: see `ctc_loss`.
@@ -153,13 +153,13 @@ def _(
     states = _states(log_probs, targets, target_lengths, blank)
     totals = _totals(alphas, input_lengths, target_lengths)
     possible = ~np.isneginf(totals)
-    # Probability to be in a state at a step, given the target; betas are without the step itself.
+    # the probability of being in a state at a step, given the target; betas exclude the step itself
     places = np.exp(alphas + _betas(states, input_lengths, target_lengths) - np.where(possible, totals, 0)[:, None])
     places = np.where(possible[:, None], places, 0)
     within = np.arange(len(log_probs))[:, None] < input_lengths
     slopes = np.where((within & possible)[:, :, None], np.exp(log_probs), 0)
     batch = np.arange(len(totals))
-    for k in range(places.shape[2]):  # states of one number never share an element
+    for k in range(places.shape[2]):  # states with the same index never share an element
         slopes[:, batch, states.classes[:, k]] -= places[:, :, k]
     return slopes
 
@@ -204,7 +204,7 @@ class _States(NamedTuple):
     Attributes:
         classes: of the states, (batch, states).
         emissions: log-probabilities of these classes, (time, batch, states).
-        skippable: whether the state before each may be left out, (batch, states).
+        skippable: whether the state before each may be skipped, (batch, states).
     """
 
     classes: Array
@@ -223,7 +223,7 @@ def _states(log_probs: Array, targets: Array, target_lengths: Array, blank: int)
 
 
 def _alphas(states: _States) -> Array:
-    """(time, batch, states)."""
+    """Return the alphas, (time, batch, states)."""
     alphas = np.full_like(states.emissions, -np.inf)
     alphas[:1, :, :2] = states.emissions[:1, :, :2]
     for t in range(1, len(alphas)):
@@ -237,7 +237,7 @@ def _alphas(states: _States) -> Array:
 
 
 def _betas(states: _States, input_lengths: Array, target_lengths: Array) -> Array:
-    """(time, batch, states), without the emission of the step itself; minus infinity behind the end of a sequence."""
+    """Return the betas, (time, batch, states), without the step's own emission; -infinity beyond a sequence's end."""
     betas = np.full_like(states.emissions, -np.inf)
     batch = np.arange(len(input_lengths))
     final = np.full_like(betas[0], -np.inf)
@@ -257,7 +257,7 @@ def _betas(states: _States, input_lengths: Array, target_lengths: Array) -> Arra
 
 
 def _totals(alphas: Array, input_lengths: Array, target_lengths: Array) -> Array:
-    """Log-probabilities of the targets, (batch,)."""
+    """Return the log probabilities of the targets, (batch,)."""
     batch = np.arange(len(input_lengths))
     if not len(alphas):
         return np.where(target_lengths == 0, 0, -np.inf).astype(alphas.dtype)

@@ -1,6 +1,6 @@
-"""How connectionist temporal classification reads in ONNX: a Scan over time for the alphas, one back for the betas.
+"""Lowering of connectionist temporal classification to ONNX: a Scan over time for alphas, a reverse one for betas.
 
-What these are, and what a state is, stands in `ctc.py`.
+See `ctc` for the definitions of these and of states.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from .reduction_onnx import log_of_sum
 from .registry import OnnxGraph
 
 NEVER = -np.inf
-"""The logarithm of the probability of what can't be."""
+"""The log probability of an impossible event."""
 
 
 class States:
-    """The states of each target, as ONNX tensors; in half precision, all is computed in float32.
+    """The states of each target, as ONNX tensors; half precision is computed in float32.
 
     Args:
-        graph: what to write to.
+        graph: the graph to emit to.
         log_probs: (time, batch, classes).
         targets: (batch, length).
         target_lengths: (batch,).
-        blank: the class that stands for none.
+        blank: the class that means "no class".
 
     Attributes:
         places: the class of each state at each step, (time, batch, states).
-        emissions: log-probabilities of these classes, likewise.
-        skippable: whether the state before each may be left out, (batch, states).
+        emissions: log probabilities of these classes, (time, batch, states).
+        skippable: whether the state before each may be skipped, (batch, states).
     """
 
     def __init__(self, graph: OnnxGraph, log_probs: str, targets: str, target_lengths: str, blank: int) -> None:
@@ -58,7 +58,7 @@ class States:
         self.emissions = graph.cast(emissions, self.type.dtype)
 
     def alphas(self) -> str:
-        """(time, batch, states)."""
+        """Return the alphas, (time, batch, states)."""
         edge, first_place = self._edge(self.w, NEVER), self.graph.constant(0, INT64)
         # before the first step, all paths are in the first state
         beginning = self.w("Where", self.whole("Equal", self._numbers(self.count), first_place), 0.0, NEVER)
@@ -72,7 +72,7 @@ class States:
         return self._walk("alphas", beginning, step, reverse=False)
 
     def betas(self, input_lengths: str) -> str:
-        """(time, batch, states), without the emission of the step itself."""
+        """Return the betas, (time, batch, states), without the emission of the step itself."""
         w, whole, edge = self.w, self.whole, self._edge(self.w, NEVER)
         is_last = whole("Equal", self._steps(), whole("Sub", self._column(input_lengths), 1))
         end, before = (whole("Equal", self._numbers(self.count), place) for place in self._ends())
@@ -90,7 +90,7 @@ class States:
         return self._walk("betas", never, step, is_last, reverse=True)
 
     def totals(self, alphas: str, input_lengths: str) -> str:
-        """Log-probabilities of the targets, (batch, 1)."""
+        """Return the log probabilities of the targets, (batch, 1)."""
         graph, w, whole, steps = self.graph, self.w, self.whole, self._column(input_lengths)
         last = whole("Max", whole("Sub", steps, 1), 0)
         last = whole("Expand", last, graph.dims((1, self.batch, self.count)))
@@ -101,32 +101,32 @@ class States:
         return w("Where", whole("Greater", steps, 0), total, w("Where", empty, 0.0, NEVER))
 
     def within(self, input_lengths: str) -> str:
-        """Whether each step is within its sequence, (time, batch, 1)."""
+        """Return whether each step is within its sequence, (time, batch, 1)."""
         return self.whole("Less", self._steps(), self._column(input_lengths))
 
     def _ends(self) -> tuple[str, str]:
-        """The two states in which a path may end, (batch, 1); where a target is empty, twice the one."""
+        """Return the two states in which a path may end, (batch, 1); for an empty target, twice the same one."""
         end = self.whole("Mul", self.lengths, 2)
         return end, self.whole("Max", self.whole("Sub", end, 1), 0)
 
     def _edge(self, w: Writer, fill: float) -> str:
-        """Two states beyond those that there are, (batch, 2), in the dtype of the writer."""
+        """Return two states beyond the existing ones, (batch, 2), in the dtype of the writer."""
         return w("Expand", fill, self.graph.dims((self.batch, 2)))
 
     def _column(self, lengths: str) -> str:
         return self.whole("Unsqueeze", self.graph.cast(lengths, INT64), self.graph.constant([1], INT64))
 
     def _steps(self) -> str:
-        """The numbers of the steps, (time, 1, 1)."""
+        """Return the indices of the steps, (time, 1, 1)."""
         return self.whole("Unsqueeze", self._numbers(self.time), self.graph.constant([1, 2], INT64))
 
     def _numbers(self, size: Dim) -> str:
-        """The integers from 0 to below `size`."""
+        """Return the integers from 0 to `size`, exclusive."""
         end = self.whole("Squeeze", self.graph.dims((size,)))
         return self.whole("Range", 0, end, 1)
 
     def _walk(self, name: str, first: str, step: Callable[..., tuple[str, str]], *flags: str, reverse: bool) -> str:
-        """What each step gives as its second result, (time, batch, states); it is given the emissions and `flags`."""
+        """Return the second result of each step, (time, batch, states); a step gets the emissions and `flags`."""
         row, flag = (self.type.with_shape((self.batch, size)) for size in (self.count, 1))
         scanned = [row, *[flag.with_dtype(BOOL)] * len(flags)]
         _, rows = self.graph.op(
@@ -144,5 +144,5 @@ class States:
 
 
 def columns(graph: OnnxGraph, x: str, begin: int, end: int) -> str:
-    """Those of a matrix from `begin` to before `end`."""
+    """Return the columns of a matrix from `begin` to `end`, exclusive."""
     return str(graph.op("Slice", x, *(graph.constant([n], INT64) for n in (begin, end, 1))))

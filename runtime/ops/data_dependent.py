@@ -1,6 +1,6 @@
-"""Ops that tie sizes to values: what `nonzero` and `unique` find has a size that only the run tells.
+"""Ops whose output sizes depend on values, such as `nonzero` and `unique`, and are known only at run time.
 
-Such a size is a symbol of its own, named by the attribute `symbols`; the types of all that follows use it.
+Such a size is a symbol named by the attribute `symbols`; the types of dependent values use it.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ _ORDER = "torch has no gradient of unique either: equal elements share one"
 
 @operator
 def read_sizes(x: Tensor, *, symbols: tuple[str, ...]) -> Tensor:
-    """Identity of an integer tensor whose elements are sizes from here on.
+    """Identity of an integer tensor that makes its elements the sizes of symbols.
 
     Args:
-        x: integers, without dimensions or one-dimensional.
-        symbols: the names of the sizes, one per element.
+        x: integers, zero- or one-dimensional.
+        symbols: names of the sizes, one per element.
     """
 
 
@@ -52,8 +52,8 @@ def nonzero(x: Tensor, *, symbols: tuple[str, ...]) -> Tensor:
     """Indices of the elements that aren't zero, in row-major order: int64 (count, rank of x).
 
     Args:
-        x: any tensor; of one without dimensions, the result is (count, 0).
-        symbols: one name: of the size that stands for how many there are.
+        x: any tensor; if it has no dimensions, the result is (count, 0).
+        symbols: one name, for the size `count`.
 
     ATen nonzero; ONNX NonZero-13, transposed.
     """
@@ -78,28 +78,28 @@ nonzero.no_vjp(_COUNTS)
 def _(graph: OnnxGraph, x: str, *, symbols: tuple[str, ...]) -> str:
     rank = graph.type(x).rank
     x = graph.cast(x, BOOL)  # ONNX Runtime has kernels for few other dtypes
-    if rank == 0:  # ONNX counts one dimension, ATen none: each index is an empty row
+    if rank == 0:  # ONNX treats a scalar as one-dimensional; in ATen each index is an empty row
         x = graph.op("Reshape", x, graph.constant([1], INT64))
-    found: str = graph.op("Transpose", graph.op("NonZero", x), perm=[1, 0])
+    indices: str = graph.op("Transpose", graph.op("NonZero", x), perm=[1, 0])
     if rank == 0:
         bounds = (graph.constant([i], INT64) for i in (0, 0, 1))
-        found = graph.op("Slice", found, *bounds)
-    return found
+        indices = graph.op("Slice", indices, *bounds)
+    return indices
 
 
 @operator
 def unique(x: Tensor, *, symbols: tuple[str, ...], axis: int | None = None, sorted: bool = True) -> tuple[Tensor, ...]:
-    """The different elements of x, or the different slices along an axis.
+    """The distinct elements of x, or the distinct slices along an axis.
 
     Args:
         x: any tensor.
-        symbols: one name: of the size that stands for how many there are.
-        axis: compare slices along it; None: elements, of x flattened.
-        sorted: in ascending order (slices in lexicographic order); otherwise in the order in which they come first.
+        symbols: one name, for the size `count`.
+        axis: the axis whose slices are compared; None for the elements of x flattened.
+        sorted: whether to sort in ascending order (slices lexicographically), or to keep the order of first occurrence.
 
     Returns:
-        The values, (count,) or x with the axis of that size; and int64: for each, where it comes first; for each
-        element or slice of x, which it is (one-dimensional); for each, how often it comes.
+        The values, (count,) or x with the axis of that size; and three int64 vectors: the first position of each
+        value, the index of the value of each element or slice of x, and the number of occurrences of each value.
 
     ATen unique_dim, _unique2; ONNX Unique-11.
     """

@@ -1,4 +1,4 @@
-"""How elementwise ops are declared: the rules that many share, and decorators that set an op's four rules at once."""
+"""Declaration of elementwise ops: rules that many share, and decorators that set the four rules of an op at once."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Declare = Callable[[Callable[..., Any]], Op]
 
 
 def floating(*types: Type) -> Type:
-    """Floating-point operands of one dtype that broadcast, the same dtype out."""
+    """Infer rule for floating-point operands of one dtype that broadcast; the result has the same dtype."""
     wrong = [str(t) for t in types if not is_floating(t.dtype)]
     require(not wrong, f"needed floating-point operands, given {', '.join(wrong)}; cast first")
     return broadcast(*types)
 
 
 def numeric(*types: Type) -> Type:
-    """Operands of any one dtype but bool that broadcast, the same dtype out."""
+    """Infer rule for operands of one dtype other than bool that broadcast; the result has the same dtype."""
     require(all(t.dtype != BOOL for t in types), "needed numbers, given bool; cast first")
     return broadcast(*types)
 
 
 def broadcast(*types: Type) -> Type:
-    """Operands of any one dtype that broadcast as NumPy's do, the same dtype out."""
+    """Infer rule for operands of one dtype that broadcast as in NumPy; the result has the same dtype."""
     same_dtype(*types)
     return types[0].with_shape(broadcast_shapes(*(t.shape for t in types)))
 
@@ -41,31 +41,31 @@ def broadcast(*types: Type) -> Type:
 
 
 def one_operator(name: str) -> Rule:
-    """The ONNX operator `name`."""
+    """Return the rule that emits the ONNX operator `name`."""
     return lambda graph, *inputs: graph.op(name, *inputs)
 
 
 def from_writer(form: Callable[..., str]) -> Rule:
-    """What `form` writes with a `Writer` for the dtype of the first operand."""
+    """Return the rule that calls `form` with a `Writer` for the dtype of the first operand."""
     return lambda graph, *inputs: form(Writer(graph, graph.type(inputs[0]).dtype), *inputs)
 
 
 def or_float64(name: str, float64_form: Callable[[Writer, str], str]) -> Rule:
-    """The ONNX operator `name`, or `float64_form` for float64, where ONNX Runtime has no kernel for it."""
+    """Return the rule for the ONNX operator `name`; `float64_form` in float64, which ONNX Runtime doesn't support."""
     narrow, wide = one_operator(name), from_writer(float64_form)
     return lambda graph, x: (wide if graph.type(x).dtype == FLOAT64 else narrow)(graph, x)
 
 
 def or_bool(name: str, logical: str) -> Rule:
-    """The ONNX operator `name`, or for bool, which it doesn't take, its logical counterpart."""
+    """Return the rule for the ONNX operator `name`, or for bool, which it doesn't support, its logical counterpart."""
     return lambda graph, a, b: graph.op(logical if graph.type(a).dtype == BOOL else name, a, b)
 
 
 def onnx_larger(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
-    """The larger of two tensors of a dtype; of bools: or.
+    """Emit the maximum of two tensors of a dtype; for bools, or.
 
-    ONNX Runtime before 1.32 orders int64 wrongly in Max, Min, Clip, Sign and the reductions, where processors have
-    AVX-512 and numbers differ by 2^31 and more in their last 32 bits only. Its comparisons are right.
+    ONNX Runtime before 1.32 orders int64 wrongly in Max, Min, Clip, Sign and the reductions on processors with AVX-512
+    if numbers differ by at least 2^31 in their last 32 bits only. Its comparisons are correct.
     """
     if dtype == INT64 and is_needed("order of int64"):
         return str(graph.op("Where", graph.op("Less", a, b), b, a))
@@ -73,7 +73,7 @@ def onnx_larger(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
 
 
 def onnx_smaller(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
-    """The smaller of two tensors of a dtype; of bools: and. See `onnx_larger`."""
+    """Emit the minimum of two tensors of a dtype; for bools, and. See `onnx_larger`."""
     if dtype == INT64 and is_needed("order of int64"):
         return str(graph.op("Where", graph.op("Less", b, a), b, a))
     return str(graph.op("And" if dtype == BOOL else "Min", a, b))
@@ -85,9 +85,9 @@ def onnx_smaller(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
 def unary(
     infer: Rule, kernel: Rule, *, vjp: Rule | None = None, no_vjp: str = "", onnx: str | Rule | None, no_onnx: str = ""
 ) -> Declare:
-    """Declare an op; `onnx` is a rule or the one ONNX operator that the op is.
+    """Return a decorator that declares an op; `onnx` is a rule or the name of the equivalent ONNX operator.
 
-    `no_vjp` says why it has no gradient, `no_onnx` why it has no ONNX form (None).
+    `no_vjp` is the reason why it has no gradient, `no_onnx` the reason why `onnx` is None.
     """
 
     def declare(declaration: Callable[..., Any]) -> Op:
@@ -108,7 +108,7 @@ def unary(
 
 
 def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule | None, no_onnx: str = "") -> Declare:
-    """As `unary`, on two operands that broadcast; `vjp` gives cotangents of the operands as they are broadcast."""
+    """Like `unary`, for two operands that broadcast; `vjp` returns the cotangents of the broadcast operands."""
 
     def unbroadcast_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor | None, ...]:
         if y.dtype == BOOL:
@@ -120,5 +120,5 @@ def binary(infer: Rule, kernel: Rule, *, vjp: Rule, onnx: str | Rule | None, no_
 
 
 def zero(like: Tensor) -> Array:
-    """0 in the dtype of `like`; for `where`, whose first operand is bool, so that a Python 0 would be one."""
+    """Return 0 in the dtype of `like`, for `where`: its first operand is bool, so a Python 0 would become a bool."""
     return np.zeros((), like.dtype)

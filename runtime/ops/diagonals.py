@@ -1,7 +1,7 @@
-"""Diagonals of two axes, read and written as slices with a step: compositions, no ops of their own.
+"""Diagonals of two axes, read and written as slices with a step, composed of other ops.
 
-A step can't be symbolic. With a symbolic number of columns n, all elements of a matrix, from the first of the diagonal
-on, are laid out in rows of n + 1, where the diagonal is the first column.
+A step can't be symbolic. With a symbolic number of columns n, the elements of a matrix from the first of the diagonal
+on are laid out in rows of n + 1, so that the diagonal is the first column.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from . import comparison, creation, elementwise, indexing, shaping, slicing
 
 
 def diagonal_of(x: Any, first: int, second: int, offset: int = 0, length: Dim | None = None) -> Any:
-    """The diagonal of two axes, as the last axis; `length` defaults to the size of the first of them."""
+    """Return the diagonal of two axes as the last axis; `length` defaults to the size of the first of them."""
     flat, _ = _rows_of_matrices(x, first, second)
     columns, count = x.shape[second], x.shape[first] if length is None else length
     start = _start(columns, offset)
@@ -26,13 +26,13 @@ def diagonal_of(x: Any, first: int, second: int, offset: int = 0, length: Dim | 
 
 
 def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0) -> Any:
-    """`x` with `values` (..., length) in place of the diagonal of two axes."""
+    """Return `x` with the diagonal of two axes replaced by `values` (..., length)."""
     flat, order = _rows_of_matrices(x, first, second)
     columns, count = x.shape[second], values.shape[-1]
     start = _start(columns, offset)
     if isinstance(columns, int):
         stop = start + (count - 1) * (columns + 1) + 1
-        written = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
+        result = indexing.slice_scatter(flat, values, axis=flat.ndim - 1, start=start, stop=stop, step=columns + 1)
     else:
 
         def place(values: Any) -> Any:
@@ -41,20 +41,20 @@ def with_diagonal(x: Any, values: Any, first: int, second: int, offset: int = 0)
             return _pad_last(row, start, flat.shape[-1] - start - count * (columns + 1))
 
         is_there = comparison.not_equal(place(creation.full_like(values, 1)), 0)
-        written = elementwise.where(is_there, place(values), flat)
-    matrices = shaping.reshape(written, shape=tuple(x.shape[axis] for axis in order))
+        result = elementwise.where(is_there, place(values), flat)
+    matrices = shaping.reshape(result, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
 
 def _rows_of_matrices(x: Any, first: int, second: int) -> tuple[Any, list[int]]:
-    """The matrices of two axes, each as one row of all its elements; and the order of the axes of `x` before that."""
+    """Return the matrices of two axes, each flattened to one row, and the order of axes before that."""
     order = [*(axis for axis in range(x.ndim) if axis not in (first, second)), first, second]
     shape = (*(x.shape[axis] for axis in order[:-2]), x.shape[first] * x.shape[second])
     return shaping.reshape(shaping.transpose(x, permutation=tuple(order)), shape=shape), order
 
 
 def _start(columns: Dim, offset: int) -> Dim:
-    """Where the first element of a diagonal stands in a row of all the elements of a matrix."""
+    """Return the position of the first element of a diagonal in a flattened matrix."""
     return offset if offset >= 0 else columns * -offset
 
 
@@ -63,6 +63,6 @@ def _along_last(x: Any, start: Dim, stop: Dim, step: int = 1) -> Any:
 
 
 def _pad_last(x: Any, before: Dim, after: Dim) -> Any:
-    """`x` with zeros at both ends of the last axis; negative sizes crop."""
+    """Pad both ends of the last axis of `x` with zeros; negative sizes crop."""
     none = (0,) * (x.ndim - 1)
     return slicing.pad(x, before=(*none, before), after=(*none, after))

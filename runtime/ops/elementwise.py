@@ -1,6 +1,6 @@
 """Elementwise arithmetic and exponentials, `where`, `clamp` and `cast`.
 
-Trigonometric functions stand in `trigonometry`, rounding and remainders in `rounding`.
+Trigonometric functions are in `trigonometry`, rounding and remainders in `rounding`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
 
 @binary(broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_bool("Add", "Or"))
 def add(a: Tensor, b: Tensor) -> Tensor:
-    """Sum; of bools: or. ATen add.Tensor, ONNX Add-14."""
+    """Sum; for bools, or. ATen add.Tensor, ONNX Add-14."""
 
 
 @binary(numeric, np.subtract, vjp=lambda g, y, a, b: (g, -g), onnx="Sub")
@@ -43,7 +43,7 @@ def sub(a: Tensor, b: Tensor) -> Tensor:
 
 @binary(broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_bool("Mul", "And"))
 def mul(a: Tensor, b: Tensor) -> Tensor:
-    """Product; of bools: and. ATen mul.Tensor, ONNX Mul-14."""
+    """Product; for bools, and. ATen mul.Tensor, ONNX Mul-14."""
 
 
 @in_float32
@@ -62,7 +62,7 @@ def _pow_kernel(a: Array, b: Array) -> Array:
         return a if b == 1 else a * a if b == 2 else a * a * a
     if is_floating(a.dtype):
         return np.asarray(np.power(a, b))
-    # 1 / a**-b in integers, as ATen defines it: 0 but for a = 1 and -1
+    # 1 / a**-b in integers, as in ATen: 0 except for a = 1 and -1
     inverse = np.where(a == 1, 1, np.where(a == -1, 1 - 2 * (b % 2), 0))
     return np.where(b < 0, inverse, np.power(a, np.maximum(b, 0))).astype(a.dtype)
 
@@ -85,7 +85,7 @@ def pow(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _extremum_vjp(wins: str) -> Rule:
-    """The gradient goes to the operand that wins, half to each where they are equal."""
+    """Return the rule that gives the gradient to the selected operand, or half to each where they are equal."""
 
     def vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
         compare = getattr(comparison, wins)
@@ -102,7 +102,7 @@ def _extremum_vjp(wins: str) -> Rule:
     onnx=lambda graph, a, b: onnx_larger(graph, a, b, graph.type(a).dtype),
 )
 def maximum(a: Tensor, b: Tensor) -> Tensor:
-    """The larger; NaN if one is; of bools: or. ATen maximum, ONNX Max-13."""
+    """The larger operand; NaN if either is; for bools, or. ATen maximum, ONNX Max-13."""
 
 
 @binary(
@@ -112,7 +112,7 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
     onnx=lambda graph, a, b: onnx_smaller(graph, a, b, graph.type(a).dtype),
 )
 def minimum(a: Tensor, b: Tensor) -> Tensor:
-    """The smaller; NaN if one is; of bools: and. ATen minimum, ONNX Min-13."""
+    """The smaller operand; NaN if either is; for bools, and. ATen minimum, ONNX Min-13."""
 
 
 @unary(numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
@@ -124,7 +124,7 @@ def _sign_onnx(graph: OnnxGraph, x: str) -> str:
     dtype = graph.type(x).dtype
     if dtype != INT64 and not is_floating(dtype):
         return str(graph.op("Sign", x))
-    zero = graph.constant(0, dtype)  # Sign of NaN is NaN; of int64, see `onnx_larger`
+    zero = graph.constant(0, dtype)  # Sign(NaN) is NaN in ONNX; for int64, see `onnx_larger`
     positive, negative = (graph.cast(graph.op(name, x, zero), dtype) for name in ("Greater", "Less"))
     return str(graph.op("Sub", positive, negative))
 
@@ -204,7 +204,7 @@ def log10(x: Tensor) -> Tensor:
 
 def _sigmoid_kernel(x: Array) -> Array:
     result: Array = np.asarray(np.negative(x))
-    np.exp(result, out=result)  # inf for a large -x, of which the reciprocal is the right 0
+    np.exp(result, out=result)  # inf for a large -x, whose reciprocal is correctly 0
     result += 1
     np.reciprocal(result, out=result)
     return result
@@ -242,7 +242,7 @@ def erfc(x: Tensor) -> Tensor:
 
 @operator
 def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
-    """`a` where the bool `condition` holds, `b` elsewhere; all three broadcast. ATen where.self, ONNX Where-16."""
+    """`a` where the bool `condition` is true, `b` elsewhere; all three broadcast. ATen where.self, ONNX Where-16."""
 
 
 @where.infer
@@ -266,7 +266,7 @@ def _(g: Tensor, y: Tensor, condition: Tensor, a: Tensor, b: Tensor) -> tuple[Te
 
 @where.onnx
 def _(graph: OnnxGraph, condition: str, a: str, b: str) -> str:
-    if graph.type(a).dtype == BOOL:  # ONNX Runtime's Where takes no bool
+    if graph.type(a).dtype == BOOL:  # ONNX Runtime's Where doesn't support bool
         chosen = graph.op("And", condition, a), graph.op("And", graph.op("Not", condition), b)
         return str(graph.op("Or", *chosen))
     return str(graph.op("Where", condition, a, b))
@@ -274,7 +274,7 @@ def _(graph: OnnxGraph, condition: str, a: str, b: str) -> str:
 
 @operator
 def clamp(x: Tensor, *, minimum: float | None = None, maximum: float | None = None, inclusive: bool = True) -> Tensor:
-    """`x` held between two bounds (None: no bound); `maximum` wins where the bounds cross.
+    """`x` clipped to two bounds (None: no bound); `maximum` takes precedence if the bounds cross.
 
     The gradient passes between the bounds, and at them if `inclusive`. ATen clamp, which is inclusive up to torch 2.13;
     ONNX Clip-13.
@@ -322,7 +322,7 @@ _STRICTLY = comparison.greater, comparison.less
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
-    if is_floating(dtype):  # for an absent bound, ONNX Runtime takes the largest finite number
+    if is_floating(dtype):  # for an absent bound, ONNX Runtime uses the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
     if dtype == INT64:
@@ -334,7 +334,7 @@ def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None,
 
 @operator
 def cast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
-    """`x` in another dtype: floats are truncated to integers, any number but 0 is True. ATen _to_copy, ONNX Cast-19."""
+    """`x` in another dtype: floats are truncated to integers, nonzero numbers are True. ATen _to_copy, ONNX Cast-19."""
 
 
 @cast.infer

@@ -11,7 +11,7 @@ from . import comparison, creation, elementwise, indexing, shaping
 from .declarations import zero
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
-PADDING = "cellbridge.padding_index"  # metadata of an ONNX node: the row that isn't learned
+PADDING = "cellbridge.padding_index"  # metadata of an ONNX node: the row that isn't trained
 
 
 @operator
@@ -21,7 +21,7 @@ def embedding(weight: Tensor, indices: Tensor, *, padding_index: int | None = No
     Args:
         weight: (rows, features).
         indices: int64 or int32, any shape.
-        padding_index: a row that isn't learned: it gets no gradient.
+        padding_index: a row that isn't trained: it gets no gradient.
 
     Returns:
         (*indices, features).
@@ -52,7 +52,7 @@ def _(g: Tensor, y: Tensor, weight: Tensor, indices: Tensor, *, padding_index: i
 
 @embedding.onnx
 def _(graph: OnnxGraph, weight: str, indices: str, *, padding_index: int | None) -> str:
-    found = str(graph.op("Gather", weight, indices, axis=0))
-    if padding_index is not None:  # it matters to the gradient alone, which ONNX doesn't know
+    rows = str(graph.op("Gather", weight, indices, axis=0))
+    if padding_index is not None:  # it matters only for the gradient, which ONNX doesn't have
         graph.note(PADDING, str(padding_index))
-    return found
+    return rows

@@ -1,7 +1,7 @@
-"""The error function and its complement in NumPy: SciPy's are the only ones of the field, and no dependency of ours.
+"""The error function and its complement in NumPy, since SciPy isn't a dependency.
 
 float64: W. J. Cody, "Rational Chebyshev approximations for the error function", Math. Comp. 23 (1969), in the three
-intervals of his CALERF. float32: polynomials after N. Juffa, of about 1 unit in the last place.
+intervals of his CALERF. float32: polynomials after N. Juffa, with an error of about 1 unit in the last place.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def erfc(x: Array) -> Array:
     return _blockwise(_erfc_float64, x.astype(np.float64, copy=False)).astype(x.dtype, copy=False)
 
 
-BLOCK = 16384  # elements; the dozen intermediate results of one block stay in the cache
+BLOCK = 16384  # elements; the dozen intermediate results of one block fit into the cache
 
 
 def _blockwise(function: Callable[[Array], Array], x: Array) -> Array:
@@ -64,7 +64,7 @@ def _blockwise(function: Callable[[Array], Array], x: Array) -> Array:
 
 
 def _erf_float64(x: Array) -> Array:
-    inner = ~(np.abs(x) > INNER_BOUND)  # NaN goes this way
+    inner = ~(np.abs(x) > INNER_BOUND)  # includes NaN
     result = np.empty_like(x)
     result[inner] = _inner(x[inner])
     outer = x[~inner]
@@ -138,7 +138,7 @@ def _erf_float32(x: Array) -> Array:
     near = _polynomial(x * x, NEAR)
     near *= x
     near += x
-    # a choice by 0 and 1, exact and several times faster than `np.where`
+    # selection by factors 0 and 1, exact and several times faster than `np.where`
     far *= is_far
     near *= np.subtract(1.0, is_far, out=is_far)
     near += far

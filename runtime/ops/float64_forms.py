@@ -1,7 +1,7 @@
 """ONNX forms of functions that ONNX lacks, or that ONNX Runtime computes on the CPU in float32 only.
 
-Each takes a `Writer` and a value's name and gives the name of the result. They are accurate to a few units in the last
-place of float64, near 0 as well.
+Each takes a `Writer` and a value's name and returns the name of the result. They are accurate to a few units in the
+last place of float64, also near 0.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .registry import OnnxGraph
 
 
 class Writer:
-    """Writes ONNX operators on values of one dtype: `w("Mul", x, 2.0)`; numbers become constants."""
+    """Emits ONNX operators on values of one dtype: `w("Mul", x, 2.0)`; numbers become constants."""
 
     def __init__(self, graph: OnnxGraph, dtype: np.dtype[Any]) -> None:
         self.graph, self.dtype = graph, dtype
 
     def __call__(self, operator: str, *operands: str | float) -> str:
-        """Add the operator; the name of its result."""
+        """Add the operator and return the name of its result."""
         names = [o if isinstance(o, str) else self.graph.constant(o, self.dtype) for o in operands]
         return str(self.graph.op(operator, *names))
 
@@ -39,7 +39,7 @@ class Writer:
 
 
 def signbit(w: Writer, x: str) -> str:
-    """Whether the sign is minus, of zeros too."""
+    """Whether the sign is minus, also for zeros."""
     return w("Or", w("Less", x, 0.0), w("Less", w("Reciprocal", x), 0.0))
 
 
@@ -73,7 +73,7 @@ def hardsigmoid(w: Writer, x: str) -> str:
 
 
 def erf(w: Writer, x: str) -> str:
-    """As `error_function.erf` in float64."""
+    """The method of `error_function.erf` in float64."""
     inner_x = w("Clip", x, -error_function.INNER_BOUND, error_function.INNER_BOUND)
     inner = w("Mul", inner_x, w.ratio(w("Mul", inner_x, inner_x), error_function.INNER))
     outer = w("Mul", w("Sign", x), w("Sub", 1.0, _erfc_of_positive(w, w("Abs", x))))
@@ -81,7 +81,7 @@ def erf(w: Writer, x: str) -> str:
 
 
 def erfc(w: Writer, x: str) -> str:
-    """As `error_function.erfc` in float64."""
+    """The method of `error_function.erfc` in float64."""
     size = w("Abs", x)
     inner_x = w("Clip", x, -error_function.INNER_BOUND, error_function.INNER_BOUND)
     inner = w("Sub", 1.0, w("Mul", inner_x, w.ratio(w("Mul", inner_x, inner_x), error_function.INNER)))
@@ -91,7 +91,7 @@ def erfc(w: Writer, x: str) -> str:
 
 
 def _erfc_of_positive(w: Writer, x: str) -> str:
-    """erfc for x above `INNER_BOUND`, and something finite below it."""
+    """erfc for x above `INNER_BOUND`, and a finite number below it."""
     middle_x = w("Clip", x, error_function.INNER_BOUND, error_function.MIDDLE_BOUND)
     middle = w.ratio(middle_x, error_function.MIDDLE)
     outer_x = w("Clip", x, error_function.MIDDLE_BOUND, error_function.OUTER_BOUND)
@@ -119,15 +119,15 @@ _ATAN_DENOMINATOR = (
 
 
 def atan(w: Writer, x: str) -> str:
-    """Cephes' arctangent: a rational function near 0, to which larger arguments are turned by pi/4 or pi/2."""
+    """Cephes' arctangent: a rational function near 0; larger arguments are reduced by an angle of pi/4 or pi/2."""
     size = w("Abs", x)
     steep = w("Greater", size, 1.0 + math.sqrt(2.0))
     middle = w("Greater", size, 0.66)
     quarter = w("Div", w("Sub", size, 1.0), w("Add", size, 1.0))
-    turned = w("Where", steep, w("Neg", w("Reciprocal", size)), w("Where", middle, quarter, size))
-    square = w("Mul", turned, turned)
+    reduced = w("Where", steep, w("Neg", w("Reciprocal", size)), w("Where", middle, quarter, size))
+    square = w("Mul", reduced, reduced)
     correction = w("Mul", square, w.ratio(square, (_ATAN_NUMERATOR, _ATAN_DENOMINATOR)))
-    near = w("Add", turned, w("Mul", turned, correction))
+    near = w("Add", reduced, w("Mul", reduced, correction))
     angle = w("Where", steep, math.pi / 2.0, w("Where", middle, math.pi / 4.0, 0.0))
     return w("Mul", w("Sign", x), w("Add", angle, near))
 

@@ -1,4 +1,4 @@
-"""What floating-point numbers are made of: sign, mantissa and exponent, and their neighbours."""
+"""Parts of floating-point numbers (sign, mantissa, exponent), and neighbouring numbers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .declarations import broadcast, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
-_SIGN = "a sign is constant but for a step"
+_SIGN = "a sign is constant except for a step"
 
 
 @operator
 def signbit(x: Tensor) -> Tensor:
-    """Whether the sign is minus, of zeros too; bool. ATen signbit. (ONNX: that of NaN is plus.)"""
+    """Whether the sign is minus, also for zeros; bool. ATen signbit. (In ONNX, NaN counts as plus.)"""
 
 
 @signbit.infer
@@ -40,7 +40,7 @@ def _(graph: OnnxGraph, x: str) -> str:
     return float64_forms.signbit(w, x) if is_floating(w.dtype) else w("Less", x, 0.0)
 
 
-# of each dtype: half a unit in the last place of 1, and the smallest number
+# by dtype: half a unit in the last place of 1, and the smallest positive number
 _PRECISION = {
     FLOAT64: (2.0**-53, 5e-324),
     FLOAT32: (2.0**-24, 2.0**-149),
@@ -51,7 +51,7 @@ _PRECISION = {
 
 @operator
 def nextafter(x: Tensor, towards: Tensor) -> Tensor:
-    """The number next to `x` in the direction of another; NaN if either is. ATen nextafter."""
+    """The number next to `x` in the direction of `towards`; NaN if either is. ATen nextafter."""
 
 
 nextafter.infer(broadcast)
@@ -59,21 +59,21 @@ nextafter.infer(broadcast)
 
 @nextafter.vjp
 def _(g: Tensor, y: Tensor, x: Tensor, towards: Tensor) -> tuple[Any, None]:
-    moved = comparison.not_equal(x, towards)  # ATen's: none flows where the two are equal
-    return unbroadcast(elementwise.where(moved, g, zero(g)), x), None
+    differs = comparison.not_equal(x, towards)  # as in ATen, no gradient flows where the two are equal
+    return unbroadcast(elementwise.where(differs, g, zero(g)), x), None
 
 
 @nextafter.native_kernel
 def _(x: Array, towards: Array) -> Any:
     if x.dtype == FLOAT64 or x.dtype == FLOAT32 or x.dtype == FLOAT16:
         return np.nextafter(x, towards)
-    # bfloat16 is the upper half of float32: neighbours are so in the integers of their bits
+    # bfloat16 is the upper half of float32: neighbouring numbers have neighbouring bit patterns
     x, towards = np.broadcast_arrays(x, towards)
     bits = np.ascontiguousarray(x).view(np.int16)
     away = np.where((towards > x) == (bits >= 0), 1, -1).astype(np.int16)
     from_zero = np.where(towards > x, 1, np.int16(-32767)).astype(np.int16)
-    moved = np.where(x == 0, from_zero, bits + away).astype(np.int16).view(BFLOAT16).reshape(x.shape)
-    return np.where((x != x) | (towards != towards), x + towards, np.where(x == towards, towards, moved))
+    neighbour = np.where(x == 0, from_zero, bits + away).astype(np.int16).view(BFLOAT16).reshape(x.shape)
+    return np.where((x != x) | (towards != towards), x + towards, np.where(x == towards, towards, neighbour))
 
 
 @nextafter.onnx
@@ -82,14 +82,14 @@ def _(graph: OnnxGraph, x: str, towards: str) -> str:
     w = Writer(graph, graph.type(x).dtype)
     unit, smallest = _PRECISION[w.dtype]
     step = w("Max", w("Mul", w("Abs", x), unit * (1 + 2 * unit)), smallest)
-    moved = w("Add", x, w("Mul", w("Sign", w("Sub", towards, x)), step))
-    moved = w("Where", w("Equal", x, towards), towards, moved)
-    return w("Where", w("IsNaN", w("Add", x, towards)), w("Add", x, towards), moved)
+    neighbour = w("Add", x, w("Mul", w("Sign", w("Sub", towards, x)), step))
+    neighbour = w("Where", w("Equal", x, towards), towards, neighbour)
+    return w("Where", w("IsNaN", w("Add", x, towards)), w("Add", x, towards), neighbour)
 
 
 @operator
 def frexp(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Mantissa, from 0.5 to before 1 (or 0), and exponent to base 2 (int32). ATen frexp."""
+    """Mantissa in [0.5, 1) (or 0), and exponent to base 2 (int32). ATen frexp."""
 
 
 @frexp.infer
@@ -119,7 +119,7 @@ def _(graph: OnnxGraph, x: str) -> tuple[str, str]:
     wide = graph.cast(x, FLOAT64)
     size = w("Abs", wide)
     exponent = w("Floor", w("Add", w("Div", w("Log", size), float(np.log(2.0))), 1.0))
-    # the logarithm may be off by a rounding: one more or one less
+    # rounding may make the logarithm too large or too small by one
     for beyond, change in (("GreaterOrEqual", 1.0), ("Less", -1.0)):
         bound = 1.0 if change > 0 else 0.5
         off = w(beyond, w("Div", size, w("Pow", 2.0, exponent)), bound)

@@ -1,4 +1,4 @@
-"""The discrete Fourier transform of complex numbers, which are pairs of reals along the last axis."""
+"""The discrete Fourier transform of complex numbers, given as pairs of reals along the last axis."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def dft(x: Tensor, *, axes: tuple[int, ...], inverse: bool = False, norm: str = 
         x: (*S, 2), complex numbers as pairs; or (*S, 1), real numbers.
         axes: axes of S to transform, one after the other; negative ones count from the end of (*S, 2).
         inverse: the exponent's sign.
-        norm: what the result is divided by: "none" by nothing, "size" by the number n of elements transformed, "root"
-            by the square root of n. `inverse=True, norm="size"` undoes `inverse=False, norm="none"`.
+        norm: the divisor of the result: "none" for 1, "size" for the number n of transformed elements, "root" for the
+            square root of n. `inverse=True, norm="size"` inverts `inverse=False, norm="none"`.
 
     Returns:
         (*S, 2).
@@ -56,7 +56,7 @@ def _(x: Array, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Array:
 @dft.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
-    # the matrix of the transform is symmetric, so that its conjugate transpose is that of the other exponent
+    # the matrix of the transform is symmetric, so its conjugate transpose has the opposite exponent
     back = dft(g, axes=axes, inverse=not inverse, norm=norm)
     if x.shape[-1] == 2:
         return back
@@ -92,8 +92,8 @@ def _transform(graph: OnnxGraph, x: str, axis: int) -> str:
 
 
 def _swap_parts(graph: OnnxGraph, x: str) -> str:
-    """Transformed forwards between two of these, numbers are transformed back.
+    """Swap real and imaginary parts; a forward transform between two swaps is an inverse transform.
 
-    ONNX Runtime divides by n in an inverse DFT, and takes 1 / n in float32 in that of float64, too.
+    ONNX Runtime divides by n in an inverse DFT, and uses 1 / n in float32 even in float64.
     """
     return str(graph.op("Gather", x, graph.constant([1, 0], np.int64), axis=-1))

@@ -1,8 +1,8 @@
-"""The gamma function's logarithm and that one's derivatives in NumPy, of float64 numbers: series for large arguments.
+"""The logarithm of the gamma function and its derivatives for float64 numbers in NumPy, by series for large arguments.
 
-NIST Digital Library of Mathematical Functions: Stirling's series 5.11.1, that of digamma 5.11.2, recurrence 5.5.1,
-reflection 5.5.3 and 5.15.6; Euler-Maclaurin for the Hurwitz zeta function 25.11.5. All are written so that
-`onnx_arrays` can write them as ONNX.
+NIST Digital Library of Mathematical Functions: Stirling's series 5.11.1, the series of digamma 5.11.2, recurrence
+5.5.1, reflection 5.5.3 and 5.15.6; Euler-Maclaurin for the Hurwitz zeta function 25.11.5. `onnx_arrays` can turn all of
+them into ONNX.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from .onnx_arrays import iterate
 
-Array = Any  # an array, or what stands for one: see `onnx_arrays`
+Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
 SHIFT = 10
-"""Where the series are used: smaller arguments are brought above it by recurrence."""
+"""The series are used from here on; recurrence maps smaller arguments above it."""
 
 MAX_TERMS = 1_000_000
 """Of the zeta function, below 0."""
@@ -40,7 +40,7 @@ def lgamma(x: Array) -> Array:
 
 
 def stirling(x: Array) -> Array:
-    """The series of log gamma(x) after its elementary part, for x from `SHIFT` on."""
+    """The series of log gamma(x) without its elementary part, for x from `SHIFT` on."""
     return _in_inverse_squares(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
 
 
@@ -57,14 +57,14 @@ def digamma(x: Array) -> Array:
     reflected = result - math.pi * _cosine(x) / _sine(x)
     result = np.where(x < 0.5, reflected, result)
     result = np.where((x < 0.0) & (x == np.floor(x)), np.nan, result)
-    return np.where(x == 0.0, -1.0 / x, result)  # the sign of the infinity is that of the zero, the other way round
+    return np.where(x == 0.0, -1.0 / x, result)  # the infinity has the opposite sign of the zero
 
 
 def polygamma(order: int, x: Array) -> Array:
-    """The derivative of `digamma` of an order of at least 1, below 0 by reflection; infinite at 0 and the integers."""
+    """The derivative of `digamma` of order at least 1, by reflection below 0; infinite at 0 and negative integers."""
     sign = (-1.0) ** (order + 1)
     value = sign * math.factorial(order) * _zeta_above_zero(order + 1.0, np.where(x < 0.0, 1.0 - x, x))
-    # psi_n(1 - x) - (-1)^n psi_n(x) = (-1)^n d^n/dx^n (pi cot(pi x)), where 1 - x is what has been computed
+    # psi_n(1 - x) - (-1)^n psi_n(x) = (-1)^n d^n/dx^n (pi cot(pi x)); psi_n(1 - x) has been computed
     cotangent = _cosine(x) / _sine(x)
     derivative = math.pi ** (order + 1) * _horner(cotangent, _cotangent_derivative(order))
     reflected = (-1.0) ** order * value - derivative
@@ -73,7 +73,7 @@ def polygamma(order: int, x: Array) -> Array:
 
 
 def _cotangent_derivative(order: int) -> list[float]:
-    """The derivative of cot of an order as a polynomial in c = cot, lowest power first: -(1 + c^2) d/dc each time."""
+    """Return the derivative of cot of an order as a polynomial in c = cot, lowest power first, by -(1 + c^2) d/dc."""
     polynomial = [0.0, 1.0]
     for _ in range(order):
         slope = [k * c for k, c in enumerate(polynomial)][1:]
@@ -85,9 +85,9 @@ def _cotangent_derivative(order: int) -> list[float]:
 
 
 def zeta(s: Array, q: Array) -> Array:
-    """The Hurwitz zeta function: the sum of (q + k)**-s over all k from 0.
+    """The Hurwitz zeta function: the sum of (q + k)**-s over all k >= 0.
 
-    Infinite for s = 1 and where a term is, NaN for s below 1, and below q = 0 for an s that isn't whole.
+    It is infinite for s = 1 and if a term is, NaN for s below 1, and NaN below q = 0 unless s is an integer.
     """
     whole = s == np.floor(s)
     steps = np.where((q < 0.0) & (q > -np.inf) & whole, -np.floor(q), 0.0)
@@ -139,5 +139,5 @@ def _cosine(x: Array) -> Array:
 
 
 def _turn(x: Array) -> Array:
-    """x less the even number at or below it."""
+    """x minus the largest even number not above it."""
     return x - 2.0 * np.floor(0.5 * x)

@@ -1,4 +1,4 @@
-"""Group and instance normalization. `standardization` has the formulas."""
+"""Group and instance normalization; see `standardization` for the formulas."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def group_norm(
 ) -> Tensor:
     """Group normalization (Wu and He 2018): each group of channels of each sample is standardized.
 
-    ATen native_group_norm, ONNX GroupNormalization-21. With one channel a group it is instance normalization.
+    ATen native_group_norm, ONNX GroupNormalization-21. With one channel per group it is instance normalization.
 
     Args:
         x: floating-point, (batch, channels, *spatial).
@@ -74,7 +74,7 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: flo
         return _onnx_group_norm(graph, x, weight, bias, groups, eps)[0]
     if groups == kind.shape[1] and kind.rank > 2 and weight and bias:
         return str(graph.op("InstanceNormalization", x, weight, bias, epsilon=eps))
-    # ONNX Runtime has a kernel for InstanceNormalization and none for GroupNormalization, which it takes apart
+    # ONNX Runtime has a kernel for InstanceNormalization but none for GroupNormalization, which it decomposes
     ones, zeros = (graph.constant(np.full(groups, value, kind.dtype)) for value in (1, 0))
     grouped = graph.op("Reshape", x, graph.constant(np.array([0, groups, -1])))
     y = graph.op("InstanceNormalization", grouped, ones, zeros, epsilon=eps)
@@ -86,17 +86,17 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, groups: int, eps: flo
 def group_norm_with_statistics(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, groups: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`group_norm`, which also hands out what its gradient needs.
+    """`group_norm` that also returns what its gradient needs.
 
     Args:
-        x: as given to `group_norm`, like all the others.
+        x: see `group_norm`.
         weight: see `group_norm`.
         bias: see `group_norm`.
         groups: see `group_norm`.
         eps: see `group_norm`.
 
     Returns:
-        What `group_norm` returns; the standardized tensor, (batch, groups, channels / groups * places); and
+        The result of `group_norm`; the standardized tensor, (batch, groups, channels / groups * places); and
         `1 / sqrt(variance + eps)`, (batch, groups, 1).
     """
 
@@ -163,7 +163,7 @@ def _group_norm_vjp(
 
 
 def _onnx_group_norm(graph: OnnxGraph, x: str, weight: str, bias: str, groups: int, eps: float) -> tuple[str, str, str]:
-    """Result, standardized tensor and `1 / deviation`."""
+    """Return the result, the standardized tensor and `1 / deviation`."""
     kind = graph.type(x)
     grouped = graph.op("Reshape", onnx_wide(graph, x), graph.constant(np.array([0, groups, -1])))
     standardized, deviation = onnx_standardize(graph, grouped, [-1], eps, kind.dtype)

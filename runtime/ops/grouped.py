@@ -1,4 +1,4 @@
-"""Products of groups of rows with a matrix each, as mixtures of experts need them: ATen `_grouped_mm`."""
+"""Products of groups of rows with one matrix per group, for mixtures of experts: ATen `_grouped_mm`."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ def grouped_matmul(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
     """The rows of each group times the group's own matrix: ATen `_grouped_mm` of a matrix and a batch of matrices.
 
     Args:
-        x: (n, k), the rows of a group next to each other.
+        x: (n, k), with the rows of each group contiguous.
         weight: (groups, k, m).
-        ends: (groups), integers that don't fall: the number of rows in a group and all groups before it.
+        ends: (groups), non-decreasing integers: the number of rows in a group and all groups before it.
 
     Returns:
-        (n, m); rows behind the last group are zero.
+        (n, m); rows after the last group are zero.
     """
 
 
@@ -32,9 +32,9 @@ def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
     """For each group of rows, the transposed rows of `a` times those of `b`: ATen `_grouped_mm` of two matrices.
 
     Args:
-        a: (n, k), the rows of a group next to each other.
-        b: (n, m), likewise.
-        ends: as of `grouped_matmul`.
+        a: (n, k), with the rows of each group contiguous.
+        b: (n, m), with the rows of each group contiguous.
+        ends: see `grouped_matmul`.
 
     Returns:
         (groups, k, m); zero for a group without rows.
@@ -117,7 +117,7 @@ def _(graph: OnnxGraph, a: str, b: str, ends: str) -> Any:
 
 
 def _groups(graph: OnnxGraph, x: str, ends: str, axis: int = 0) -> list[str]:
-    """The parts of `x` that belong to the groups, and the rest."""
+    """Split `x` into the parts of the groups and the rest."""
     count = graph.type(ends).shape[0]
     assert isinstance(count, int)
     ends = graph.cast(ends, np.int64)

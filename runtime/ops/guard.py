@@ -1,4 +1,4 @@
-"""`guard`: what was taken to hold when a program was made is checked when it runs."""
+"""`guard`: checks at run time what was assumed when the program was built."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 @operator
 def guard(x: Tensor, condition: Tensor, *, message: str) -> Tensor:
-    """Identity of x; where the condition doesn't hold the run ends with an error.
+    """Identity of x that raises an error if the condition is false.
 
     Args:
         x: any tensor.
         condition: bool, without dimensions.
-        message: what the error says.
+        message: the message of the error.
     """
 
 
@@ -42,6 +42,6 @@ def _(g: Tensor, y: Tensor, x: Tensor, condition: Tensor, *, message: str) -> An
 
 @guard.onnx
 def _(graph: OnnxGraph, x: str, condition: str, *, message: str) -> Any:
-    # the only slice there is, else one that there is not: ONNX Runtime ends with an index out of range
+    # take the only slice, or a nonexistent one, for which ONNX Runtime reports an index out of range
     position = graph.op("Where", condition, graph.constant(np.array(0), INT64), graph.constant(np.array(1), INT64))
     return graph.op("Gather", graph.op("Unsqueeze", x, graph.constant(np.array([0]), INT64)), position, axis=0)

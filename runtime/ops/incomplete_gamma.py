@@ -1,7 +1,7 @@
-"""The regularized incomplete gamma functions in NumPy, of float64 numbers, which `onnx_arrays` can write as ONNX.
+"""The regularized incomplete gamma functions of float64 numbers in NumPy, which `onnx_arrays` can turn into ONNX.
 
 W. Gautschi, "A computational procedure for incomplete gamma functions", ACM TOMS 5 (1979): a series for x up to a + 1,
-a continued fraction (DLMF 8.9.2, by Lentz's method) above. Near a large a, both need some 9 sqrt(a) terms.
+a continued fraction (DLMF 8.9.2, by Lentz's method) above. Near a large a, both need about 9 sqrt(a) terms.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 from .gamma_function import SHIFT, lgamma, stirling
 from .onnx_arrays import iterate
 
-Array = Any  # an array, or what stands for one: see `onnx_arrays`
+Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
 EPSILON = 2.0**-54
 MAX_TERMS = 100_000  # enough for a up to 1e8
@@ -22,7 +22,7 @@ TINY = 1e-300
 
 
 def lower(a: Array, x: Array) -> Array:
-    """P(a, x), the share of the integral of exp(-t) t**(a - 1) that lies between 0 and x."""
+    """P(a, x), the integral of exp(-t) t**(a - 1) from 0 to x divided by the integral from 0 to infinity."""
     return _regularized(a, x)[0]
 
 
@@ -35,7 +35,7 @@ def _regularized(a: Array, x: Array) -> tuple[Array, Array]:
     inside = (a > 0.0) & (x > 0.0) & (a < np.inf) & (x < np.inf)
     left, right = inside & (x <= a + 1.0), inside & (x > a + 1.0)
     p = _series(np.where(left, a, 1.0), np.where(left, x, 1.0))
-    # 1 - P would lose digits
+    # 1 - P loses digits here
     small = left & (x <= 1.1) & ((p > 0.5) | (a < 0.1))
     complement = _complement_series(np.where(small, a, 1.0), np.where(small, x, 1.0))
     q = np.where(
@@ -62,7 +62,7 @@ def _series(a: Array, x: Array) -> Array:
 
 
 def _complement_series(a: Array, x: Array) -> Array:
-    """Q(a, x) for x up to about 1: 1 - x**a / gamma(a + 1), less the series of P from its second term on."""
+    """Q(a, x) for x up to about 1: 1 - x**a / gamma(a + 1), minus the series of P from its second term on."""
     total, power = 0.0 * x, 1.0 + 0.0 * x
     for k in range(1, 40):
         power = power * (-x / float(k))
@@ -89,7 +89,7 @@ def _fraction(a: Array, x: Array) -> Array:
 
 
 def _factor(a: Array, x: Array) -> Array:
-    """x**a exp(-x) / gamma(a); of a large a, without the cancellation of its great factors."""
+    """x**a exp(-x) / gamma(a), for large a without cancellation of its large factors."""
     mu = (x - a) / a
     large = np.maximum(a, float(SHIFT))
     near = np.exp(a * (np.log1p(mu) - mu) - stirling(large)) * np.sqrt(a / (2.0 * math.pi))

@@ -1,7 +1,7 @@
-"""Reading and writing at computed places. Indices are integers; negative ones count from the end.
+"""Reading and writing at computed indices. Indices are integers; negative ones count from the end.
 
 `take` and `index_add` address whole slices along an axis, `gather` and `scatter` single elements along an axis,
-`gather_nd` and `scatter_nd` slices by several coordinates; each pair is the other's gradient.
+`gather_nd` and `scatter_nd` slices by several coordinates; the two of each pair are each other's gradients.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _(x: Type, indices: Type, updates: Type, *, axis: int) -> Type:
 def _(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     y = np.array(x)
     if indices.size and x.size:
-        # Equal indices are brought together and their updates summed, so that each slice of y is written once.
+        # the updates of equal indices are summed first, so that each slice of y is written once
         indices = np.where(indices < 0, indices + x.shape[axis], indices)
         order = np.argsort(indices, kind="stable")
         ordered = indices[order]
@@ -150,8 +150,8 @@ def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction
         indices: as many axes as `x`, no longer than it along those other than `axis`.
         updates: of the shape of `indices`.
         axis: which axis `indices` address.
-        reduction: how updates combine with `x` and each other: "none" replaces (of several updates of one element, any
-            may stay, and the gradient is defined only where there is but one), "add", "mul", "max", "min".
+        reduction: how updates combine with `x` and each other: "none" replaces (with several updates of one element,
+            any of them may win, and the gradient is defined only for a single one), "add", "mul", "max", "min".
     """
 
 
@@ -166,7 +166,7 @@ def _(x: Type, indices: Type, updates: Type, *, axis: int, reduction: str) -> Ty
 
 @scatter.kernel
 def _(x: Array, indices: Array, updates: Array, *, axis: int, reduction: str) -> Array:
-    y = np.array(x, order="C")  # so that its flat view is one
+    y = np.array(x, order="C")  # so that flattening it yields a view
     at = normalize_axis(axis, x.ndim)
     if x.ndim == 0:
         combine(y.reshape(1), np.zeros(1, np.int64), updates.reshape(1), reduction)
@@ -263,7 +263,7 @@ def _(x: Type, indices: Type, updates: Type, *, reduction: str) -> Type:
 
 @scatter_nd.kernel
 def _(x: Array, indices: Array, updates: Array, *, reduction: str) -> Array:
-    y = np.array(x, order="C")  # so that its flat view is one
+    y = np.array(x, order="C")  # so that flattening it yields a view
     depth = indices.shape[-1]
     if updates.size:
         sizes = x.shape[:depth]
@@ -298,7 +298,7 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
     sizes, shape = type.shape[:depth], (product(leading), product(type.shape[depth:]))
     zero, ends = graph.constant(0, np.int64), graph.dims(sizes)
     rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, ends), rows)
-    # one that is out of range would be the number of another slice
+    # an index out of range would otherwise become the number of another slice
     fits = graph.op("And", graph.op("GreaterOrEqual", rows, zero), graph.op("Less", rows, ends))
     rows = graph.op("Where", fits, rows, graph.dims((product(sizes),)))
     if depth > 1:  # coordinates as the number of the slice
@@ -316,7 +316,7 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
 def slice_scatter(x: Tensor, src: Tensor, *, axis: int, start: Dim, stop: Dim, step: int = 1) -> Tensor:
     """`x` with its slice `start:stop:step` along `axis` replaced by `src`: ATen `slice_scatter`.
 
-    The bounds are as in `slice`: counted from the front, within the dimension, the step positive.
+    The bounds are as in `slice`: counted from the front and within the dimension, with a positive step.
     """
 
 
@@ -380,7 +380,7 @@ def _require_element_indices(x: Type, indices: Type, axis: int) -> None:
 
 
 def _coordinates(x: Type, indices: Type) -> int:
-    """How many axes of x the indices address."""
+    """Return the number of axes of x that the indices address."""
     _require_integers(indices)
     depth = indices.shape[-1] if indices.rank else 0
     if not isinstance(depth, int) or not 0 < depth <= x.rank:
@@ -389,6 +389,6 @@ def _coordinates(x: Type, indices: Type) -> int:
 
 
 def _trim(x: Array, indices: Array, axis: int) -> Array:
-    """`x` without what lies beyond the indices along the axes other than `axis`."""
+    """Crop `x` to the sizes of the indices along the axes other than `axis`."""
     at = normalize_axis(axis, x.ndim)
     return x[tuple(slice(None if i == at else count) for i, count in enumerate(indices.shape))]

@@ -1,7 +1,7 @@
-"""Arithmetic of integers in ONNX, exact to the ends of 64 bits: division, shifts, powers.
+"""Integer arithmetic in ONNX that is exact in all 64 bits: division, shifts, powers.
 
-ONNX Runtime computes Pow, and before 1.32 Mod with fmod=1, in float64, which has 53 bits; and Div, before 1.32 Mod too,
-of the smallest integer by -1 ends the process.
+ONNX Runtime computes Pow, and before 1.32 Mod with fmod=1, in float64, which has 53 bits; and it crashes in Div, before
+1.32 also in Mod, of the smallest integer by -1.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _UINT64 = np.dtype(np.uint64)
 
 
 def _divisor(w: Writer, b: str) -> str:
-    """The divisor, 1 where it is -1."""
+    """Return the divisor, with 1 in place of -1."""
     return w("Where", w("Equal", b, -1), 1, b) if w.dtype.kind == "i" else b
 
 
 def _truncated_quotient(w: Writer, a: str, b: str) -> str:
-    """The quotient, truncated towards 0."""
+    """Return the quotient truncated towards 0."""
     if w.dtype.kind != "i":
         return w("Div", a, b)
     minus_one = w("Equal", b, -1)
@@ -30,19 +30,19 @@ def _truncated_quotient(w: Writer, a: str, b: str) -> str:
 
 
 def truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
-    """What the quotient truncated towards 0 leaves, with the sign of `a`."""
+    """Return the remainder of truncated division, with the sign of `a`."""
     w = Writer(graph, graph.type(a).dtype)
     return w("Sub", a, w("Mul", _truncated_quotient(w, a, b), b))
 
 
 def remainder(graph: OnnxGraph, a: str, b: str) -> str:
-    """What the quotient rounded down leaves, with the sign of `b`."""
+    """Return the remainder of floor division, with the sign of `b`."""
     w = Writer(graph, graph.type(a).dtype)
     return w("Mod", a, _divisor(w, b))
 
 
 def floor_quotient(graph: OnnxGraph, a: str, b: str) -> str:
-    """The quotient rounded down: one less than the truncated one where their remainders differ."""
+    """Return the quotient rounded down: the truncated one minus one where their remainders differ."""
     w = Writer(graph, graph.type(a).dtype)
     quotient = _truncated_quotient(w, a, b)
     same = w("Equal", w("Sub", a, w("Mul", quotient, b)), w("Mod", a, _divisor(w, b)))
@@ -50,7 +50,7 @@ def floor_quotient(graph: OnnxGraph, a: str, b: str) -> str:
 
 
 def left_shift(graph: OnnxGraph, a: str, b: str) -> str:
-    """a * 2**b, bits beyond the width lost; 0 where b isn't from 0 to 63."""
+    """Return a * 2**b without bits beyond the width; 0 if b isn't from 0 to 63."""
     w, dtype, a, b, fits = _shift_operands(graph, a, b)
     shifted = graph.op(
         "BitShift", graph.cast(a, _UINT64), _to_unsigned(graph, w("Where", fits, b, 0)), direction="LEFT"
@@ -59,17 +59,17 @@ def left_shift(graph: OnnxGraph, a: str, b: str) -> str:
 
 
 def right_shift(graph: OnnxGraph, a: str, b: str) -> str:
-    """a / 2**b rounded down; the sign alone where b isn't from 0 to 63."""
+    """Return a / 2**b rounded down; 0 or -1 by the sign of a if b isn't from 0 to 63."""
     w, dtype, a, b, fits = _shift_operands(graph, a, b)
     negative = w("Less", a, 0)
     bits = _to_unsigned(graph, w("Where", negative, w("Sub", -1, a), a))  # without the sign
     shifted = graph.op("BitShift", bits, _to_unsigned(graph, w("Where", fits, b, WIDTH - 1)), direction="RIGHT")
-    found = _to_signed(graph, shifted)
-    return graph.cast(w("Where", negative, w("Sub", -1, found), found), dtype)
+    result = _to_signed(graph, shifted)
+    return graph.cast(w("Where", negative, w("Sub", -1, result), result), dtype)
 
 
 def _shift_operands(graph: OnnxGraph, a: str, b: str) -> tuple[Writer, np.dtype[np.generic], str, str, str]:
-    """What both shifts begin with: both operands in int64, and whether the number of bits is from 0 to 63."""
+    """Return the operands of a shift in int64, and whether the number of bits is from 0 to 63."""
     w, dtype = Writer(graph, INT64), graph.type(a).dtype
     a, b = graph.cast(a, INT64), graph.cast(b, INT64)
     return w, dtype, a, b, w("And", w("GreaterOrEqual", b, 0), w("Less", b, WIDTH))
@@ -84,7 +84,7 @@ def _to_signed(graph: OnnxGraph, x: str) -> str:
 
 
 def power(graph: OnnxGraph, a: str, b: str) -> str:
-    """a ** b by squaring; 1 / a ** -b truncated for a negative b, and 0 for b of 64 and more but where a is 1 or -1."""
+    """Return a ** b by squaring: 1 / a ** -b truncated for negative b; 0 for b from 64 on unless a is 1 or -1."""
     dtype, known = graph.type(a).dtype, graph.constant_value(b)
     w, a = Writer(graph, INT64), graph.cast(a, INT64)
     if known is not None and known.ndim == 0 and 0 < known < WIDTH:

@@ -16,10 +16,10 @@ from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 @operator
 def matmul(a: Tensor, b: Tensor) -> Tensor:
-    """Matrix product over the last axis of `a` and the last but one of `b`; leading axes broadcast.
+    """Matrix product over the last axis of `a` and the second to last of `b`; leading axes broadcast.
 
-    A vector is a row as `a` and a column as `b`, and its axis is left out of the result: NumPy's `matmul`, ATen
-    `matmul`, ONNX MatMul-13.
+    A vector is a row as `a` and a column as `b`, and the result lacks its axis, as in NumPy's `matmul`. ATen `matmul`,
+    ONNX MatMul-13.
 
     Args:
         a: (..., n, k) or (k).
@@ -71,7 +71,7 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, to a wrong result
+    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
     left_out: list[int] = []
     if graph.type(a).rank == 1:
         a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))
@@ -143,20 +143,20 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str = "") -> Any:
 
 
 def _flatten_rows(x: Tensor) -> Any:
-    """(..., k) as (n, k)."""
+    """Reshape (..., k) to (n, k)."""
     return x if x.ndim == 2 else shaping.reshape(x, shape=(product(x.shape[:-1]), x.shape[-1]))
 
 
 def _swap_last_axes(x: Tensor) -> Any:
-    """The last two axes exchanged."""
+    """Swap the last two axes."""
     rank = x.ndim
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
 def _for_blas(x: Array) -> Array:
-    """`x`, copied if neither of its last two axes is contiguous, or if one overlaps itself (as an expanded one does).
+    """Copy `x` if neither of its last two axes is contiguous, or if one overlaps itself (as after an expansion).
 
-    NumPy multiplies such matrices without BLAS, hundreds of times slower.
+    NumPy multiplies such matrices without BLAS, which is hundreds of times slower.
     """
     if x.ndim < 2:
         return x

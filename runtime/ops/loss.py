@@ -1,4 +1,4 @@
-"""What losses need beyond other ops: a gradient that the composition wouldn't give, a check of class indices."""
+"""Ops for losses: one with a gradient that a composition wouldn't have, and a check of class indices."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .declarations import floating
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
-LEAST_VARIANCE = float(np.float32(1e-12))  # ATen holds it in float32, whatever the dtype
+LEAST_VARIANCE = float(np.float32(1e-12))  # a float32 in ATen, whatever the dtype
 
 
 @operator
 def binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
-    """`-(target * log(x) + (1 - target) * log(1 - x))`, elementwise, with logarithms held above -100.
+    """`-(target * log(x) + (1 - target) * log(1 - x))`, elementwise, with logarithms clipped at -100.
 
     Its gradient stays finite where `x` is 0 or 1: it is `(x - target) / max(x * (1 - x), LEAST_VARIANCE)`.
     ATen binary_cross_entropy without weight and reduction.
 
     Args:
         x: probabilities, floating-point.
-        target: probabilities, shaped as `x`.
+        target: probabilities, of the shape of `x`.
     """
 
 
@@ -57,15 +57,15 @@ def _(graph: OnnxGraph, x: str, target: str) -> str:
 
 @operator
 def class_index(target: Tensor, *, classes: int, ignore_index: int | None = None) -> Tensor:
-    """`target` as indices that can be looked up: 0 in place of `ignore_index`, and no other outside of the classes.
+    """`target` as valid indices: 0 in place of `ignore_index`, and an error for any other that isn't a class.
 
     Args:
         target: int32 or int64, any shape.
         classes: how many classes there are.
-        ignore_index: stands for "no class".
+        ignore_index: the index that means "no class".
 
     Raises:
-        ValueError: an element is neither a class nor `ignore_index`. (Not in an ONNX model: there the lookup fails.)
+        ValueError: an element is neither a class nor `ignore_index`. (In an ONNX model the lookup fails instead.)
     """
 
 
@@ -96,7 +96,7 @@ def _(graph: OnnxGraph, target: str, *, classes: int, ignore_index: int | None) 
     dtype = graph.type(target).dtype
     zero = graph.constant(0, dtype)
     beyond = graph.cast(graph.op("Squeeze", graph.dims((classes,))), dtype)
-    found = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
+    indices = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
     if ignore_index is not None:
-        found = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, found)
-    return str(found)
+        indices = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, indices)
+    return str(indices)

@@ -1,7 +1,7 @@
-"""What ops on matrices share: rules written once for real and for complex matrices, and a little algebra for them.
+"""Helpers for ops on matrices: rules that serve both real and complex matrices, and some matrix algebra.
 
-A rule is written for tensors of any kind of number: `adjoint(q) @ g`. Of an op with the attribute `paired`, a complex
-matrix (m, n) is a tensor (m, n, 2); its kernel is given a complex array, its gradient rule `Complex` tensors.
+A rule is written for both kinds of numbers: `adjoint(q) @ g`. For an op with the attribute `paired`, a complex matrix
+(m, n) is a tensor (m, n, 2); its kernel gets a complex array, its gradient rule gets `Complex` tensors.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from .registry import OnnxGraph, Op, Rule, Type, require
 
 @dataclass(frozen=True)
 class Numbers:
-    """Which operands and results of an op are complex if it is `paired`; decorates the op's rules accordingly.
+    """Says which operands and results of an op are complex if it is `paired`, and decorates its rules accordingly.
 
-    Each operand or result is a letter: n is complex if the op is paired, c always, r never (i too: an integer).
+    Each operand or result has a letter: n is complex if the op is paired, c always, r never (nor i, an integer).
     """
 
     operands: str
     results: str
 
     def infer(self, rule: Rule) -> Rule:
-        """A rule for types, given and giving those of the parts."""
+        """Decorate an infer rule, which takes and returns the types of the parts."""
 
         @functools.wraps(rule)
         def wrapper(*types: Any, paired: bool = False, **attributes: Any) -> Any:
@@ -52,7 +52,7 @@ class Numbers:
         return type.with_shape(type.shape[:-1])
 
     def kernel(self, rule: Rule) -> Rule:
-        """A kernel, given and giving complex arrays."""
+        """Decorate a kernel, which takes and returns complex arrays."""
 
         @functools.wraps(rule)
         def wrapper(*arrays: Any, paired: bool = False, **attributes: Any) -> Any:
@@ -75,7 +75,7 @@ class Numbers:
         return wrapper
 
     def onnx(self, composition: Rule) -> Rule:
-        """The ONNX rule that writes a composition of ops, given and giving real or `Complex` tensors.
+        """Return the ONNX rule for a composition of ops, which takes and returns real or `Complex` tensors.
 
         Half precision is computed in float32.
         """
@@ -102,7 +102,7 @@ class Numbers:
         return wrapper
 
     def vjp(self, rule: Rule) -> Rule:
-        """A gradient rule, given and giving `Complex` tensors; half precision is computed in float32."""
+        """Decorate a gradient rule, which takes and returns `Complex` tensors; half precision computes in float32."""
 
         @in_float32
         @functools.wraps(rule)
@@ -111,10 +111,10 @@ class Numbers:
             gs, ys = (g, y) if several else ((g,), (y,))
             gs, ys = ([_wrap(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys))
             operands = [_wrap(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
-            found = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
-            if not isinstance(found, tuple):
-                return _unwrap(found, self.operands[0], paired)
-            return tuple(_unwrap(x, letter, paired) for x, letter in zip(found, self.operands, strict=False))
+            cotangents = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
+            if not isinstance(cotangents, tuple):
+                return _unwrap(cotangents, self.operands[0], paired)
+            return tuple(_unwrap(x, letter, paired) for x, letter in zip(cotangents, self.operands, strict=False))
 
         return wrapper
 
@@ -136,7 +136,7 @@ def _unwrap(x: Any, letter: str, paired: bool) -> Any:
 
 
 def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
-    """Apply an op with the attribute `paired` to real tensors, or to `Complex` ones if any of them is."""
+    """Apply an op with the attribute `paired` to real tensors, or to `Complex` ones if any operand is."""
     if not any(isinstance(x, Complex) for x in operands):
         return op(*operands, **attributes)
     return Complex.from_pair(op(*(Complex.from_real(x).pair() for x in operands), paired=True, **attributes))
@@ -146,33 +146,33 @@ def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
 
 
 def square(x: Type) -> Type:
-    """The type of square matrices; `ShapeError` for any other."""
+    """Return the type if it is one of square matrices; `ShapeError` for any other."""
     matrix(x)
     require(x.shape[-1] == x.shape[-2], f"needed square matrices, given shape {x.shape}")
     return x
 
 
 def matrix(x: Type) -> Type:
-    """The type of matrices of floating-point numbers; `ShapeError` for any other."""
+    """Return the type if it is one of floating-point matrices; `ShapeError` for any other."""
     require(is_floating(x.dtype), f"needed floating-point numbers, given {x}; cast first")
     require(x.rank >= 2, f"needed matrices, given shape {x.shape}")
     return x
 
 
 def each(x: Any, function: Any) -> Any:
-    """A function of real tensors, applied to a real tensor or to both parts of a complex one."""
+    """Apply a function of real tensors to a real tensor or to both parts of a complex one."""
     return x.each(function) if isinstance(x, Complex) else function(x)
 
 
 def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
-    """The block of matrices up to a row and a column."""
+    """Return the block of matrices up to a row and a column."""
     bounds = {"starts": (first_row, first_column), "stops": (rows, columns), "steps": (1, 1)}
     axes = (x.ndim - 2, x.ndim - 1)
     return each(x, lambda y: slicing.slice(y, **bounds, axes=axes))
 
 
 def concatenate(a: Any, b: Any, *, axis: int) -> Any:
-    """Two tensors, both real or both complex, one after the other along an axis."""
+    """Concatenate two tensors, both real or both complex, along an axis."""
     if isinstance(a, Complex):
         return Complex(slicing.concat(a.real, b.real, axis=axis), slicing.concat(a.imaginary, b.imaginary, axis=axis))
     return slicing.concat(a, b, axis=axis)
@@ -184,59 +184,59 @@ def real(x: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugate; of a real tensor, itself."""
+    """The complex conjugate; a real tensor itself."""
     return x.conjugate() if isinstance(x, Complex) else x
 
 
 def matrix_transpose(x: Any) -> Any:
-    """The matrices with rows and columns exchanged."""
+    """The transpose of each matrix."""
     rank = x.ndim
     return each(x, lambda part: shaping.transpose(part, permutation=(*range(rank - 2), rank - 1, rank - 2)))
 
 
 def adjoint(x: Any) -> Any:
-    """The transposed complex conjugate of each matrix; of a real one, the transposed."""
+    """The conjugate transpose of each matrix; the transpose of a real one."""
     return matrix_transpose(conjugate(x))
 
 
 def matmul(a: Any, b: Any) -> Any:
-    """The product of matrices; first axes broadcast."""
+    """The product of matrices; leading axes broadcast."""
     return a @ b if isinstance(a, Complex) or isinstance(b, Complex) else linear.matmul(a, b)
 
 
 def lower(x: Any, k: int = 0) -> Any:
-    """The matrices with what is above the diagonal `k` set to zero."""
+    """The matrices with zeros above the diagonal `k`."""
     return each(x, lambda part: shaping.triangle(part, k=k, upper=False))
 
 
 def upper(x: Any, k: int = 0) -> Any:
-    """The matrices with what is below the diagonal `k` set to zero."""
+    """The matrices with zeros below the diagonal `k`."""
     return each(x, lambda part: shaping.triangle(part, k=k, upper=True))
 
 
 def identity(like: Any, shape: tuple[Dim, ...]) -> Any:
-    """Matrices with ones on the diagonal, of the dtype of `like`, and real or complex as that is."""
+    """Matrices with ones on the diagonal, in the dtype of `like`, complex if that is."""
     ones = lower(upper(creation.full_like(real(like), 1, shape=shape)))
     return Complex.from_real(ones) if isinstance(like, Complex) else ones
 
 
 def identity_like(x: Any) -> Any:
-    """The real matrix of the shape and dtype of each of `x`, with ones on its diagonal."""
+    """The real identity matrix with the shape and dtype of each matrix in `x`."""
     return identity(real(x), tuple(x.shape[-2:]))
 
 
 def as_columns(s: Any) -> Any:
-    """Vectors (..., n) as columns (..., n, 1): they scale the rows of a matrix that they are multiplied with."""
+    """Vectors (..., n) as columns (..., n, 1), which scale the rows of a matrix in a product."""
     return each(s, lambda part: shaping.reshape(part, shape=(*part.shape, 1)))
 
 
 def as_rows(s: Any) -> Any:
-    """Vectors (..., n) as rows (..., 1, n): they scale the columns of a matrix that they are multiplied with."""
+    """Vectors (..., n) as rows (..., 1, n), which scale the columns of a matrix in a product."""
     return each(s, lambda part: shaping.reshape(part, shape=(*part.shape[:-1], 1, part.shape[-1])))
 
 
 def for_each_matrix(s: Any) -> Any:
-    """Numbers (...), one for each matrix, as 1x1 matrices: they scale those."""
+    """Numbers (...), one for each matrix, as 1x1 matrices, which scale the matrices in a product."""
     return each(s, lambda part: shaping.reshape(part, shape=(*part.shape, 1, 1)))
 
 
@@ -256,7 +256,7 @@ def off_diagonal(x: Any) -> Any:
 
 
 def on_diagonal(s: Any, like: Any) -> Any:
-    """Vectors (..., n) as diagonals of matrices, square as `like`."""
+    """Square diagonal matrices with the diagonals (..., n), of the size of `like`."""
     return as_rows(s) * identity_like(like)
 
 
@@ -266,11 +266,11 @@ def diagonal(x: Any) -> Any:
 
 
 def half_diagonal(x: Any) -> Any:
-    """x plus its adjoint, with the real part of the diagonal of `x` itself: of triangular `x`, a Hermitian matrix."""
+    """x plus its adjoint, but with the real diagonal of `x` itself: for triangular `x`, a Hermitian matrix."""
     return x + adjoint(x) - real(x) * identity_like(x)
 
 
 def differences(s: Any) -> Any:
-    """Of vectors (..., n), the numbers s[j] - s[i] at row i and column j, with ones on the diagonal."""
+    """The numbers s[j] - s[i] at row i and column j for vectors s (..., n), with ones on the diagonal."""
     gaps = as_rows(s) - as_columns(s)
     return gaps + identity_like(gaps)

@@ -1,4 +1,4 @@
-"""Maxima of windows in one to three spatial dimensions, and where they are."""
+"""Maxima of windows in one to three spatial dimensions, and their positions."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_span, wind
 def max_pool(
     x: Tensor, *, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool = False
 ) -> tuple[Tensor, Tensor]:
-    """The largest element of each window, and where it is: ATen `max_pool*d_with_indices`, ONNX MaxPool-12.
+    """The largest element of each window, and its position: ATen `max_pool*d_with_indices`, ONNX MaxPool-12.
 
-    Of equal elements the first counts; NaN is largest, and of several the last counts.
+    The first of equal elements counts; NaN is largest, and the last of several counts.
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
-        kernel: taps of a window; per spatial dimension, as are all that follow.
+        kernel: size of a window, per spatial dimension, like all that follow.
         stride: distance of the windows.
-        padding: `(before, after)`, each at most half a window; never chosen.
+        padding: `(before, after)`, each at most half a window; it is never the maximum.
         dilation: distance between the taps.
-        ceil_mode: also windows that stick out at the end, if they start inside `x` or in the padding before it.
+        ceil_mode: include windows that extend beyond the end, if they start inside `x` or in the padding before it.
 
     Returns:
         `(batch, channels, *counts)`, and int64 positions in the flattened spatial dimensions of `x`.
@@ -60,7 +60,7 @@ def _(
     for tap in taps(kernel):
         np.maximum(values, view[at(tap)], out=values)
     starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
-    chosen = np.zeros(values.shape, np.int32)  # number of the tap: how many come before the first that is the largest
+    chosen = np.zeros(values.shape, np.int32)  # number of the first tap with the maximum
     missed = np.ones(values.shape, bool)
     for tap in taps(kernel):
         places = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
@@ -98,7 +98,7 @@ def _(
     kind = graph.type(x)
     as_it_is = is_floating(kind.dtype) or kind.dtype.itemsize == 1
     if not as_it_is and kind.dtype.itemsize > np.dtype(np.int32).itemsize:
-        raise ConversionError(f"MaxPool takes no {kind.dtype.name}, and floats don't hold all of its numbers")
+        raise ConversionError(f"MaxPool doesn't support {kind.dtype.name}, whose numbers floats can't all represent")
     values, indices = graph.op("MaxPool", x if as_it_is else graph.cast(x, FLOAT64), outputs=2, **geometry)
     values = values if as_it_is else graph.op("Cast", values, to=kind.dtype)
     return values, graph.op("Sub", indices, _onnx_planes(graph, kind.shape))
@@ -111,11 +111,11 @@ def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...], disj
     Args:
         g: `(batch, channels, *counts)`, cotangent of the maxima.
         indices: the same shape, positions in the flattened spatial dimensions.
-        size: spatial sizes of what was pooled.
+        size: spatial sizes of the input of the pooling.
         disjoint: no position occurs twice in a plane.
 
     Returns:
-        `(batch, channels, *size)`: `g` added up where the indices say, zero elsewhere.
+        `(batch, channels, *size)`: the sums of `g` at the positions in `indices`, zero elsewhere.
     """
 
 
@@ -151,7 +151,7 @@ def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint
     if disjoint and kind.dtype != FLOAT64:  # for which ONNX Runtime has no kernel
         shape = (*kind.shape[:2], *size)
         places = graph.op("Add", indices, _onnx_planes(graph, shape))
-        # the windows serve to check the sizes, which are given
+        # ONNX uses the windows only to check the given sizes
         unit = (1,) * len(size)
         unpooled = graph.op("MaxUnpool", graph.cast(g, FLOAT32), places, graph.dims(shape), kernel_shape=unit)
         return unpooled if kind.dtype == FLOAT32 else graph.cast(unpooled, kind.dtype)
@@ -165,7 +165,7 @@ def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint
 
 
 def _flat_positions(places: Sequence[Array], sizes: Sizes) -> Array:
-    """Positions in a flattened plane, `(*counts)`, from those along each axis."""
+    """Return positions in a flattened plane, `(*counts)`, from those along each axis."""
     flat = np.zeros((), np.int64)
     for along, size in zip(np.ix_(*places), sizes, strict=True):
         flat = flat * size + along
@@ -173,7 +173,7 @@ def _flat_positions(places: Sequence[Array], sizes: Sizes) -> Array:
 
 
 def _outside(places: Sequence[Array], sizes: Sizes) -> Array:
-    """Which places, given along each axis, aren't in the plane: `(*counts)`."""
+    """Return which positions, given along each axis, are outside the plane, `(*counts)`."""
     outside = np.zeros((), bool)
     for along, size in zip(places, sizes, strict=True):
         outside = outside[..., None] | (along < 0) | (along >= size)
@@ -181,9 +181,9 @@ def _outside(places: Sequence[Array], sizes: Sizes) -> Array:
 
 
 def _onnx_planes(graph: OnnxGraph, shape: tuple[Dim, ...]) -> str:
-    """Where each plane begins in a whole tensor of that shape, `(batch, channels, 1, ...)`.
+    """Return the start of each plane in a flattened tensor of that shape, `(batch, channels, 1, ...)`.
 
-    ONNX counts positions in the whole tensor, ATen in the plane.
+    ONNX counts positions in the whole tensor, ATen in each plane.
     """
     plane, ones = product(shape[2:]), (1,) * len(shape[2:])
     bounds = (0, product(shape), plane)

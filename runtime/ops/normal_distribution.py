@@ -1,5 +1,6 @@
-"""The error function's scaled complement and its inverse in NumPy, of float64 numbers, and the logarithm of the normal
-distribution; written without a look at the elements, so that `onnx_arrays` can write them as ONNX.
+"""The scaled complementary error function, the inverse error function, and the log of the normal distribution function.
+
+They compute float64 numbers in NumPy without looking at the elements, so that `onnx_arrays` can turn them into ONNX.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import numpy as np
 
 from .error_function import INNER, INNER_BOUND, MIDDLE, MIDDLE_BOUND, OUTER, Ratio
 
-Array = Any  # an array, or what stands for one: see `onnx_arrays`
+Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
 # M. J. Wichura, "Algorithm AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988),
 # PPND16: rational functions (numerator, denominator), highest power first.
@@ -38,7 +39,7 @@ FAR_TAIL: Ratio = (
 
 
 def erfinv(x: Array) -> Array:
-    """The number of which erf is x; infinite at -1 and 1, NaN outside of them."""
+    """The number whose erf is x; infinite at -1 and 1, NaN outside."""
     size = np.absolute(x)
     value: Array = np.where(size <= 0.85, _central(0.5 * x), _signed(x, _tail(0.5 * (1.0 - size))))
     value = value / math.sqrt(2.0)
@@ -46,7 +47,7 @@ def erfinv(x: Array) -> Array:
 
 
 def ndtri(p: Array) -> Array:
-    """The number below which a normally distributed one lies with probability p; infinite at 0 and 1, NaN outside."""
+    """The p-quantile of the standard normal distribution; infinite at 0 and 1, NaN outside."""
     middle = p - 0.5
     tail = _tail(np.where(middle < 0.0, p, 1.0 - p))
     value: Array = np.where(np.absolute(middle) <= 0.425, _central(middle), _signed(middle, tail))
@@ -55,12 +56,12 @@ def ndtri(p: Array) -> Array:
 
 
 def _central(q: Array) -> Array:
-    """For the probability 0.5 + q, where that is between 0.075 and 0.925."""
+    """The quantile for the probability 0.5 + q between 0.075 and 0.925."""
     return q * _ratio(0.180625 - q * q, CENTRAL)
 
 
 def _tail(p: Array) -> Array:
-    """Minus the number for a probability p near 0."""
+    """The negative of the quantile for a probability p near 0."""
     r = np.sqrt(-np.log(np.maximum(p, 5e-324)))
     return np.where(r <= 5.0, _ratio(r - 1.6, NEAR_TAIL), _ratio(r - 5.0, FAR_TAIL))
 
@@ -83,7 +84,7 @@ def erfcx(x: Array) -> Array:
 
 
 def log_ndtr(x: Array) -> Array:
-    """The logarithm of the probability that a normally distributed number is below x."""
+    """The logarithm of the standard normal distribution function."""
     t = x / math.sqrt(2.0)
     left = np.minimum(t, -0.5)
     below = np.log(0.5 * erfcx(-left)) - left * left

@@ -1,4 +1,4 @@
-"""Layer and root-mean-square normalization, over the last axes. `standardization` has the formulas."""
+"""Layer and root-mean-square normalization over the last axes; see `standardization` for the formulas."""
 
 from __future__ import annotations
 
@@ -83,17 +83,17 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, axes_count: int, eps:
 def layer_norm_with_statistics(
     x: Tensor, weight: Tensor | None = None, bias: Tensor | None = None, *, axes_count: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`layer_norm`, which also hands out what its gradient needs.
+    """`layer_norm` that also returns what its gradient needs.
 
     Args:
-        x: as given to `layer_norm`, like all the others.
+        x: see `layer_norm`.
         weight: see `layer_norm`.
         bias: see `layer_norm`.
         axes_count: see `layer_norm`.
         eps: see `layer_norm`.
 
     Returns:
-        What `layer_norm` returns, and the two of `standardize`.
+        The result of `layer_norm`, and the two results of `standardize`.
     """
 
 
@@ -191,16 +191,16 @@ def _(graph: OnnxGraph, x: str, weight: str, *, axes_count: int, eps: float) -> 
 def rms_norm_with_statistics(
     x: Tensor, weight: Tensor | None = None, *, axes_count: int, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`rms_norm`, which also hands out what its gradient needs.
+    """`rms_norm` that also returns what its gradient needs.
 
     Args:
-        x: as given to `rms_norm`, like all the others.
+        x: see `rms_norm`.
         weight: see `rms_norm`.
         axes_count: see `rms_norm`.
         eps: see `rms_norm`.
 
     Returns:
-        What `rms_norm` returns; `x * r`; and `r = 1 / sqrt(mean(x^2) + eps)`, with size 1 along the normalized axes.
+        The result of `rms_norm`; `x * r`; and `r = 1 / sqrt(mean(x^2) + eps)`, with size 1 along the normalized axes.
     """
 
 
@@ -233,7 +233,7 @@ def _(graph: OnnxGraph, x: str, weight: str, *, axes_count: int, eps: float) -> 
 
 
 def _scaled_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
-    """`x * r` (a new array) and `r`."""
+    """Return `x * r` (a new array) and `r`."""
     rows = as_rows(x, axes_count)
     r = inverse_root(np.vecdot(rows, rows)[:, None] / rows.dtype.type(rows.shape[1]), eps)
     return (rows * r).reshape(x.shape), restore_axes(r, x, axes_count)
@@ -252,7 +252,7 @@ def _rms_norm_vjp(
 
 
 def _onnx_rms_norm(graph: OnnxGraph, x: str, weight: str, axes_count: int, eps: float) -> tuple[str, str, str]:
-    """Result, `x / deviation` and `1 / deviation`."""
+    """Return the result, `x / deviation` and `1 / deviation`."""
     wide, dtype = onnx_wide(graph, x), graph.type(x).dtype
     squares = graph.op("ReduceMean", graph.op("Mul", wide, wide), graph.constant(np.arange(-axes_count, 0)))
     deviation = onnx_deviation(graph, squares, eps, dtype)

@@ -1,7 +1,7 @@
-"""NumPy code that writes ONNX: a function of NumPy's elementwise functions and `np.where`, run on `OnnxArray`s.
+"""Turning NumPy code into ONNX: functions composed of NumPy's elementwise functions and `np.where` run on `OnnxArray`s.
 
-So a special function is written down once, for the kernel and for ONNX. What it uses must stand in `OPERATORS`; it may
-not look at the elements (no masks as indices, no `if` on a value), but for `iterate`.
+Thus one definition of a special function serves as kernel and as ONNX rule. It may use the functions in `OPERATORS`,
+and must not look at the elements (no masks as indices, no `if` on a value), except through `iterate`.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ OPERATORS: dict[np.ufunc, str | Callable[..., str]] = {
 
 
 class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
-    """A float64 or bool tensor of an ONNX graph, in the hands of NumPy code.
+    """A float64 or bool tensor of an ONNX graph that NumPy code can compute with.
 
     Attributes:
-        graph: what to write to.
-        name: of the tensor.
-        shape: of all tensors that the function deals with.
+        graph: the graph to emit to.
+        name: name of the tensor.
+        shape: shape of all tensors in the function.
     """
 
     def __init__(self, graph: OnnxGraph, name: str, shape: tuple[Dim, ...]) -> None:
@@ -84,13 +84,14 @@ class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
 
 
 def iterate(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
-    """What is left of a state after steps, up to the first from which no element goes on.
+    """Repeat a step on a state until no element needs to continue, and return the final state.
 
     Args:
-        step: from the number of the step, counted from 1, the state and what is given to where to go on, and the state.
-        state: what the first step begins with; arrays of one shape.
-        given: to every step, likewise.
-        limit: most steps.
+        step: takes the number of the step, counted from 1, the state and `given`; returns which elements continue, and
+            the new state.
+        state: the initial state, arrays of one shape.
+        given: further arguments of every step, arrays of the same shape.
+        limit: the largest number of steps.
     """
     first = state[0]
     if isinstance(first, OnnxArray):
@@ -104,7 +105,7 @@ def iterate(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: S
 
 
 def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
-    """`iterate` as an ONNX Loop-21."""
+    """Emit `iterate` as an ONNX Loop-21."""
     shape = first.shape
     number, flag, numbers = Type(np.dtype(np.int64), ()), Type(np.dtype(bool), ()), Type(FLOAT64, shape)
 
@@ -116,14 +117,14 @@ def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[An
         return graph.op("Cast", anywhere, to=np.dtype(bool)), *(x.name for x in now)
 
     count = len(state)
-    written = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)
+    body_graph = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)
     operands = [first.graph.constant(limit, np.int64), first.graph.constant(True), *(x.name for x in state)]
-    names = first.graph.op("Loop", *operands, outputs=count, body=written)
+    names = first.graph.op("Loop", *operands, outputs=count, body=body_graph)
     return [OnnxArray(first.graph, name, shape) for name in ((names,) if count == 1 else names)]
 
 
 def as_onnx_rule(function: Callable[..., Any]) -> Callable[..., str]:
-    """The ONNX rule of a function of float64 arrays: operands are widened to float64, the result is rounded once."""
+    """Return the ONNX rule for a function of float64 arrays: cast the operands to float64, round the result once."""
 
     def rule(graph: OnnxGraph, *inputs: str, **attributes: Any) -> str:
         types = [graph.type(x) for x in inputs]

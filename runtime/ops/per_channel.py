@@ -1,4 +1,4 @@
-"""Vectors with a number for each channel, beside tensors (batch, channels, *spatial)."""
+"""Vectors with a number for each channel of tensors (batch, channels, *spatial)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from .registry import Array, OnnxGraph, Tensor
 
 
 def channel_array(v: Array, x: Array) -> Array:
-    """As `per_channel`, of arrays."""
+    """Like `per_channel`, for arrays."""
     return v.reshape((-1,) + (1,) * (x.ndim - 2))
 
 
 def per_channel(v: Tensor, x: Tensor) -> Tensor:
-    """A vector over channels, shaped to broadcast against `x`."""
+    """Reshape a vector over channels to broadcast against `x`."""
     reshaped: Tensor = shaping.reshape(v, shape=v.shape + (1,) * (len(x.shape) - 2))
     return reshaped
 
 
 def batch_axes(x: Any) -> tuple[int, ...]:
-    """All axes but that of the channels."""
+    """Return all axes except that of the channels."""
     return (0, *range(2, len(x.shape)))
 
 
 def channel_sums(x: Tensor) -> Tensor:
-    """The sums over all axes but that of the channels."""
+    """Return the sums over all axes except that of the channels."""
     summed: Tensor = reduction.reduce_sum(x, axes=batch_axes(x))
     return summed
 
 
 def onnx_per_channel(graph: OnnxGraph, v: str, rank: int) -> str:
-    """A vector over channels, or `""`, shaped to broadcast against a tensor of that rank."""
+    """Reshape a vector over channels, or `""`, to broadcast against a tensor of that rank."""
     return graph.op("Unsqueeze", v, graph.constant(np.arange(1, rank - 1))) if v and rank > 2 else v

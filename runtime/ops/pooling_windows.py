@@ -1,4 +1,4 @@
-"""The windows of pooling: how many there are, and how far they reach."""
+"""The windows of pooling: their number and extent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .windows import Padding, Sizes, window_count, window_span
 
 
 def check_pooling(x: Type, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes) -> None:
-    """`ShapeError` unless windows of that kind go over tensors of that type."""
+    """Raise `ShapeError` unless such windows can be applied to tensors of that type."""
     spatial = x.rank - 2
     require(1 <= spatial <= 3, f"needed one to three spatial dimensions after (batch, channels), x has rank {x.rank}")
     for name, values in {"kernel": kernel, "stride": stride, "padding": padding, "dilation": dilation}.items():
@@ -24,7 +24,7 @@ def check_pooling(x: Type, kernel: Sizes, stride: Sizes, padding: Padding, dilat
 def pooled_counts(
     sizes: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> tuple[Any, ...]:
-    """Number of windows per axis: `pooling_output_shape` in ATen/native/Pool.h."""
+    """Return the number of windows per axis: `pooling_output_shape` in ATen/native/Pool.h."""
     counts = []
     for size, k, s, (before, after), d in zip(sizes, kernel, stride, padding, dilation, strict=True):
         if ceil_mode:
@@ -38,7 +38,7 @@ def pooled_counts(
 def required_padding(
     sizes: Any, counts: Any, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes
 ) -> Padding:
-    """Padding per axis under which the last window fits, at least `padding`."""
+    """Return the padding per axis with which the last window fits, at least `padding`."""
     geometry = zip(sizes, counts, kernel, stride, padding, dilation, strict=True)
     return tuple(
         (before, max(after, (n - 1) * s + window_span(k, d) - size - before))
@@ -49,13 +49,13 @@ def required_padding(
 def onnx_ceil_mode(
     graph: OnnxGraph, x: str, kernel: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, ceil_mode: bool
 ) -> int:
-    """`ceil_mode`, but 0 where rounding up adds no window: there operator sets before 22 count one too many."""
+    """Return `ceil_mode`, or 0 if rounding up adds no window, for which opsets before 22 count one too many."""
     sizes = graph.type(x).shape[2:]
     if ceil_mode and all(isinstance(size, int) for size in sizes):
         spans = [window_span(k, d) for k, d in zip(kernel, dilation, strict=True)]
         grown = [int(size) + sum(pads) for size, pads in zip(sizes, padding, strict=True)]
         if any(size < span for size, span in zip(grown, spans, strict=True)):
-            return 1  # rounded down, there is no window at all
+            return 1  # rounding down leaves no window at all
         up, down = (pooled_counts(sizes, kernel, stride, padding, dilation, mode) for mode in (True, False))
         return int(up != down)
     return int(ceil_mode)

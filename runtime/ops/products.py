@@ -1,4 +1,4 @@
-"""`reduce_prod`, whose gradient is made of the products of the elements before and after each."""
+"""`reduce_prod`, whose gradient consists of the products of the elements before and after each."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
 @reduce_prod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    # The product of all the others, from the left times from the right: dividing by x would fail at zeros.
+    # the product of all others, as the product from the left times that from the right: division by x fails at zeros
     at = normalize_axes(axes, x.ndim)
     order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
-    moved = shaping.transpose(x, permutation=order)
-    kept = moved.shape[: x.ndim - len(at)]
-    flat = shaping.reshape(moved, shape=(*kept, dims.product(moved.shape[len(kept) :])))
+    transposed = shaping.transpose(x, permutation=order)
+    kept = transposed.shape[: x.ndim - len(at)]
+    flat = shaping.reshape(transposed, shape=(*kept, dims.product(transposed.shape[len(kept) :])))
     left = scanning.product_before(flat, -1)
     right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
-    others = shaping.reshape(left * right, shape=moved.shape)
+    others = shaping.reshape(left * right, shape=transposed.shape)
     inverse = tuple(order.index(axis) for axis in range(x.ndim))
     return restore_axes(g, x, axes) * shaping.transpose(others, permutation=inverse)
 

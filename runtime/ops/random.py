@@ -1,4 +1,4 @@
-"""Random draws. The interpreter can replay recorded draws in their place."""
+"""Ops that draw random numbers. The interpreter can replay recorded numbers instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _generator = np.random.default_rng()
 
 
 def seed(value: int) -> None:
-    """Make the draws that follow repeatable; they are not those of torch for the same seed."""
+    """Make the following random numbers repeatable; they differ from torch's for the same seed."""
     global _generator
     _generator = np.random.default_rng(value)
 
@@ -39,7 +39,7 @@ _observer = _Observer()
 
 @contextlib.contextmanager
 def observe_draws(observer: Callable[[str, Array], Array]) -> Iterator[None]:
-    """Within the context, `observer(op name, array)` is told of every draw; what it returns takes its place."""
+    """Within the context, call `observer(op name, array)` for all random numbers; its result replaces them."""
     before = _observer.by
     _observer.by = observer
     try:
@@ -49,7 +49,7 @@ def observe_draws(observer: Callable[[str, Array], Array]) -> Iterator[None]:
 
 
 def report_draw(op: str, array: Array) -> Array:
-    """What was drawn for an op, or what an observer puts in its place."""
+    """Return the random numbers of an op, or what an observer replaces them by."""
     return array if _observer.by is None else _observer.by(op, array)
 
 
@@ -62,7 +62,7 @@ _seed_state = _SeedState()
 
 @contextlib.contextmanager
 def use_seed(value: int | None) -> Iterator[None]:
-    """Within the context, draws are repeatable from the seed `value`; None: they go on as before."""
+    """Within the context, draw random numbers from the seed `value`; None continues the current sequence."""
     if value is None:
         yield
         return
@@ -76,12 +76,12 @@ def use_seed(value: int | None) -> Iterator[None]:
 
 
 def is_seeded() -> bool:
-    """Whether draws come from a seed of their own now, so that they are the same each time."""
+    """Whether `use_seed` is in effect, so that random numbers are the same each time."""
     return _seed_state.now
 
 
 def generator() -> np.random.Generator:
-    """Where draws come from."""
+    """Return the current random number generator."""
     return _generator
 
 
@@ -91,7 +91,7 @@ def _floating(shape: Shape, dtype: DType) -> Type:
 
 
 def _scaled_draw(graph: OnnxGraph, name: str, shape: Shape, dtype: DType, *, factor: float, offset: float) -> str:
-    """offset + factor * draw, in the dtype: as attributes of the operator the two would be float32."""
+    """Emit offset + factor * random numbers in the dtype: as attributes of the operator the two would be float32."""
     w = Writer(graph, as_dtype(dtype))
     draw = graph.op(name, graph.op("Expand", graph.constant(0.0, dtype), graph.dims(shape)), dtype=w.dtype)
     return w("Add", w("Mul", draw, float(factor)), float(offset))
@@ -99,7 +99,7 @@ def _scaled_draw(graph: OnnxGraph, name: str, shape: Shape, dtype: DType, *, fac
 
 @operator
 def bernoulli(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
-    """1 with the given probability, else 0, drawn independently; any dtype. ATen bernoulli.p."""
+    """Independent random numbers: 1 with the given probability, else 0; any dtype. ATen bernoulli.p."""
 
 
 @bernoulli.infer
@@ -120,19 +120,19 @@ bernoulli.no_vjp(NO_OPERAND)
 def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> str:
     if probability in (0.0, 1.0):
         return str(graph.op("Expand", graph.constant(probability, dtype), graph.dims(shape)))
-    # 32-bit integers of even distribution; ONNX Runtime draws in one thread, 6 ns a number, and multiplies in many
+    # uniform 32-bit integers; ONNX Runtime draws in one thread, at 6 ns a number, and multiplies in several
     axis = _first_of_the_last(shape)
     numbers = _integers(graph, shape[axis:], -(2.0**31), 2.0**31)
     if axis:
         rows = _integers(graph, (*shape[:axis], *(1 for _ in shape[axis:])), 0.0, 2.0**24)
         odd = graph.op("Add", graph.op("Mul", rows, graph.constant(2, INT32)), graph.constant(1, INT32))
-        numbers = graph.op("Mul", odd, numbers)  # modulo 2 ** 32: any two products are independent
+        numbers = graph.op("Mul", odd, numbers)  # modulo 2 ** 32; the products are pairwise independent
     bound = min(round(probability * 2**32), 2**32 - 1) - 2**31
     return graph.cast(graph.op("Less", numbers, graph.constant(bound, INT32)), dtype)
 
 
 def _first_of_the_last(shape: Shape) -> int:
-    """The first of the last axes, as few as hold 64 elements (a symbolic one does); 0 where all together don't."""
+    """Return the start of the shortest run of last axes with 64 elements (as a symbolic one counts); 0 if none has."""
     count = 1
     for axis in range(len(shape) - 1, 0, -1):
         size = shape[axis]
@@ -149,7 +149,7 @@ def _integers(graph: OnnxGraph, shape: Shape, low: float, high: float) -> Any:
 
 @operator
 def uniform(*, shape: Shape, low: float = 0.0, high: float = 1.0, dtype: DType) -> Tensor:
-    """Drawn evenly from [low, high). ATen uniform and rand, ONNX RandomUniformLike-22."""
+    """Random numbers from the uniform distribution on [low, high). ATen uniform and rand, ONNX RandomUniformLike-22."""
 
 
 @uniform.infer
@@ -160,7 +160,7 @@ def _(*, shape: Shape, low: float, high: float, dtype: DType) -> Type:
 
 @uniform.kernel
 def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array:
-    # As many random bits as the dtype holds: a draw of more bits could be rounded to 1.
+    # only as many random bits as the dtype holds: a number of more bits could be rounded to 1
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
     return report_draw("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
@@ -176,7 +176,7 @@ def _(graph: OnnxGraph, *, shape: Shape, low: float, high: float, dtype: DType) 
 
 @operator
 def normal(*, shape: Shape, mean: float = 0.0, deviation: float = 1.0, dtype: DType) -> Tensor:
-    """Drawn from the normal distribution. ATen normal and randn, ONNX RandomNormalLike-22."""
+    """Random numbers from the normal distribution. ATen normal and randn, ONNX RandomNormalLike-22."""
 
 
 @normal.infer
@@ -200,7 +200,7 @@ def _(graph: OnnxGraph, *, shape: Shape, mean: float, deviation: float, dtype: D
 
 @operator
 def exponential(*, shape: Shape, rate: float = 1.0, dtype: DType) -> Tensor:
-    """Drawn from the exponential distribution with mean 1 / rate; never 0. ATen exponential."""
+    """Random numbers from the exponential distribution with mean 1 / rate; never 0. ATen exponential."""
 
 
 @exponential.infer
@@ -227,7 +227,7 @@ def _(graph: OnnxGraph, *, shape: Shape, rate: float, dtype: DType) -> str:
 
 @operator
 def integers(*, shape: Shape, low: int, high: int, dtype: DType) -> Tensor:
-    """Whole numbers drawn evenly from low to before high; any dtype. ATen randint."""
+    """Uniformly random integers in [low, high); any dtype. ATen randint."""
 
 
 @integers.infer
@@ -253,7 +253,7 @@ def _(graph: OnnxGraph, *, shape: Shape, low: int, high: int, dtype: DType) -> s
 
 @operator
 def bernoulli_each(probability: Tensor) -> Tensor:
-    """1 with the probability that stands there, else 0, drawn independently. ATen bernoulli. No gradient flows."""
+    """Independent random numbers: 1 with the probability of each element, else 0. ATen bernoulli. No gradient flows."""
 
 
 @bernoulli_each.infer
@@ -280,7 +280,7 @@ def _(graph: OnnxGraph, probability: str) -> str:
 
 
 def random_like(x: Tensor, draw: Op, shape: Shape | None = None, **attributes: Any) -> Any:
-    """What `draw` (`bernoulli`, `uniform`, ...) gives for the dtype and shape of `x` (or `shape`), traced if `x` is."""
+    """Apply `draw` (`bernoulli`, `uniform`, ...) for the dtype and shape of `x` (or `shape`), symbolic if `x` is."""
     complete = {"shape": tuple(x.shape) if shape is None else shape, "dtype": x.dtype, **attributes}
     return x.builder.create(draw, **complete) if isinstance(x, SymbolicTensor) else draw(**complete)
 
@@ -291,4 +291,4 @@ RANDOM_OPS = frozenset(
         "multinomial", "normal", "normal_each", "poisson", "random_permutation", "uniform",
     }
 )  # fmt: skip
-"""Names of the ops whose result is drawn, and can be replayed instead."""
+"""Names of the ops that draw random numbers, which can be replayed."""

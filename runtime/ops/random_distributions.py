@@ -1,4 +1,4 @@
-"""Random draws of further distributions, and those whose parameters are tensors; see `random`.
+"""Random numbers from further distributions, and from those whose parameters are tensors; see `random`.
 
 No gradient flows to a parameter, as in ATen.
 """
@@ -26,7 +26,7 @@ def _no_flow(g: Tensor, y: Tensor, *parameters: Tensor) -> tuple[None, ...] | No
 
 
 def _uniform(graph: OnnxGraph, like: str) -> str:
-    """float64 numbers between 0 and 1, neither included, as many as a tensor has."""
+    """Emit uniform float64 numbers between 0 and 1, both excluded, in the shape of a tensor."""
     w = Writer(graph, FLOAT64)
     return w("Max", graph.op("RandomUniformLike", like, dtype=FLOAT64), _TINY)
 
@@ -36,21 +36,24 @@ def _uniform(graph: OnnxGraph, like: str) -> str:
 
 @operator
 def cauchy(*, shape: Shape, median: float = 0.0, scale: float = 1.0, dtype: DType) -> Tensor:
-    """Drawn from the Cauchy distribution. ATen cauchy."""
+    """Random numbers from the Cauchy distribution. ATen cauchy."""
 
 
 @operator
 def log_normal(*, shape: Shape, mean: float = 1.0, deviation: float = 2.0, dtype: DType) -> Tensor:
-    """e to the power of numbers drawn from the normal distribution. ATen log_normal."""
+    """Random numbers from the log-normal distribution, given the mean and deviation of the log. ATen log_normal."""
 
 
 @operator
 def geometric(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
-    """How many trials it takes to succeed, 1 or more, each with the given probability; any dtype. ATen geometric."""
+    """Random numbers of trials, at least 1, until the first success of the given probability. ATen geometric.
+
+    Any dtype.
+    """
 
 
 def _distribution(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) -> None:
-    """The rules of a distribution: `draw(generator, shape, **parameters)`, and ONNX from float64 uniform numbers."""
+    """Set the rules of a distribution: `draw(generator, shape, **parameters)`, and `onnx` of uniform numbers."""
 
     @op.infer
     def _(*, shape: Shape, dtype: DType, **_: float) -> Type:
@@ -101,7 +104,7 @@ _distribution(geometric, lambda draws, shape, *, probability: draws.geometric(pr
 
 @operator
 def normal_each(mean: Tensor, deviation: Tensor) -> Tensor:
-    """Drawn from the normal distribution with the mean and deviation that stand there. ATen normal.Tensor_Tensor."""
+    """Random numbers from the normal distribution, with elementwise mean and deviation. ATen normal.Tensor_Tensor."""
 
 
 normal_each.infer(broadcast)
@@ -124,12 +127,12 @@ def _(graph: OnnxGraph, mean: str, deviation: str) -> str:
 
 @operator
 def poisson(rate: Tensor) -> Tensor:
-    """Drawn from the Poisson distribution with the mean that stands there. ATen poisson."""
+    """Random numbers from the Poisson distribution with elementwise mean. ATen poisson."""
 
 
 poisson.infer(broadcast)
 poisson.vjp(_no_flow)
-poisson.no_onnx("ONNX draws no numbers of the Poisson distribution")
+poisson.no_onnx("ONNX has no operator for the Poisson distribution")
 
 
 @poisson.kernel
@@ -139,12 +142,12 @@ def _(rate: Array) -> Array:
 
 @operator
 def binomial(count: Tensor, probability: Tensor) -> Tensor:
-    """How many of `count` trials succeed, each with the probability that stands there. ATen binomial."""
+    """Random numbers of successes in `count` trials with elementwise probability. ATen binomial."""
 
 
 binomial.infer(broadcast)
 binomial.vjp(_no_flow)
-binomial.no_onnx("ONNX draws no numbers of the binomial distribution")
+binomial.no_onnx("ONNX has no operator for the binomial distribution")
 
 
 @binomial.kernel
@@ -155,9 +158,9 @@ def _(count: Array, probability: Array) -> Array:
 
 @operator
 def multinomial(weights: Tensor, *, count: int, replacement: bool = False) -> Tensor:
-    """Indices (int64) drawn by weight along the last axis: (n) gives (count), (m, n) (m, count). ATen multinomial.
+    """Random indices (int64) by weight along the last axis: (n) to (count), (m, n) to (m, count). ATen multinomial.
 
-    Without replacement no index comes twice.
+    Without replacement no index occurs twice.
     """
 
 
@@ -175,11 +178,11 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     if replacement:
         ends = np.cumsum(rows, axis=1)
         even = random.generator().random((len(rows), count)) * ends[:, -1:]
-        found = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
-    else:  # Gumbel's trick: the largest of log(weight) + noise are drawn by weight
+        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
+    else:  # the Gumbel trick: the largest of log(weight) + noise are a random sample by weight
         noise = random.generator().gumbel(size=rows.shape)
-        found = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
-    return report_draw("multinomial", found.reshape((*weights.shape[:-1], count)).astype(np.int64))
+        indices = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]
+    return report_draw("multinomial", indices.reshape((*weights.shape[:-1], count)).astype(np.int64))
 
 
 multinomial.no_vjp("an index has no gradient")
@@ -192,16 +195,16 @@ def _(graph: OnnxGraph, weights: str, *, count: int, replacement: bool) -> str:
     logarithms = w("Log", graph.cast(weights, FLOAT64))
     if replacement:
         rows = graph.op("Reshape", graph.cast(logarithms, FLOAT32), graph.dims((-1, kind.shape[-1])))
-        found = graph.op("Multinomial", rows, sample_size=count, dtype=INT64)
-        return str(graph.op("Reshape", found, graph.dims((*kind.shape[:-1], count))))
+        indices = graph.op("Multinomial", rows, sample_size=count, dtype=INT64)
+        return str(graph.op("Reshape", indices, graph.dims((*kind.shape[:-1], count))))
     noise = w("Neg", w("Log", w("Neg", w("Log", _uniform(graph, logarithms)))))
-    _, found = graph.op("TopK", w("Add", logarithms, noise), graph.dims((count,)), outputs=2, axis=-1)
-    return str(found)
+    _, indices = graph.op("TopK", w("Add", logarithms, noise), graph.dims((count,)), outputs=2, axis=-1)
+    return str(indices)
 
 
 @operator
 def random_permutation(*, size: Dim, dtype: DType) -> Tensor:
-    """The numbers from 0 to before `size` in a drawn order. ATen randperm."""
+    """The numbers from 0 to `size`, exclusive, in random order. ATen randperm."""
 
 
 @random_permutation.infer

@@ -125,7 +125,7 @@ def _elu(x: Array, *, alpha: float, scale: float, input_scale: float) -> Array:
 @elu.vjp
 @in_float32
 def _elu_vjp(g: Tensor, y: Tensor, x: Tensor, *, alpha: float, scale: float, input_scale: float) -> Any:
-    # exp of what is positive isn't used and could overflow, and 0 * inf would reach the second derivative
+    # exp of positive numbers isn't used, could overflow, and would put 0 * inf into the second derivative
     slope = elementwise.exp(elementwise.minimum(x, zero(x)) * input_scale) * (alpha * scale * input_scale)
     return _where_positive(x, g * scale, g * slope)
 
@@ -190,7 +190,7 @@ def _(graph: OnnxGraph, x: str, *, beta: float, threshold: float) -> str:
 
 @operator
 def hardtanh(x: Tensor, *, minimum: float, maximum: float) -> Tensor:
-    """`x` held between two bounds, as `elementwise.clamp`, but no gradient passes at the bounds themselves.
+    """`x` clipped to two bounds, like `elementwise.clamp`, but without a gradient at the bounds themselves.
 
     ATen hardtanh and relu6, ONNX Clip-13.
     """

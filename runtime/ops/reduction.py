@@ -78,7 +78,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     if not graph.depend_on_data(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
-    # there may be nothing, of which ReduceMean of ONNX Runtime is 0
+    # the tensor may be empty, for which ReduceMean of ONNX Runtime returns 0
     dtype = at_least_float32(type.dtype)
     total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.shape)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
@@ -122,8 +122,8 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
         rows = graph.op("Transpose", x, perm=[*kept, *at])
         count = dims.product(type.shape[axis] for axis in at)
         rows = graph.op("Reshape", rows, graph.dims((*(type.shape[axis] for axis in kept), count)))
-        found = onnx_extremum_of_int64(graph, rows, name, len(kept))
-        return graph.op("Reshape", found, graph.dims(reduced_type(type, axes, keepdims).shape))
+        result = onnx_extremum_of_int64(graph, rows, name, len(kept))
+        return graph.op("Reshape", result, graph.dims(reduced_type(type, axes, keepdims).shape))
 
 
 _extremum(reduce_max, np.maximum, "Max")
@@ -152,7 +152,7 @@ def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-        # ReduceMax and ReduceMin take booleans from opset 20 on; of nothing, they give the least and the largest number
+        # ReduceMax and ReduceMin support bool from opset 20 on; for no elements they return the dtype's extreme numbers
         number = reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims, graph.type(x).shape)
         return graph.op("Greater", number, graph.constant(0, np.int32))
 
@@ -165,7 +165,7 @@ _logical(reduce_all, np.logical_and, "ReduceMin")
 
 @operator
 def logsumexp(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tensor:
-    """log(sum(exp(x))), computed around the maximum: ATen `logsumexp`."""
+    """log(sum(exp(x))), computed relative to the maximum: ATen `logsumexp`."""
 
 
 @logsumexp.infer
@@ -194,7 +194,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     type = graph.type(x)
     if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
         return nothing
-    # sums of exponentials are soon too large for half precision
+    # sums of exponentials easily overflow half precision
     dtype = at_least_float32(type.dtype)
     y = onnx_log_sum_exp(graph, graph.cast(x, dtype), normalize_axes(axes, type.rank), keepdims, dtype)
     return y if dtype == type.dtype else graph.op("Cast", y, to=type.dtype)
@@ -241,7 +241,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) 
 
 
 def _empty_reduction(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value: float = np.nan) -> Any:
-    """What is reduced of no elements (NaN for a mean, which ONNX Runtime doesn't give); None where there are some."""
+    """Return the reduction of no elements (NaN for a mean, unlike ONNX Runtime); None if there are elements."""
     shape = graph.type(x).shape
     if all(shape[axis] != 0 for axis in normalize_axes(axes, len(shape))):
         return None
@@ -249,7 +249,7 @@ def _empty_reduction(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value:
 
 
 def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:
-    """The type of `x` reduced over `axes`."""
+    """Return the type of `x` reduced over `axes`."""
     at = normalize_axes(axes, x.rank)
     if keepdims:
         return x.with_shape(tuple(1 if axis in at else size for axis, size in enumerate(x.shape)))
@@ -257,14 +257,14 @@ def reduced_type(x: Type, axes: Axes, keepdims: bool) -> Type:
 
 
 def restore_axes(reduced: Tensor, x: Tensor, axes: Axes) -> Tensor:
-    """A tensor that `x` was reduced to, with the axes it lost as ones of size 1."""
+    """Restore the axes that the reduction of `x` removed, with size 1."""
     at = normalize_axes(axes, x.ndim)
     shape = tuple(1 if axis in at else size for axis, size in enumerate(x.shape))
     return reduced if tuple(reduced.shape) == shape else shaping.reshape(reduced, shape=shape)
 
 
 def element_count(x: Tensor, axes: Axes, correction: int = 0) -> Any:
-    """How many elements of `x` make up one result, less `correction`: a number, or a scalar tensor if symbolic."""
+    """Return the number of elements per result, minus `correction`: a number, or a scalar tensor if symbolic."""
     count: Dim = dims.product(x.shape[axis] for axis in normalize_axes(axes, x.ndim))
     count = dims.maximum(count - correction, 0) if correction else count
     return count if isinstance(count, int) else creation.full_like(x, count, shape=())

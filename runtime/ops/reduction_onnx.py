@@ -1,4 +1,4 @@
-"""How reductions read in ONNX."""
+"""Lowering of reductions to ONNX."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from .float64_forms import Writer
 from .registry import OnnxGraph
 
 MANY_ROWS = 256
-"""From here on, rows of a matrix are added up in blocks."""
+"""From this size on, rows of a matrix are added in blocks."""
 MANY = 8192
-"""From here on, all others are."""
+"""From this size on, all other sums are added in blocks."""
 LEAST_BLOCK = 8
 
 
@@ -25,18 +25,18 @@ def reduce_onnx(
     graph: OnnxGraph, op_type: str, x: str, axes: tuple[int, ...] | None, keepdims: bool,
     shape: tuple[Dim, ...] | None = None,
 ) -> str:  # fmt: skip
-    """A reduction by one of the Reduce operators; of many elements, sum and mean go in two steps, block by block.
+    """Emit a reduction by a Reduce operator; sum and mean of many elements take two steps, block by block.
 
-    ONNX Runtime adds one row to the next, the rounding error of which grows with their number where torch's
-    doesn't, and it is up to 20 times as slow at that as by blocks: 17 ms and 1.5 for 8192 rows of 1000, two threads.
+    ONNX Runtime adds row by row, so the rounding error grows with their number, unlike torch's, and it is up to 20
+    times slower than in blocks: 17 ms instead of 1.5 ms for 8192 rows of 1000 with two threads.
 
     Args:
-        graph: what to write to.
+        graph: the graph to emit to.
         op_type: ReduceSum, ReduceMean, ...
-        x: what is reduced.
-        axes: which axes; None for all.
+        x: the tensor to reduce.
+        axes: the axes to reduce; None for all.
         keepdims: whether they stay, with size 1.
-        shape: of `x`, if that isn't an operand of the op that is written.
+        shape: the shape of `x`, if it isn't an operand of the op being lowered.
     """
     shape = graph.type(x).shape if shape is None else shape
     at = normalize_axes(axes, len(shape))
@@ -51,7 +51,7 @@ def reduce_onnx(
     last = _last_neighbours(at)
     if last != at:
         count = dims.product(shape[axis] for axis in at)
-        # of the first axes and the last ones, as in the sums of channels, ONNX Runtime adds up the last ones first
+        # for first and last axes, as in the sums of channels, the last ones are reduced first
         both_ends = at == (*range(at[-len(last) - 1] + 1), *range(last[0], len(shape)))
         if both_ends or not isinstance(count, int) or count < MANY:
             return reduce(x, at, keepdims)
@@ -70,15 +70,15 @@ def reduce_onnx(
 
 
 def _last_neighbours(at: tuple[int, ...]) -> tuple[int, ...]:
-    """Of ascending axes, those at the end between which there are no others."""
+    """Return the longest run of consecutive axes at the end of ascending axes."""
     begin = max((i for i in range(1, len(at)) if at[i] != at[i - 1] + 1), default=0)
     return at[begin:]
 
 
 def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
-    """How many elements along neighbouring axes `at` make a block; None to add them up at once.
+    """Return the number of elements along consecutive axes `at` in a block; None to add all in one step.
 
-    As many as there are blocks, as near as it goes; where their number is symbolic, a known divisor of it.
+    It is as close as possible to the number of blocks; if that is symbolic, a known divisor of it.
     """
     count = dims.product(shape[axis] for axis in at)
     are_rows = at[-1] + 1 < len(shape) and dims.product(shape[: at[0]]) == 1
@@ -93,14 +93,14 @@ def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
 
 
 def onnx_extremum_of_int64(graph: OnnxGraph, x: str, name: str, axis: int) -> str:
-    """The largest ("Max") or smallest ("Min") elements along an axis, which stays: see `declarations.onnx_larger`."""
+    """Emit the "Max" or "Min" of int64 along an axis, which is kept; see `declarations.onnx_larger`."""
     return str(graph.op("GatherElements", x, graph.op(f"Arg{name}", x, axis=axis, keepdims=1), axis=axis))
 
 
 def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bool, dtype: np.dtype[Any]) -> str:
-    """log(sum(exp(x))) around the largest.
+    """Emit log(sum(exp(x))), computed relative to the maximum.
 
-    ReduceLogSumExp of ONNX Runtime takes 0 for the largest where -inf comes first, so that the sum underflows.
+    ReduceLogSumExp of ONNX Runtime uses 0 as the maximum where -inf comes first, so that the sum underflows.
     """
     if not axes:
         return x
@@ -113,7 +113,7 @@ def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bo
 
 
 def log_of_sum(w: Writer, *terms: str) -> str:
-    """log(exp(a) + exp(b) + ...), minus infinity of nothing but minus infinities."""
+    """Emit log(exp(a) + exp(b) + ...), which is minus infinity if all terms are."""
     bounds = np.finfo(w.dtype)
     largest = w("Clip", w("Max", *terms), float(bounds.min), float(bounds.max))
     parts = [w("Exp", w("Sub", term, largest)) for term in terms]

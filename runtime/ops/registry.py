@@ -1,7 +1,7 @@
-"""What an op is, and the table of all ops.
+"""`Op`, the declaration of an op, and the table of all ops.
 
-An op is declared once, as a function whose signature and docstring are its public face (positional parameters are
-tensors, keyword-only ones are attributes), followed by its four rules, side by side:
+An op is declared once, as a function whose signature and docstring are its public interface (positional parameters are
+tensors, keyword-only ones are attributes), followed by its four rules:
 
     @operator
     def exp(x: Tensor) -> Tensor:
@@ -16,15 +16,16 @@ tensors, keyword-only ones are attributes), followed by its four rules, side by 
     @exp.onnx
     def _(graph, x): return graph.op("Exp", x)
 
-- `infer(*types, **attributes)`: `Type` of the output (a tuple of them for several); raises `ShapeError`.
-- `kernel(*arrays, **attributes)`: NumPy. Half-precision operands arrive as float32; the result is rounded once.
-- `vjp(g, y, *inputs, **attributes)`: cotangents of the inputs (None: none flows there), written with ops. `g` is the
-  cotangent of the output and `y` the output; both are tuples for an op with several outputs (`None` where no
-  cotangent arrived). One input: the bare cotangent; several: a tuple. A cotangent that is costly to compute may be
-  given as a function of no arguments: it is called only if that input is differentiated.
-- `onnx(graph, *inputs, **attributes)`: how it reads in standard ONNX operators; see `OnnxGraph`.
+- `infer(*types, **attributes)` returns the `Type` of the output (a tuple for several); it raises `ShapeError`.
+- `kernel(*arrays, **attributes)` computes in NumPy. It gets half-precision operands as float32; the result is rounded
+  once.
+- `vjp(g, y, *inputs, **attributes)` returns the cotangents of the inputs (None for none), written with ops. `g` is the
+  cotangent of the output and `y` the output; both are tuples for an op with several outputs (with None for a missing
+  cotangent). The result is the cotangent itself for one input, else a tuple. A cotangent that is costly to compute may
+  be a function of no arguments, which is called only if that input is differentiated.
+- `onnx(graph, *inputs, **attributes)` lowers the op to standard ONNX operators; see `OnnxGraph`.
 
-A rule that can't be is stated as a fact: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`.
+If a rule can't exist, the declaration says why: `exp.no_vjp("reason")`, `exp.no_onnx("reason")`.
 """
 
 from __future__ import annotations
@@ -54,68 +55,68 @@ _REGISTRY: dict[str, Op] = {}
 
 
 class OnnxGraph(Protocol):
-    """What an op's `onnx` rule writes to. Values are known by their ONNX names (strings; `""` for an absent one)."""
+    """The graph that an op's `onnx` rule emits to. Values are ONNX names (strings; `""` for an absent one)."""
 
     opset: int
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
-        """Add a node of the standard domain; its output name, or a tuple of names when `outputs` is above 1."""
+        """Add a node of the standard domain; return its output name, or a tuple of names if `outputs` is above 1."""
 
     def has(self, op_type: str, version: int) -> bool:
-        """Whether an operator is in the opset, by the first version that has it as it is needed.
+        """Whether the opset has an operator, given the first version that has it in the required form.
 
-        Where the opset is chosen, and ONNX Runtime has a kernel for the operator, one is that has it.
+        If the opset isn't fixed, and ONNX Runtime has a kernel for the operator, an opset with it is chosen.
         """
 
     def note(self, key: str, text: str) -> None:
-        """Add to the metadata of the node that was written last what its operator has no attribute for."""
+        """Add metadata to the last node, for information that its operator has no attribute for."""
 
     def constant(self, data: Any, dtype: Any = None) -> str:
-        """The name of a constant tensor."""
+        """Return the name of a constant tensor."""
 
     def dims(self, dims: tuple[Dim, ...]) -> str:
-        """The name of an int64 vector with these sizes, computed at run time where they are symbolic."""
+        """Return the name of an int64 vector of these sizes; symbolic ones are computed at run time."""
 
     def read_sizes(self, tensor: str, symbols: tuple[str, ...]) -> None:
-        """Let the elements of an integer tensor be the sizes that these symbols stand for."""
+        """Bind these symbols to the elements of an integer tensor."""
 
     def depend_on_data(self, dims: tuple[Dim, ...]) -> bool:
-        """Whether a size among these is made of one that only a node of the program finds."""
+        """Whether one of these sizes depends on a size that a node determines at run time."""
 
     def subgraph(self, program: Program, captured: Sequence[str], unused: Mapping[int, Type] | None = None) -> Any:
-        """A sub-program as the attribute of a node.
+        """Lower a sub-program to a subgraph, the attribute of a node.
 
         Args:
             program: the sub-program.
-            captured: tensors of this graph that its last inputs are; the inputs before are the subgraph's own.
-            unused: types of inputs that the subgraph has at these positions besides, because ONNX wants them.
+            captured: tensors of this graph for its last inputs; the inputs before them are inputs of the subgraph.
+            unused: by position, types of further inputs that ONNX requires of the subgraph.
         """
 
     def body(self, name: str, inputs: Sequence[Type], outputs: Sequence[Type], write: Rule) -> Any:
-        """A subgraph, the attribute of a node, as `write` writes it: `write(graph, *inputs)` gives its outputs.
+        """Return the subgraph, an attribute of a node, that `write` emits; `write(graph, *inputs)` returns its outputs.
 
         Args:
-            name: of the subgraph.
-            inputs: types of what the node hands it.
-            outputs: types of what it gives.
-            write: the rule, which is given the graph within this one; it may use tensors of this one.
+            name: name of the subgraph.
+            inputs: types of its inputs.
+            outputs: types of its outputs.
+            write: the rule, which gets the nested graph; it may use tensors of this graph.
         """
 
     def compose(self, composition: Rule, operands: Sequence[str]) -> tuple[str, ...]:
-        """What a function of traced tensors, which gives a list of them, composes of ops."""
+        """Lower a function that composes ops on symbolic tensors and returns a list of them."""
 
     def type(self, name: str) -> Type:
-        """Dtype and shape of a value that is an input of the op being lowered."""
+        """Return dtype and shape of an input of the op being lowered."""
 
     def cast(self, name: str, dtype: Any) -> str:
-        """The value cast to a dtype."""
+        """Return the value cast to a dtype."""
 
     def constant_value(self, name: str) -> Array | None:
-        """The data of a tensor that is in the model; None for one that is computed or given."""
+        """Return the data of a tensor that is stored in the model; None for one that is computed or an input."""
 
 
 class Op:
-    """An entry of the registry; called with tensors (traced, eager, arrays) and attributes, it computes or records."""
+    """An op of the registry. A call with tensors (symbolic, eager, arrays) and attributes records or computes it."""
 
     def __init__(self, declaration: Callable[..., Any]) -> None:
         self.name = declaration.__name__
@@ -141,11 +142,11 @@ class Op:
         return self._set("infer", rule)
 
     def kernel(self, rule: Rule) -> Rule:
-        """Set the NumPy kernel; half-precision operands are widened to float32 and the result rounded once."""
+        """Set the NumPy kernel; half-precision operands are cast to float32 and the result is rounded once."""
         return self._set("kernel", rule)
 
     def native_kernel(self, rule: Rule) -> Rule:
-        """Set a kernel that only moves data (reshape, gather), so that half-precision operands needn't be widened."""
+        """Set a kernel that only moves data (reshape, gather), so that half-precision operands needn't be cast."""
         self.half_native = True
         return self._set("kernel", rule)
 
@@ -158,15 +159,15 @@ class Op:
         return self._set("onnx", rule)
 
     def no_vjp(self, reason: str) -> None:
-        """State that the op has no gradient, and why."""
+        """Declare that the op has no gradient, and why."""
         self.no_vjp_reason = reason
 
     def no_onnx(self, reason: str) -> None:
-        """State that the op can't be written in standard ONNX operators, and why."""
+        """Declare that the op can't be expressed by standard ONNX operators, and why."""
         self.no_onnx_reason = reason
 
     def extends(self, op: Op) -> None:
-        """State that the first outputs are those of `op` on the same operands; see `share_forward`."""
+        """Declare that the first outputs are those of `op` on the same operands; see `share_forward`."""
         self.base_op = op
 
     def _set(self, concern: str, rule: Rule) -> Rule:
@@ -176,7 +177,7 @@ class Op:
         return rule
 
     def attributes(self, given: dict[str, Any]) -> dict[str, Any]:
-        """`given` completed with defaults; `TypeError` names what is unknown or missing."""
+        """Return `given` completed with defaults; `TypeError` names unknown or missing attributes."""
         if not given and not self.attribute_defaults:
             return given
         unknown = given.keys() - self.attribute_defaults.keys()
@@ -190,7 +191,7 @@ class Op:
         return complete
 
     def infer_types(self, types: list[Type | None], attributes: dict[str, Any]) -> tuple[Type, ...]:
-        """Types of the outputs; `ShapeError` tells the op, its operands and what was needed.
+        """Return the types of the outputs; `ShapeError` names the op, its operands and the requirement.
 
         Raises:
             ShapeError: the operands don't fit, or memory can't hold an output.
@@ -213,14 +214,14 @@ class Op:
         names = self.input_names
         return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
 
-    def __reduce__(self) -> Any:  # there is one of each name
+    def __reduce__(self) -> Any:  # ops are unique by name
         return get, (self.name,)
 
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
-        """Hand over to the first operand that is more than an array, or compute at once on arrays."""
+        """Delegate to the first operand that isn't an array; on arrays, compute immediately."""
         if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
             raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
-        if not self.variadic:  # rules are given all operands, None for an absent one
+        if not self.variadic:  # rules get all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
         complete = with_dtype_override(self.attributes(attributes))
         for operand in inputs:
@@ -240,9 +241,9 @@ class Op:
         attributes: Mapping[str, Any],
         wanted: Sequence[bool] | None = None,
     ) -> tuple[Any, ...]:
-        """Cotangents of the inputs by the `vjp` rule, from those of the outputs; None for inputs not `wanted`.
+        """Return the cotangents of the inputs by the `vjp` rule, from those of the outputs; None if not `wanted`.
 
-        `wanted` says of each input whether its cotangent is needed; not given, all are.
+        `wanted` says for each input whether its cotangent is needed; by default, all are.
 
         Raises:
             ProgramError: the op has no gradient; the message says why.
@@ -274,19 +275,19 @@ def operator(declaration: Callable[..., Any]) -> Op:
 
 
 def get(name: str) -> Op:
-    """The op of that name; `ProgramError` if there is none."""
+    """Return the op of that name; `ProgramError` if there is none."""
     if name not in _REGISTRY:
         raise ProgramError(f"there is no op named {name!r}")
     return _REGISTRY[name]
 
 
 def all_ops() -> dict[str, Op]:
-    """All registered ops by name."""
+    """Return all registered ops by name."""
     return dict(_REGISTRY)
 
 
 def _shorten(text: str) -> str:
-    """`text` without its middle if nobody would read it all: attributes may hold a million numbers."""
+    """Return `text`, without its middle if it is too long to read: attributes may hold a million numbers."""
     return (
         text
         if len(text) <= MAX_TEXT_LENGTH
@@ -309,14 +310,14 @@ def evaluate(
         op: the op.
         inputs: operands; None for an absent optional one.
         attributes: all attributes, with concrete sizes.
-        types: types of the outputs where they are known; inferred otherwise.
+        types: types of the outputs if known; inferred otherwise.
 
     Returns:
-        The outputs, with the dtypes and shapes that `infer` gives.
+        The outputs, with the dtypes and shapes that `infer` returns.
 
     Raises:
         ShapeError: the operands don't fit.
-        ProgramError: the kernel broke its promise (a fault of ours).
+        ProgramError: the kernel's result contradicts `infer` (a bug in cellbridge).
     """
     if types is None:
         types = op.infer_types([None if x is None else Type(x.dtype, x.shape) for x in inputs], attributes)
@@ -347,7 +348,7 @@ def _shape_matches(actual: tuple[int, ...], expected: tuple[Dim, ...]) -> bool:
 
 
 def _as_arrays(inputs: tuple[Any, ...]) -> list[Array | None]:
-    """Operands as arrays; Python numbers take the dtype of the first array."""
+    """Return operands as arrays; Python numbers get the dtype of the first array."""
     dtype = next((x.dtype for x in inputs if isinstance(x, (np.ndarray, np.generic))), None)
     return [
         x if x is None or isinstance(x, np.ndarray) else np.asarray(x) if hasattr(x, "dtype") else np.asarray(x, dtype)

@@ -1,4 +1,4 @@
-"""Resizing of images by interpolation, one axis after the other, and its gradient, the exact transpose.
+"""Resizing of images by interpolation, one axis after the other, and its gradient, which is its transpose.
 
 Along an axis, every result is a weighted sum of a few source positions, its taps; see `_taps`.
 """
@@ -42,10 +42,10 @@ def resize(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
         size: the new spatial sizes.
         mode: "nearest", "nearest-exact", "linear" (any number of dimensions), "bilinear" or "bicubic" (two).
-        align_corners: whether the centres of the corner elements keep their places; otherwise the corners do.
-        half_pixel: for the other modes than the nearest: whether elements lie at the centres of their cells (j + 0.5),
-            as in ATen, or at their corners (j).
-        scales: new size / old size per dimension; None where that is to be taken from the sizes.
+        align_corners: whether the centres of the corner elements keep their positions; otherwise the corners do.
+        half_pixel: except for the nearest modes, whether elements are at the centres of their pixels (j + 0.5), as in
+            ATen, or at their corners (j).
+        scales: new size / old size per dimension; None to compute it from the sizes.
 
     Returns:
         `(batch, channels, *size)`.
@@ -89,19 +89,19 @@ def _(
         keeps = any(old == new and scale not in (None, 1.0) for _, old, new, scale in axes)
         double = dtype == FLOAT64  # ONNX Runtime's Resize has no such kernel on the CPU
         if mode.startswith("nearest") and (double or (keeps if mode == "nearest-exact" else not exact)):
-            # ONNX Runtime divides by the rounded scale where ATen multiplies, and may land on a neighbour.
+            # ONNX Runtime divides by the rounded scale where ATen multiplies, and may select a neighbour
             for axis, old, new, scale in axes:
                 indices, _ = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
                 x = graph.op("Gather", x, graph.constant(indices[0], np.int64), axis=axis)
             return x
-        # ONNX Runtime copies where all sizes stay, whatever the scale
+        # ONNX Runtime copies if no size changes, whatever the scale
         if double or (mode == "bicubic" and keeps and not align_corners):
             for axis, old, new, scale in axes:
                 taps = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
                 x = onnx_product_along(graph, x, axis, len(axes) + 2, interpolation_matrix(*taps, size=old), dtype)
             return x
-    # no `axes` (which there are from opset 18 on): where a Transpose comes before, ONNX Runtime's optimizer takes the
-    # scales or sizes for those of all axes
+    # not `axes` (available from opset 18 on): after a Transpose, ONNX Runtime's optimizer would take the scales or
+    # sizes for those of all axes
     lead = graph.type(x).shape[:2]
     attributes: dict[str, Any] = {}
     if mode == "nearest":
@@ -143,11 +143,11 @@ def resize_gradient(
 
     Args:
         g: `(batch, channels, *resized)`, cotangent of the result.
-        size: spatial sizes of what was resized.
-        mode: of the resizing, as are all that follow.
-        align_corners: whether the centres of the corner elements kept their places.
-        half_pixel: whether elements lay at the centres of their cells.
-        scales: resized / size per dimension; None where that was taken from the sizes.
+        size: spatial sizes of the input of `resize`.
+        mode: see `resize`, like all that follow.
+        align_corners: whether the centres of the corner elements keep their positions.
+        half_pixel: whether elements are at the centres of their pixels.
+        scales: resized / size per dimension; None to compute it from the sizes.
 
     Returns:
         `(batch, channels, *size)`.
@@ -186,14 +186,14 @@ def _(
     kind = graph.type(g)
     for axis, old, new, scale in _axes(size, kind.shape[2:], scales, mode):
         if not (isinstance(old, int) and isinstance(new, int)):
-            raise ConversionError(f"resize_gradient has an ONNX form for fixed sizes only; it goes from {new} to {old}")
+            raise ConversionError(f"resize_gradient has an ONNX form only for fixed sizes, given {new} and {old}")
         taps = _taps(old, new, scale, mode, align_corners, half_pixel, kind.dtype)
         g = onnx_product_along(graph, g, axis, kind.rank, interpolation_matrix(*taps, size=old).T, kind.dtype)
     return g
 
 
 def interpolate(x: Array, axis: int, indices: Array, weights: Array) -> Array:
-    """Along `axis`, result j is the sum over taps t of `x[indices[t, j]] * weights[t, j]`."""
+    """Return along `axis`, for each j, the sum over taps t of `x[indices[t, j]] * weights[t, j]`."""
     result: Array = x.take(indices[0], axis)
     if len(indices) == 1 and (weights == 1).all():
         return result
@@ -208,7 +208,7 @@ def interpolate(x: Array, axis: int, indices: Array, weights: Array) -> Array:
 
 
 def interpolate_transpose(g: Array, axis: int, indices: Array, weights: Array, size: int) -> Array:
-    """The transpose of `interpolate`, which went from an axis of `size`."""
+    """Apply the transpose of `interpolate` from an axis of `size`."""
     g = np.moveaxis(g, axis, 0)
     result = np.zeros((size, *g.shape[1:]), g.dtype)
     for positions, factors in zip(indices, weights, strict=True):
@@ -218,14 +218,14 @@ def interpolate_transpose(g: Array, axis: int, indices: Array, weights: Array, s
 
 
 def interpolation_matrix(indices: Array, weights: Array, size: int) -> Array:
-    """The matrix `(size, results)` of `interpolate` along an axis of `size`."""
+    """Return the matrix `(size, results)` of `interpolate` along an axis of `size`."""
     matrix = np.zeros((size, indices.shape[1]), weights.dtype)
     np.add.at(matrix, (indices, np.arange(indices.shape[1])), weights)
     return matrix
 
 
 def onnx_product_along(graph: OnnxGraph, x: str, axis: int, rank: int, matrix: Array, dtype: Any) -> str:
-    """`x` of this rank with `axis` multiplied by a constant matrix `(old size, new size)`."""
+    """Emit the product of `axis` of `x`, of this rank, with a constant matrix `(old size, new size)`."""
     swap = list(range(rank))
     swap[axis], swap[-1] = swap[-1], swap[axis]
     last = axis == rank - 1
@@ -235,7 +235,7 @@ def onnx_product_along(graph: OnnxGraph, x: str, axis: int, rank: int, matrix: A
 
 
 def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
-    """`scale` as float32, from which ONNX gets the new size as `floor(old * scale)`: moved by one unit if need be."""
+    """Return `scale` as a float32 with which ONNX's `floor(old * scale)` is the new size, if needed one unit off."""
     if scale is None:
         if not (isinstance(old, int) and isinstance(new, int)):
             raise ConversionError(f"resize from {old} to {new} has no ONNX form beside an axis with a scale of its own")
@@ -243,21 +243,21 @@ def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
     factor = np.asarray(scale, np.float32)
     if not (isinstance(old, int) and isinstance(new, int)) or int(factor * np.float32(old)) == new:
         return factor
-    moved: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
-    if int(moved * np.float32(old)) != new:
+    neighbour: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
+    if int(neighbour * np.float32(old)) != new:
         raise ConversionError(f"resize from {old} to {new} with a scale of {scale} has no ONNX form: the two disagree")
-    return moved
+    return neighbour
 
 
 def _taps(
     old: Any, new: Any, scale: float | None, mode: str, align_corners: bool, half_pixel: bool, dtype: np.dtype[Any]
 ) -> Taps:
-    """Taps along one axis, as ATen/native/UpSample.h has them, in its precision: the dtype, at least float32."""
+    """Return the taps along one axis as in ATen/native/UpSample.h, in its precision: the dtype, at least float32."""
     real: Any = np.float64 if dtype == FLOAT64 else np.float32
     ratio = real(1.0 / scale) if scale else real(old) / real(new)
     places = np.arange(new, dtype=real)
     if mode == "nearest":
-        # ATen floors in float32 whatever the dtype is.
+        # ATen floors in float32 whatever the dtype is
         nearest = np.minimum((places * ratio).astype(np.float32).astype(np.int64), old - 1)
         return nearest[None], np.ones((1, new), real)
     if mode == "nearest-exact":
@@ -278,7 +278,7 @@ def _taps(
 
 
 def _cubic_weights(t: Array) -> Array:
-    """Weights of the taps at distances 1 + t, t, 1 - t, 2 - t: cubic convolution (Keys, 1981)."""
+    """Return the weights of the taps at distances 1 + t, t, 1 - t, 2 - t: cubic convolution (Keys, 1981)."""
 
     def near(d: Array) -> Array:
         return ((CUBIC_A + 2) * d - (CUBIC_A + 3)) * d * d + 1
@@ -290,9 +290,9 @@ def _cubic_weights(t: Array) -> Array:
 
 
 def _axes(old: Any, new: Any, scales: Scales, mode: str) -> Iterator[tuple[int, Any, Any, Any]]:
-    """Per spatial axis: the axis, its old and new sizes, and the scale (None: to be taken from the sizes)."""
+    """Yield for each spatial axis the axis, its old and new size, and the scale (None: computed from the sizes)."""
     for i, (before, after) in enumerate(zip(old, new, strict=True)):
-        # ATen's linear modes copy along an axis that keeps its size, whatever the scale.
+        # ATen's linear modes copy along an axis that keeps its size, whatever the scale
         keeps = mode in ("linear", "bilinear") and before == after
         yield i + 2, before, after, None if scales is None else 1.0 if keeps else scales[i]
 

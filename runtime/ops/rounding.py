@@ -1,4 +1,4 @@
-"""Rounding to whole numbers, and division with a whole quotient: what is constant between its steps."""
+"""Rounding to integers, and division with an integer quotient: functions with steps."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from .registry import Array, OnnxGraph, Rule, Tensor
 
 
 def _no_flow(g: Tensor, y: Tensor, x: Tensor) -> None:
-    """The gradient of a step function: zero wherever there is one."""
+    """The gradient of a step function: zero wherever it is defined."""
 
 
 @unary(floating, np.floor, vjp=_no_flow, onnx="Floor")
 def floor(x: Tensor) -> Tensor:
-    """The largest whole number not above x. ATen floor, ONNX Floor-13."""
+    """The largest integer not above x. ATen floor, ONNX Floor-13."""
 
 
 @unary(floating, np.ceil, vjp=_no_flow, onnx="Ceil")
 def ceil(x: Tensor) -> Tensor:
-    """The smallest whole number not below x. ATen ceil, ONNX Ceil-13."""
+    """The smallest integer not below x. ATen ceil, ONNX Ceil-13."""
 
 
 @unary(floating, np.rint, vjp=_no_flow, onnx="Round")
 def round(x: Tensor) -> Tensor:
-    """The nearest whole number, the even one of two equally near. ATen round, ONNX Round-22."""
+    """The nearest integer, rounding half to even. ATen round, ONNX Round-22."""
 
 
 @unary(floating, np.trunc, vjp=_no_flow, onnx=from_writer(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))))
 def trunc(x: Tensor) -> Tensor:
-    """The nearest whole number towards 0. ATen trunc."""
+    """The nearest integer towards 0. ATen trunc."""
 
 
 def _needs_divisor(function: Rule) -> Rule:
-    """A kernel of integer division that raises where the divisor is 0, as torch does (NumPy answers 0)."""
+    """Make a kernel raise for integer division by 0, as torch does (NumPy returns 0)."""
 
     def kernel(a: Array, b: Array) -> Any:
         if not is_floating(b.dtype) and a.size and not np.all(b):
@@ -56,7 +56,7 @@ def _truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
 
 
 def _opposite(w: Writer, rest: str, b: str) -> str:
-    """Where a truncated remainder isn't 0 and has the other sign than the divisor."""
+    """Where a truncated remainder isn't 0 and has the opposite sign of the divisor."""
     return w("Less", w("Mul", w("Sign", rest), w("Sign", b)), 0.0)
 
 
@@ -72,9 +72,9 @@ def _floor_divide_onnx(graph: OnnxGraph, a: str, b: str) -> str:
 
 @binary(numeric, _needs_divisor(np.floor_divide), vjp=lambda g, y, a, b: (None, None), onnx=_floor_divide_onnx)
 def floor_divide(a: Tensor, b: Tensor) -> Tensor:
-    """The quotient rounded down, of floats as exact as if it were computed without rounding.
+    """The quotient rounded down; for floats, the floor of the exact quotient.
 
-    `ZeroDivisionError` where integers are divided by 0. ATen floor_divide, div.Tensor_mode("floor").
+    `ZeroDivisionError` if integers are divided by 0. ATen floor_divide, div.Tensor_mode("floor").
     """
 
 
@@ -93,9 +93,9 @@ def _remainder_onnx(graph: OnnxGraph, a: str, b: str) -> str:
     onnx=_remainder_onnx,
 )
 def remainder(a: Tensor, b: Tensor) -> Tensor:
-    """What is left of `a` after `floor_divide`: it has the sign of `b`.
+    """The remainder of `floor_divide`, which has the sign of `b`.
 
-    `ZeroDivisionError` where integers are divided by 0. ATen remainder.Tensor, ONNX Mod-13.
+    `ZeroDivisionError` if integers are divided by 0. ATen remainder.Tensor, ONNX Mod-13.
     """
 
 
@@ -106,7 +106,7 @@ def remainder(a: Tensor, b: Tensor) -> Tensor:
     onnx=_truncated_remainder,
 )
 def fmod(a: Tensor, b: Tensor) -> Tensor:
-    """What is left of `a` after division truncated towards 0: it has the sign of `a`.
+    """The remainder of division truncated towards 0, which has the sign of `a`.
 
-    `ZeroDivisionError` where integers are divided by 0. ATen fmod.Tensor, ONNX Mod-13 with fmod=1.
+    `ZeroDivisionError` if integers are divided by 0. ATen fmod.Tensor, ONNX Mod-13 with fmod=1.
     """

@@ -17,12 +17,12 @@ from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
 @operator
 def cumsum(x: Tensor, *, axis: int) -> Tensor:
-    """Sums of the elements up to and including each, along `axis`: ATen `cumsum`, ONNX CumSum-14."""
+    """Cumulative sums along `axis`: ATen `cumsum`, ONNX CumSum-14."""
 
 
 @operator
 def cumprod(x: Tensor, *, axis: int) -> Tensor:
-    """Products of the elements up to and including each, along `axis`: ATen `cumprod`."""
+    """Cumulative products along `axis`: ATen `cumprod`."""
 
 
 def _accumulation(op: Op, ufunc: np.ufunc) -> None:
@@ -57,8 +57,8 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 @cumprod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)): no division, so that zeros are no
-    # exception
+    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)), without a division that would fail
+    # at zeros
     if x.ndim == 0:
         return g
     return product_before(x, axis) * _recurrence_from_the_end(shift(x, axis, -1, 0.0), g, axis)
@@ -74,12 +74,12 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 
 
 def product_before(x: Any, axis: int) -> Any:
-    """For each element along an axis, the product of those before it."""
+    """Return for each element along an axis the product of those before it."""
     return cumprod(shift(x, axis, 1, 1.0), axis=axis)
 
 
 def shift(x: Any, axis: int, by: int, value: float) -> Any:
-    """The elements moved along an axis, towards its end where `by` is positive; `value` comes in from outside."""
+    """Shift the elements along an axis, towards its end if `by` is positive, and fill in `value`."""
     at = normalize_axis(axis, x.ndim)
     before = tuple(by if i == at else 0 for i in range(x.ndim))
     return slicing.pad(x, before=before, after=tuple(-n for n in before), value=value)
@@ -87,15 +87,15 @@ def shift(x: Any, axis: int, by: int, value: float) -> Any:
 
 @operator
 def linear_recurrence(factors: Tensor, terms: Tensor, *, axis: int) -> Tensor:
-    """y[t] = factors[t] * y[t - 1] + terms[t] along an axis, from y[-1] = 0: what gradients of `cumprod` are made of.
+    """y[t] = factors[t] * y[t - 1] + terms[t] along an axis, with y[-1] = 0, for gradients of `cumprod`.
 
     Args:
-        factors: floating-point, not 0-d.
-        terms: likewise, of the same shape and dtype.
-        axis: along which axis.
+        factors: floating-point, at least one-dimensional.
+        terms: of the same shape and dtype.
+        axis: the axis of t.
 
     Returns:
-        y, likewise.
+        y, of the same shape and dtype.
     """
 
 
@@ -134,13 +134,13 @@ def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
 
 
 def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
-    turned = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
-    return shaping.flip(linear_recurrence(*turned, axis=axis), axes=(axis,))
+    flipped = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
+    return shaping.flip(linear_recurrence(*flipped, axis=axis), axes=(axis,))
 
 
 @operator
 def logcumsumexp(x: Tensor, *, axis: int) -> Tensor:
-    """Logarithms of the cumulative sums of exp(x), in which nothing overflows: ATen `logcumsumexp`."""
+    """Logarithms of the cumulative sums of exp(x), computed without overflow: ATen `logcumsumexp`."""
 
 
 @logcumsumexp.infer
@@ -160,7 +160,7 @@ def _(x: Array, *, axis: int) -> Array:
 @logcumsumexp.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]), its two signs apart so that the sums can be of logarithms
+    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]); terms of either sign are summed separately, by logarithms
     if x.ndim == 0:
         return g
 
@@ -181,12 +181,12 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 
 @operator
 def cummax(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Largest of the elements up to and including each, and its index (the last of equals): ATen `cummax`."""
+    """Cumulative maximum and its index (the last of equals): ATen `cummax`."""
 
 
 @operator
 def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Smallest of the elements up to and including each, and its index (the last of equals): ATen `cummin`."""
+    """Cumulative minimum and its index (the last of equals): ATen `cummin`."""
 
 
 def _cumulative_extremum(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:
@@ -224,7 +224,7 @@ _cumulative_extremum(cummin, np.minimum, "Greater", "max")
 
 
 def _bound(dtype: np.dtype[Any], end: str) -> Any:
-    """The largest ("max") or smallest ("min") number of a dtype, infinite for floating-point ones."""
+    """Return the largest ("max") or smallest ("min") number of a dtype, infinite for floating-point ones."""
     if is_floating(dtype):
         return np.inf if end == "max" else -np.inf
     return getattr(np.iinfo(dtype), end)

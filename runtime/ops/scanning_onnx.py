@@ -1,4 +1,4 @@
-"""How cumulative ops read in ONNX: a Scan along their axis, whose memory is that of what goes in and comes out."""
+"""Lowering of cumulative ops to ONNX: a Scan along their axis, which needs memory only for input and output."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ CUMPROD_DTYPES = {np.dtype(kind) for kind in ("float32", "float64", "int32", "in
 
 
 def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The dtype in which numbers are accumulated; ATen accumulates float32 in float64, too."""
+    """Return the dtype in which to accumulate numbers; like ATen, float64 for float32."""
     return FLOAT64 if is_floating(dtype) else dtype
 
 
 def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
-    """CumSum-14; of many elements, in float64."""
+    """Emit CumSum-14, in float64 for many elements."""
     type, at = graph.type(x), graph.constant(axis, np.int64)
     size = type.shape[axis]
     if type.dtype != FLOAT32 or (isinstance(size, int) and size < MANY_ROWS):
@@ -31,13 +31,13 @@ def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
 
 
 def cumulative_product(graph: OnnxGraph, x: str, axis: int) -> str:
-    """CumProd-26, in float64, as the interpreter computes it."""
+    """Emit CumProd-26, in float64 like the interpreter."""
     type, at = graph.type(x), graph.constant(axis, np.int64)
     return graph.cast(graph.op("CumProd", graph.cast(x, wide(type.dtype)), at), type.dtype)
 
 
 def accumulate(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
-    """What `step` makes of the result before and of one element of each operand along an axis, from `first` on."""
+    """Emit the repeated application of `step` to the last result, initially `first`, and the next elements."""
     type = graph.type(operands[0])
     kind = type.with_dtype(wide(type.dtype))
 
@@ -50,14 +50,14 @@ def accumulate(graph: OnnxGraph, operands: Sequence[str], axis: int, first: floa
 
 
 def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) -> tuple[str, ...]:
-    """The best element so far along an axis and its index, the last of equals.
+    """Emit the cumulative best element along an axis and its index, the last of equals.
 
     Args:
-        graph: what to write to.
-        x: the elements, of which NaN is the best.
-        axis: along which axis.
-        worst: what no element is behind.
-        comparison: "Less" where the largest is the best, "Greater" where the smallest is.
+        graph: the graph to emit to.
+        x: the elements; NaN is the best.
+        axis: the axis.
+        worst: a number that no element is worse than.
+        comparison: "Less" if the largest is the best, "Greater" if the smallest is.
     """
     type = graph.type(x)
     dtype = type.dtype
@@ -76,13 +76,13 @@ def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) 
 
 
 Elements = tuple[str, Type]
-"""A tensor of which a Scan takes a part at each step, along its first axis; the type of the parts."""
+"""A tensor that a Scan slices along its first axis, and the type of the slices."""
 
 
 def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
-    """`x` with an element before all others along an axis, which comes first.
+    """Return `x` with `axis` first and with an additional element at its start.
 
-    A Scan of ONNX Runtime fails over no elements, and ends the process along another axis if there are none.
+    A Scan of ONNX Runtime fails for no elements, and along another axis it even crashes.
     """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))
@@ -98,15 +98,15 @@ def _scan(
     graph: OnnxGraph, type: Type, axis: int, first: Sequence[tuple[float, np.dtype[Any]]],
     elements: Sequence[Elements], step: Callable[..., tuple[str, ...]],
 ) -> tuple[str, ...]:  # fmt: skip
-    """The states that `step` makes of those before and of the elements along an axis, for each but the first element.
+    """Emit a Scan and return the states of `step` along an axis, without those of the additional first element.
 
     Args:
-        graph: what to write to.
-        type: of a tensor that has the axis.
-        axis: along which axis.
-        first: the states before the first step, alike everywhere, and their dtypes.
-        elements: what the steps take, with one more in front.
-        step: from states and elements to states.
+        graph: the graph to emit to.
+        type: type of a tensor with the axis.
+        axis: the axis.
+        first: the initial states, each one number for all positions, and their dtypes.
+        elements: the operands of the steps, with an additional first element.
+        step: maps states and elements to states.
 
     Returns:
         Tensors of the shape of `type`.

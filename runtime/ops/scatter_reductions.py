@@ -1,4 +1,4 @@
-"""How the updates of a scatter combine with what they meet, and the gradients of that."""
+"""Reductions of a scatter, by which updates combine with elements, and their gradients."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimu
 
 
 def require_reduction(x: Type, reduction: str) -> None:
-    """Raise `ShapeError` unless there is such a reduction for the dtype of `x`."""
+    """Raise `ShapeError` unless the reduction exists for the dtype of `x`."""
     require(reduction in ("none", *UFUNCS), f"reduction {reduction!r} is neither none nor one of {', '.join(UFUNCS)}")
     require(reduction == "none" or x.dtype != BOOL, "needed numbers to reduce, given bool; cast first")
 
@@ -38,16 +38,16 @@ def gradients(
     read: Callable[[Tensor], Any],
     write: Callable[[Tensor, Tensor, str], Any],
 ) -> tuple[Any, Any]:
-    """Gradients of x and updates, as in PyTorch's `scatter_reduce_backward` (FunctionsManual.cpp).
+    """Return the gradients of x and updates, as PyTorch's `scatter_reduce_backward` (FunctionsManual.cpp) does.
 
     Args:
         g: cotangent of the result.
         y: the result.
-        x: what was written into.
-        updates: what was written.
-        reduction: how it was written.
-        read: the elements of a tensor like x at the places of the updates.
-        write: a scatter into a tensor like x at these places, by a reduction.
+        x: the operand that is updated.
+        updates: the updates.
+        reduction: how they combine.
+        read: returns the elements of a tensor like x at the positions of the updates.
+        write: scatters into a tensor like x at these positions, by a reduction.
     """
     if reduction == "none":
         return write(g, creation.full_like(updates, 0), "none"), read(g)
@@ -58,7 +58,7 @@ def gradients(
         updates_chosen = elementwise.cast(comparison.equal(updates, read(y)), dtype=g.dtype)
         share = g / write(x_chosen, updates_chosen, "add")
         return x_chosen * share, updates_chosen * read(share)
-    # The product of all the others. Where one of the updates is the only zero, the others are those that aren't zero.
+    # the product of all others; if an update is the only zero, the others are all nonzero elements
     to_x = g * write(creation.full_like(x, 1), updates, "mul")
     zero = comparison.equal(updates, 0)
     zeros_there = read(write(creation.full_like(x, 0), elementwise.cast(zero, dtype=g.dtype), "add"))
@@ -70,12 +70,12 @@ def gradients(
 
 
 def to_float32(graph: OnnxGraph, x: str) -> str:
-    """A half-precision tensor in float32: as in the kernels, and ONNX Runtime has no scatters that add float16."""
+    """Cast a half-precision tensor to float32, as for kernels; ONNX Runtime has no scatters that add float16."""
     return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
 
 
 def cast_back(graph: OnnxGraph, y: str, type: Type) -> str:
-    """A result that was computed from `to_float32` operands, in the dtype that it should have."""
+    """Cast a result that was computed from `to_float32` operands to its own dtype."""
     return graph.cast(y, type.dtype) if is_half(type.dtype) else y
 
 
@@ -88,20 +88,20 @@ def combine_slices(
     axis: int,
     reduction: str,
 ) -> str:
-    """`x` with slices of `updates` along `axis` combined with those at `places`, of which several may be the same.
+    """Emit `x` with slices of `updates` along `axis` combined with those at `places`, which may repeat.
 
-    That is ScatterElements-18, not ScatterND: ONNX Runtime's writes slices in several threads and doesn't keep those
-    apart that write to one place (microsoft/onnxruntime#18048: embeddings lost parts of their gradient).
-    Rows are written as the numbers of one vector, for which ScatterElements takes half to two thirds of the time.
+    It uses ScatterElements-18, because ONNX Runtime's ScatterND writes slices in several threads with a data race for
+    repeated places (microsoft/onnxruntime#18048: embeddings lost parts of their gradient). Rows are written as
+    elements of one vector, for which ScatterElements takes half to two thirds of the time.
 
     Args:
-        graph: what to write to.
+        graph: the graph to emit to.
         x: the tensor.
-        places: int64, as many axes as `updates`, of size 1 but for `axis`.
+        places: int64, with as many axes as `updates`, of size 1 except for `axis`.
         updates: the slices.
         shapes: of `x` and `updates`.
-        axis: which axis of x `places` address.
-        reduction: how they combine.
+        axis: the axis of x that `places` index.
+        reduction: how the slices combine.
     """
     whole, shape = shapes
     row = product(shape[1:])

@@ -1,6 +1,6 @@
 """Activation functions that are `x` times a gate of `x`: silu, mish, gelu.
 
-The gradients compute the gate again, as ATen's do, but for mish: there it takes so long that it is handed on.
+The gradients recompute the gate, as in ATen, except for mish, whose gate is so expensive that it is passed on.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _silu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     onnx=from_writer(lambda w, x: w("Mul", x, w("Sigmoid", x))),
 )
 def silu(x: Tensor) -> Tensor:
-    """x * sigmoid(x), or swish. ATen silu."""
+    """x * sigmoid(x), also called swish. ATen silu."""
 
 
 # ---- mish ----
@@ -53,13 +53,13 @@ def mish(x: Tensor) -> Tensor:
 
 @operator
 def mish_with_gate(x: Tensor) -> tuple[Tensor, Tensor]:
-    """`mish`, which also hands out what its gradient needs.
+    """`mish` that also returns what its gradient needs.
 
     Args:
-        x: as given to `mish`.
+        x: see `mish`.
 
     Returns:
-        What `mish` returns, and tanh(softplus(x)).
+        The result of `mish`, and tanh(softplus(x)).
     """
 
 

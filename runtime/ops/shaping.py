@@ -1,6 +1,6 @@
 """Ops that move elements without changing them: reshaping, permuting, broadcasting.
 
-Shapes among the attributes are full ones: no -1, and sizes may be symbolic. See `slicing` for cutting, joining and
+Shapes among the attributes are complete, without -1, and may be symbolic. See `slicing` for slices, concatenation and
 padding, and `creation` for `full` and `arange`.
 """
 
@@ -135,7 +135,7 @@ def _(graph: OnnxGraph, x: str, *, axes: tuple[int, ...]) -> Any:
 
 @operator
 def roll(x: Tensor, *, shifts: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """`x` moved by `shifts[i]` along `axes[i]`; what leaves at the end comes in at the front: ATen `roll`."""
+    """`x` cyclically shifted by `shifts[i]` along `axes[i]`: ATen `roll`."""
 
 
 @roll.infer

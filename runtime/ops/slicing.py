@@ -1,4 +1,4 @@
-"""Ops that cut, join and pad: `slice`, `concat`, `tile`, `pad`. A slice and a padding are each other's gradients."""
+"""`slice`, `concat`, `tile` and `pad`. A slice and a padding are each other's gradients."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ NUMPY_MODES = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}
 
 @operator
 def slice(x: Tensor, *, starts: Shape, stops: Shape, steps: tuple[int, ...], axes: tuple[int, ...]) -> Tensor:
-    """Every `steps[i]`-th element from `starts[i]` up to before `stops[i]` along `axes[i]`: ONNX Slice-13.
+    """Every `steps[i]`-th element from `starts[i]` to `stops[i]`, exclusive, along `axes[i]`: ONNX Slice-13.
 
-    `starts` and `stops` count from the front and lie within the dimension, with no start behind its stop; steps are
+    `starts` and `stops` count from the front and lie within the dimension, with no start after its stop; steps are
     positive.
     """
 
@@ -47,7 +47,7 @@ def _(
 ) -> Array:
     index = [builtins.slice(None)] * x.ndim
     for start, stop, step, axis in zip(starts, stops, steps, axes, strict=True):
-        size = x.shape[axis]  # where it is symbolic, nothing was known of it before
+        size = x.shape[axis]  # a symbolic size couldn't be checked before
         require(0 <= start <= stop <= size, f"{start}:{stop} does not lie within axis {axis} of size {size}")
         index[axis] = builtins.slice(start, stop, step)
     return x[tuple(index)]
@@ -73,7 +73,7 @@ def _(graph: OnnxGraph, x: str, *, starts: Shape, stops: Shape, steps: tuple[int
 
 
 def _insert_zeros(g: Tensor, axis: int, step: int) -> Any:
-    """Each element along `axis` followed by `step - 1` zeros."""
+    """Insert `step - 1` zeros after each element along `axis`."""
     if step == 1:
         return g
     shape = g.shape
@@ -85,7 +85,7 @@ def _insert_zeros(g: Tensor, axis: int, step: int) -> Any:
 
 @operator
 def concat(*xs: Tensor, axis: int) -> Tensor:
-    """The operands one after another along `axis`: ATen `cat`, ONNX Concat-13."""
+    """The operands concatenated along `axis`: ATen `cat`, ONNX Concat-13."""
 
 
 @concat.infer
@@ -152,14 +152,14 @@ def _(graph: OnnxGraph, x: str, *, repeats: Shape) -> Any:
 
 @operator
 def pad(x: Tensor, *, before: Shape, after: Shape, mode: str = "constant", value: float = 0.0) -> Tensor:
-    """`x` with `before[i]` and `after[i]` elements added along axis i; a negative number crops, before any is added.
+    """`x` padded with `before[i]` and `after[i]` elements along axis i; negative numbers crop, before any padding.
 
     Args:
         x: any tensor.
         before: one number for each axis.
         after: one number for each axis.
         mode: "constant" fills with `value`; "reflect" mirrors at the edge element without repeating it; "replicate"
-            repeats the edge element; "circular" goes on at the other end. Sizes are symbolic only where they are
+            repeats the edge element; "circular" continues at the other end. Sizes may be symbolic only if they are
             known not to be negative, unless the mode is "constant".
         value: the constant.
 
@@ -195,7 +195,7 @@ def _(x: Array, *, before: tuple[int, ...], after: tuple[int, ...], mode: str, v
 
 
 def _crop_slice(size: int, before: int, after: int) -> builtins.slice:
-    """What is left of an axis when its negative paddings have cropped it."""
+    """Return the slice of an axis that remains after cropping by negative paddings."""
     start = max(-before, 0)
     return builtins.slice(start, max(size - max(-after, 0), start))
 
@@ -212,16 +212,16 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, before: Shape, after: Shape, mode: str
 
 
 def _crop_amount(amount: Dim) -> int:
-    """The amount if it is negative, else 0."""
+    """Return the amount if it is negative, else 0."""
     return amount if isinstance(amount, int) and amount < 0 else 0
 
 
 def _fold_padding(g: Tensor, axis: int, size: Dim, before: Dim, after: Dim, mode: str) -> Any:
-    """Gradient of padding one axis of `size`: what was copied from the inside is added there."""
+    """Return the gradient of padding one axis of `size`: add the cotangents of copies to those of their originals."""
     folded = _part(g, axis, before, before + size)
     if before != 0:
         left = _part(g, axis, 0, before)
-        if mode == "reflect":  # the elements 1 to `before`, backwards
+        if mode == "reflect":  # the elements 1 to `before` in reverse order
             folded = folded + _pad_axis(flip(left, axes=(axis,)), axis, 1, size - 1 - before)
         elif mode == "replicate":
             folded = folded + _pad_axis(reduce_sum(left, axes=(axis,), keepdims=True), axis, 0, size - 1)
@@ -243,20 +243,20 @@ def _part(g: Tensor, axis: int, start: Dim, stop: Dim) -> Any:
 
 
 def _pad_axis(g: Tensor, axis: int, before: Dim, after: Dim) -> Any:
-    """`g` with zeros before and after along one axis."""
+    """Pad one axis of `g` with zeros."""
     none = (0,) * (g.ndim - 1)
     return pad(g, before=(*none[:axis], before, *none[axis:]), after=(*none[:axis], after, *none[axis:]))
 
 
 @pad.onnx
 def _(graph: OnnxGraph, x: str, *, before: Shape, after: Shape, mode: str, value: float) -> Any:
-    if mode == "circular":  # Pad has the mode "wrap" only from opset 19 on
+    if mode == "circular":  # Pad has the mode "wrap" from opset 19 on
         return _circular(graph, x, before, after)
     names = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
     options = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
     if not options and mode == "constant" and graph.has("Pad with axes", 18):
-        # all axes, said so: ONNX Runtime's optimizer leaves such a Pad alone. Otherwise it makes it the padding of the
-        # pool that follows, where what is padded isn't 0 (MaxPool) or isn't counted (AveragePool)
+        # with explicit axes, ONNX Runtime's optimizer leaves a Pad alone. Otherwise it fuses it into a following pool,
+        # whose padding isn't 0 (MaxPool) or isn't counted (AveragePool)
         options = ["", graph.constant(np.arange(len(before)), np.int64)]
     return graph.op("Pad", x, graph.dims((*before, *after)), *options, mode=names[mode])
 

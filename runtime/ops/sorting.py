@@ -56,7 +56,7 @@ _index_of_extremum(argmin, np.argmin, "ArgMin")
 
 @operator
 def sort(x: Tensor, *, axis: int, descending: bool = False) -> tuple[Tensor, Tensor]:
-    """The elements in order along `axis`, and their indices (int64); equal ones keep their order.
+    """The elements sorted along `axis`, and their indices (int64); the sort is stable.
 
     ATen `sort.stable`, ONNX TopK-11 of all the elements.
     """
@@ -94,7 +94,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int, descending: bool) -> Any:
 def topk(x: Tensor, *, k: Dim, axis: int, largest: bool = True, sorted: bool = True) -> tuple[Tensor, Tensor]:
     """The `k` largest (or smallest) elements along `axis`, and their indices (int64): ATen `topk`, ONNX TopK-11.
 
-    They come in order whether or not `sorted` asks for it; of equal ones, the first comes first.
+    They are sorted even if `sorted` is False; equal ones keep their order.
     """
 
 
@@ -131,14 +131,14 @@ def _(graph: OnnxGraph, x: str, *, k: Dim, axis: int, largest: bool, sorted: boo
 
 
 def _first(graph: OnnxGraph, x: str, type: Type, k: Dim, axis: int, largest: bool) -> tuple[str, str]:
-    """The first `k` elements in order, and their indices."""
+    """Emit the first `k` elements in order, and their indices."""
     ordered = _with_order(graph, x, type)
     values, indices = graph.op("TopK", ordered, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
     return values if ordered is x else graph.op("GatherElements", x, indices, axis=axis), indices
 
 
 def _with_order(graph: OnnxGraph, x: str, type: Type, *, largest: bool = True) -> str:
-    """Floating-point numbers with infinity for NaN, which ONNX Runtime has in no order; infinity is then finite."""
+    """Replace NaN, which ONNX Runtime doesn't sort, by infinity, and infinity by the largest finite number."""
     if not is_floating(type.dtype):
         return x
     w = Writer(graph, type.dtype)
@@ -149,12 +149,12 @@ def _with_order(graph: OnnxGraph, x: str, type: Type, *, largest: bool = True) -
 
 @operator
 def searchsorted(boundaries: Tensor, x: Tensor, *, right: bool = False) -> Tensor:
-    """Where in an ordered vector the values would be put in (int64): ATen `searchsorted`.
+    """Positions (int64) at which values would be inserted into a sorted vector: ATen `searchsorted`.
 
     Args:
         boundaries: (..., n), ascending along the last axis; a vector for values of any shape.
         x: (..., k), values of the same dtype.
-        right: after the boundaries that are equal to the value, otherwise before. NaN comes after all.
+        right: whether to insert after boundaries equal to the value, or before. NaN comes after all.
     """
 
 
@@ -171,14 +171,14 @@ def _(boundaries: Array, x: Array, *, right: bool) -> Any:
     side: Any = "right" if right else "left"
     if boundaries.ndim == 1:
         return _move_nan_to_end(x, np.searchsorted(boundaries, x, side), boundaries)
-    found = np.empty(x.shape, np.int64)
+    positions = np.empty(x.shape, np.int64)
     for row in np.ndindex(x.shape[:-1]):
-        found[row] = np.searchsorted(boundaries[row], x[row], side)
-    return _move_nan_to_end(x, found, boundaries)
+        positions[row] = np.searchsorted(boundaries[row], x[row], side)
+    return _move_nan_to_end(x, positions, boundaries)
 
 
-def _move_nan_to_end(x: Array, found: Any, boundaries: Array) -> Any:
-    return np.where(x != x, boundaries.shape[-1], found).astype(np.int64)
+def _move_nan_to_end(x: Array, positions: Any, boundaries: Array) -> Any:
+    return np.where(x != x, boundaries.shape[-1], positions).astype(np.int64)
 
 
 searchsorted.no_vjp("it gives integers")
@@ -187,20 +187,20 @@ searchsorted.no_vjp("it gives integers")
 @searchsorted.onnx
 def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
     rank = graph.type(x).rank
-    if graph.type(boundaries).rank > 1:  # (..., 1, n) against (..., k, 1)
+    if graph.type(boundaries).rank > 1:  # (..., 1, n) versus (..., k, 1)
         boundaries = graph.op("Unsqueeze", boundaries, graph.constant([-2], np.int64))
     values = graph.op("Unsqueeze", x, graph.constant([-1], np.int64))
-    # a boundary that isn't above (or not even equal to) the value comes before it, and so do all where it is NaN
+    # boundaries not above the value (or, for left, below it) come before it, and so do all if it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    # the last axis by its number: of no values, ONNX Runtime before 1.32 doesn't drop axis -1
+    # the last axis by its number: for no values, ONNX Runtime before 1.32 doesn't drop axis -1
     return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
     if not descending:
         return np.argsort(x, axis=axis, kind="stable")
-    # Sorting the reversed array and reversing the result keeps equal elements in their order.
+    # sorting the reversed array and reversing the result keeps the order of equal elements
     backwards = np.argsort(np.flip(x, axis), axis=axis, kind="stable")
     return np.flip(x.shape[axis] - 1 - backwards, axis)
 

@@ -1,4 +1,4 @@
-"""Special functions of statistics and physics, each a function of float64 numbers that serves as kernel and as ONNX."""
+"""Special functions of statistics and physics: one function of float64 numbers serves as kernel and as ONNX rule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .registry import Array, Rule, Tensor, Type, get, operator, require
 
 
 def _float64_kernel(function: Callable[..., Array]) -> Rule:
-    """A kernel that computes in float64 and rounds once."""
+    """Return a kernel that computes in float64 and rounds once."""
 
     def kernel(*inputs: Array, **attributes: Any) -> Array:
         wide = (x.astype(FLOAT64, copy=False) for x in inputs)
@@ -37,7 +37,7 @@ def _special(function: Callable[[Any], Any], vjp: Rule) -> Declare:
 
 @_special(normal_distribution.erfinv, lambda g, y, x: g * (exp(y * y) * (math.sqrt(math.pi) / 2)))
 def erfinv(x: Tensor) -> Tensor:
-    """The number of which erf is `x`; infinite at -1 and 1, NaN outside of them. ATen erfinv."""
+    """The number whose erf is `x`; infinite at -1 and 1, NaN outside. ATen erfinv."""
 
 
 @_special(normal_distribution.erfcx, lambda g, y, x: g * (x * y * 2.0 - 2.0 / math.sqrt(math.pi)))
@@ -47,7 +47,7 @@ def erfcx(x: Tensor) -> Tensor:
 
 @_special(normal_distribution.ndtri, lambda g, y, x: g * (exp(y * y * 0.5) * math.sqrt(2.0 * math.pi)))
 def ndtri(x: Tensor) -> Tensor:
-    """The number below which a normally distributed one lies with probability `x`. ATen special_ndtri."""
+    """The `x`-quantile of the standard normal distribution. ATen special_ndtri."""
 
 
 @_special(
@@ -55,7 +55,7 @@ def ndtri(x: Tensor) -> Tensor:
     lambda g, y, x: g * (math.sqrt(2.0 / math.pi) / erfcx(x * (-1.0 / math.sqrt(2.0)))),
 )
 def log_ndtr(x: Tensor) -> Tensor:
-    """The logarithm of the probability that a normally distributed number is below `x`. ATen special_log_ndtr."""
+    """The logarithm of the standard normal distribution function. ATen special_log_ndtr."""
 
 
 def _entropy(x: Any) -> Any:
@@ -78,7 +78,7 @@ def lgamma(x: Tensor) -> Tensor:
 
 @operator
 def polygamma(x: Tensor, *, order: int) -> Tensor:
-    """The derivative of digamma of an order; that of order 0 is digamma, the derivative of `lgamma`. ATen polygamma."""
+    """The derivative of digamma of an order; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
 
 
 @polygamma.infer
@@ -108,11 +108,11 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
     onnx=as_onnx_rule(gamma_function.zeta),
 )
 def zeta(s: Tensor, q: Tensor) -> Tensor:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over all k from 0; gradient of `q` only. ATen special_zeta."""
+    """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; gradient of `q` only. ATen special_zeta."""
 
 
 def _incomplete_vjp(sign: float) -> Rule:
-    """The gradient of `x`, x**(a - 1) exp(-x) / gamma(a); none flows to `a`, as in torch."""
+    """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` gets none."""
 
     def vjp(g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[None, Any]:
         return None, g * exp((a - 1.0) * elementwise.log(x) - x - lgamma(a)) * sign
@@ -144,7 +144,7 @@ def igammac(a: Tensor, x: Tensor) -> Tensor:
 
 
 def _over(y: Tensor, x: Tensor, at_zero: float) -> Any:
-    """y / x, and its limit at 0."""
+    """y / x, with the given limit at 0."""
     zero, one = (np.asarray(number, x.dtype) for number in (0.0, 1.0))
     is_zero = equal(x, zero)
     return where(is_zero, np.asarray(at_zero, x.dtype), y / where(is_zero, one, x))

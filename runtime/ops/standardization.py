@@ -1,11 +1,11 @@
-"""`standardize`, and what the normalizations share.
+"""`standardize`, and helpers that the normalizations share.
 
 They divide by statistics of the input, so their gradients share one closed form (Ioffe and Szegedy 2015, section 3):
 with `n = (x - mean) * r`, `r = 1 / sqrt(variance + eps)` and cotangent `g` of `n`,
 
     cotangent of x = r * (g - mean(g) - n * mean(g * n))
 
-Variances are biased (divided by the count) and taken in two passes: mean first, then the mean of squared deviations.
+Variances are biased (divided by the count) and computed in two passes: the mean, then the mean of squared deviations.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def standardize(x: Tensor, *, axes_count: int, eps: float) -> tuple[Tensor, Tens
         eps: added to the variance.
 
     Returns:
-        The standardized tensor, shaped as `x`, and `r`, with size 1 along the normalized axes.
+        The standardized tensor, of the shape of `x`, and `r`, with size 1 along the normalized axes.
     """
 
 
@@ -59,7 +59,7 @@ def _(graph: OnnxGraph, x: str, *, axes_count: int, eps: float) -> tuple[str, st
 
 
 def check_operands(x: Type, others: tuple[Type | None, ...], shape: tuple[dims.Dim, ...], axes_count: int) -> None:
-    """`x` is floating-point with at least `axes_count` axes; the operands that are there have its dtype and `shape`."""
+    """Check that `x` is floating-point with enough axes, and that the other operands have its dtype and `shape`."""
     require(is_floating(x.dtype), f"needed a floating-point input, given {x}")
     require(1 <= axes_count <= x.rank, f"can't normalize {axes_count} trailing axes of {x}")
     present = [other for other in others if other is not None]
@@ -69,25 +69,25 @@ def check_operands(x: Type, others: tuple[Type | None, ...], shape: tuple[dims.D
 
 
 def trailing_axes(x: Any, axes_count: int) -> tuple[int, ...]:
-    """The last `axes_count` axes, counted from the front."""
+    """Return the last `axes_count` axes, counted from the front."""
     rank = len(x.shape)
     return tuple(range(rank - axes_count, rank))
 
 
 def as_rows(x: Array, axes_count: int) -> Array:
-    """`x` as a matrix whose rows are normalized."""
+    """Return `x` as a matrix whose rows are to be normalized."""
     lead = x.ndim - axes_count
     return x.reshape(dims.product(x.shape[:lead]), dims.product(x.shape[lead:]))
 
 
 def inverse_root(variance: Array, eps: float) -> Array:
-    """`1 / sqrt(variance + eps)` in the dtype of `variance`."""
+    """Return `1 / sqrt(variance + eps)` in the dtype of `variance`."""
     one = variance.dtype.type(1)
     return np.asarray(one / np.sqrt(variance + variance.dtype.type(eps)))
 
 
 def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
-    """`(x - mean) * r` (a new array) and `r`, with size 1 along the normalized axes."""
+    """Return `(x - mean) * r` (a new array) and `r`, with size 1 along the normalized axes."""
     rows = as_rows(x, axes_count)
     centered = rows - rows.mean(axis=1, keepdims=True)
     r = inverse_root(np.vecdot(centered, centered)[:, None] / rows.dtype.type(rows.shape[1]), eps)
@@ -96,47 +96,47 @@ def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Ar
 
 
 def restore_axes(column: Array, x: Array, axes_count: int) -> Array:
-    """A number for each row of `as_rows`, with size 1 along the normalized axes of `x`."""
+    """Reshape a number for each row of `as_rows` to have size 1 along the normalized axes of `x`."""
     return column.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
 
 
 def through_statistics(g: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
-    """The closed form above: the cotangent of what was standardized, from that of the standardized tensor."""
+    """Return the cotangent of the input from that of the standardized tensor, by the closed form above."""
     slope = reduction.reduce_mean(g * standardized, axes=axes, keepdims=True)
     offset = reduction.reduce_mean(g, axes=axes, keepdims=True)
     return (g - standardized * slope - offset) * r
 
 
 def through_both(g: tuple[Any, Any], standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
-    """The cotangent of what was standardized, from those of the standardized tensor and of r; None stands for zero."""
+    """Return the cotangent of the input from those of the standardized tensor and of r; None stands for zero."""
     g_standardized, g_r = g
     direct = None if g_standardized is None else through_statistics(g_standardized, standardized, r, axes)
     return add_cotangents(direct, through_factor(g_r, standardized, r, axes))
 
 
 def through_factor(g_r: Any, standardized: Any, r: Any, axes: tuple[int, ...]) -> Any:
-    """The cotangent of what was standardized, from that of r: dr/dx = -r^2 * standardized / count."""
+    """Return the cotangent of the input from that of r: dr/dx = -r^2 * standardized / count."""
     return None if g_r is None else -g_r * r * r / reduction.element_count(standardized, axes) * standardized
 
 
 def onnx_wide(graph: OnnxGraph, x: str) -> str:
-    """`x`, in float32 if it is in half precision."""
+    """Cast `x` to float32 if it is in half precision."""
     return graph.cast(x, FLOAT32) if is_half(graph.type(x).dtype) else x
 
 
 def onnx_narrow(graph: OnnxGraph, x: str, dtype: np.dtype[Any]) -> str:
-    """What was computed from `onnx_wide`, back in `dtype`."""
+    """Cast a result that was computed from `onnx_wide` back to `dtype`."""
     return graph.cast(x, dtype) if is_half(dtype) else x
 
 
 def onnx_deviation(graph: OnnxGraph, x: str, eps: float, dtype: np.dtype[Any]) -> str:
-    """`sqrt(x + eps)`; `x` is computed from `onnx_wide` of a `dtype`."""
+    """Emit `sqrt(x + eps)`; `x` is computed from the result of `onnx_wide` for `dtype`."""
     eps_constant = graph.constant(eps, at_least_float32(dtype))
     return str(graph.op("Sqrt", graph.op("Add", x, eps_constant)))
 
 
 def onnx_moments(graph: OnnxGraph, x: str, axes: Iterable[int]) -> tuple[str, str, str]:
-    """`x - mean`, mean and variance in elementary operators; the axes stay, with size 1."""
+    """Emit `x - mean`, mean and variance by elementary operators; the axes are kept with size 1."""
     axes_constant = graph.constant(np.array(list(axes)))
     mean = graph.op("ReduceMean", x, axes_constant)
     centered = graph.op("Sub", x, mean)
@@ -146,21 +146,21 @@ def onnx_moments(graph: OnnxGraph, x: str, axes: Iterable[int]) -> tuple[str, st
 def onnx_standardize(
     graph: OnnxGraph, x: str, axes: Iterable[int], eps: float, dtype: np.dtype[Any]
 ) -> tuple[str, str]:
-    """`(x - mean) / deviation` and the deviation; `x` is `onnx_wide` of a `dtype`."""
+    """Emit `(x - mean) / deviation` and the deviation; `x` is the result of `onnx_wide` for `dtype`."""
     centered, _, variance = onnx_moments(graph, x, axes)
     deviation = onnx_deviation(graph, variance, eps, dtype)
     return str(graph.op("Div", centered, deviation)), deviation
 
 
 def onnx_standardize_with_factor(graph: OnnxGraph, x: str, axes_count: int, eps: float) -> tuple[str, str]:
-    """What `standardize` gives."""
+    """Emit the results of `standardize`."""
     dtype = graph.type(x).dtype
     standardized, deviation = onnx_standardize(graph, onnx_wide(graph, x), range(-axes_count, 0), eps, dtype)
     return onnx_narrow(graph, standardized, dtype), onnx_narrow(graph, graph.op("Reciprocal", deviation), dtype)
 
 
 def affine_array(y: Array, weight: Array | None, bias: Array | None) -> Array:
-    """`y * weight + bias`, in the place of `y`."""
+    """Compute `y * weight + bias` in place."""
     if weight is not None:
         y *= weight
     if bias is not None:
@@ -169,6 +169,6 @@ def affine_array(y: Array, weight: Array | None, bias: Array | None) -> Array:
 
 
 def onnx_affine(graph: OnnxGraph, x: str, weight: str, bias: str) -> str:
-    """`x * weight + bias`; `""` for an absent one."""
+    """Emit `x * weight + bias`; `""` for an absent operand."""
     scaled = graph.op("Mul", x, weight) if weight else x
     return graph.op("Add", scaled, bias) if bias else scaled

@@ -1,4 +1,4 @@
-"""Sums of floating-point numbers whose rounding error grows with the logarithm of how many there are."""
+"""Sums of floating-point numbers with a rounding error that grows with the logarithm of their number."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import numpy as np
 from .registry import Array
 
 BLOCK = 32
-"""So many slices are added one after another; errors and times for 8 to 64 were within a factor of 2."""
+"""This many slices are added one after another; errors and times for 8 to 64 were within a factor of 2."""
 
 
 def pairwise_sum(x: Array, axes: tuple[int, ...], keepdims: bool = False) -> Array:
     """Sum over `axes` (non-negative) in the dtype of `x`.
 
-    NumPy sums in pairs (Higham, "The accuracy of floating point summation", 1993) only along the axis that is
-    innermost in memory, and one after another along the others: with an error up to 20 times that of ATen for a few
+    NumPy uses pairwise summation (Higham, "The accuracy of floating point summation", 1993) only along the axis that is
+    innermost in memory. Along others it adds one number after another, with up to 20 times the error of ATen for a few
     thousand float32 numbers.
     """
     if not axes or x.dtype.kind != "f":
@@ -34,7 +34,7 @@ def pairwise_sum(x: Array, axes: tuple[int, ...], keepdims: bool = False) -> Arr
 
 
 def _sum_in_blocks(x: Array, axis: int) -> Array:
-    """Sum over one axis, kept with size 1: in 32 parts that are added up, until no more than 32 slices are left."""
+    """Sum over one axis, kept with size 1, by repeatedly adding 32 parts until at most 32 slices are left."""
     while (size := x.shape[axis]) > BLOCK:
         columns, left_over = divmod(size, BLOCK)
         parts, rest = np.split(x, [size - left_over], axis)

@@ -1,4 +1,4 @@
-"""The operators of traced values, `a + b` and the like, and `astype`: what the rules of ops are written with."""
+"""The operators of symbolic tensors (`a + b` etc.) and `astype`, with which the rules of ops are written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REFLECTED = ("add", "sub", "mul", "truediv")
 
 
 def astype(self: SymbolicTensor, dtype: np.dtype[Any], copy: bool = True) -> SymbolicTensor:
-    """The value in another dtype; the value itself if it has that."""
+    """Return the value in another dtype; the value itself if it already has that dtype."""
     cast: SymbolicTensor = self if dtype == self.dtype else elementwise.cast(self, dtype=dtype)
     return cast
 

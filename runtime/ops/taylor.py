@@ -1,7 +1,8 @@
-"""The exponential of matrices of small norm by Taylor polynomials of as few products as can be: as ATen does it.
+"""The exponential of matrices of small norm by Taylor polynomials with a minimum of products, as in ATen.
 
 P. Bader, S. Blanes, F. Casas, "Computing the matrix exponential with an optimized Taylor polynomial approximation"
-(2019). Functions of the identity and of matrices (..., n, n): arrays, real or complex, traced tensors or `Complex`.
+(2019). These are functions of the identity and of matrices (..., n, n), which are arrays (real or complex), symbolic
+tensors or `Complex`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 Polynomial = Callable[[Any, Any], Any]
-"""Of the identity and a matrix."""
+"""A function of the identity and a matrix."""
 
 
 def degree_1(one: Any, x: Any) -> Any:
@@ -25,20 +26,20 @@ def degree_2(one: Any, x: Any) -> Any:
 
 
 def degree_4(one: Any, x: Any) -> Any:
-    """Up to x^4 / 24, of 2 products."""
+    """Up to x^4 / 24, with 2 products."""
     squared = x @ x
     return one + x + squared @ _weighted_sum([1 / 2, 1 / 6, 1 / 24], [one, x, squared])
 
 
 def degree_8(one: Any, x: Any) -> Any:
-    """Up to x^8 / 8!, of 3 products: section 3.1 there."""
+    """Up to x^8 / 8!, with 3 products: section 3.1 there."""
     return _degree_8(one, x, (2 / 3) ** 2)
 
 
 def truncated_degree_8(one: Any, x: Any) -> Any:
-    """`degree_8` as ATen computed it before torch 2.15: for x^5 and above, a weight is divided by 2/3 once, not twice.
+    """`degree_8` as ATen computed it before torch 2.15, with a weight divided by 2/3 once instead of twice.
 
-    They come out too small: of a norm of 0.05, 2e-11 is missing (PyTorch's issue 196592).
+    The terms from x^5 on are too small: 2e-11 is missing at a norm of 0.05 (PyTorch's issue 196592).
     """
     return _degree_8(one, x, 2 / 3)
 
@@ -65,7 +66,7 @@ _OF_12 = (
 
 
 def degree_12(one: Any, x: Any) -> Any:
-    """Up to x^12 / 12!, of 4 products."""
+    """Up to x^12 / 12!, with 4 products."""
     squared = x @ x
     powers = [one, x, squared, x @ squared]
     first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _OF_12)
@@ -93,7 +94,7 @@ _OF_18 = (
 
 
 def degree_18(one: Any, x: Any) -> Any:
-    """Up to x^18 / 18!, of 5 products."""
+    """Up to x^18 / 18!, with 5 products."""
     squared = x @ x
     cubed = x @ squared
     powers = [one, x, squared, cubed, cubed @ cubed]
@@ -106,16 +107,16 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (2.220446049250313e-16, degree_1), (2.580956802971767e-08, degree_2), (3.397168839976962e-04, degree_4),
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
-"""The largest 1-norm for which each is exact to float64's rounding: table 3 there."""
+"""The largest 1-norm for which each is exact up to float64's rounding: table 3 there."""
 TRUNCATED: tuple[tuple[float, Polynomial], ...] = tuple(
     (bound, truncated_degree_8 if polynomial is degree_8 else polynomial) for bound, polynomial in POLYNOMIALS
 )
-"""The same as ATen had them before torch 2.15."""
+"""The polynomials of ATen before torch 2.15."""
 MAX_NORM = 1.090863719290036e00  # for the last
 
 
 def _weighted_sum(weights: Sequence[float], matrices: Sequence[Any]) -> Any:
-    """The sum of matrices, each times its weight; without those whose weight is 0."""
+    """Return the weighted sum of matrices, without those whose weight is 0."""
     terms = [m * w for w, m in zip(weights, matrices, strict=True) if w]
     total = terms[0]
     for term in terms[1:]:

@@ -32,7 +32,7 @@ def cos(x: Tensor) -> Tensor:
 
 
 def sinc(x: Tensor) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, with the gradient 0 there. ATen sinc."""
+    """sin(pi x) / (pi x); 1, with the gradient 0, at 0. ATen sinc."""
     angle = x * math.pi
     at_zero, one = comparison.equal(angle, zero(angle)), np.ones((), angle.dtype)
     safe = where(at_zero, one, angle)
@@ -87,10 +87,10 @@ def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, 
 
 
 def _atan2_onnx(w: Writer, y: str, x: str) -> str:
-    """From the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
+    """Emit the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
 
-    Two zeros or two infinities have no quotient: 0 / 1 and 1 / 1 stand for it. A zero keeps its sign as the last
-    operand of Where in ONNX Runtime only.
+    Two zeros or two infinities have no quotient, so 0 / 1 and 1 / 1 are used. In ONNX Runtime a zero keeps its sign
+    only as the last operand of Where.
     """
     size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))

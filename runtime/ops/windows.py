@@ -20,12 +20,12 @@ Padding = tuple[tuple[int, int], ...]
 
 
 def window_span(kernel: int, dilation: int) -> int:
-    """How many positions a window of `kernel` taps covers."""
+    """Return the number of positions that a window of `kernel` taps spans."""
     return dilation * (kernel - 1) + 1
 
 
 def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) -> Dim:
-    """How many windows fit into a padded axis; `ShapeError` if none does."""
+    """Return the number of windows that fit into a padded axis; `ShapeError` if none does."""
     room = size + padding[0] + padding[1] - span
     fits = not isinstance(room, int) or room >= 0
     require(fits, f"a window of {span} doesn't fit into {size} padded by {padding}: the kernel is too large")
@@ -33,7 +33,7 @@ def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) ->
 
 
 def pad(x: Array, padding: Padding, value: float = 0) -> Array:
-    """`x` with `value` added (negative: cut off) before and after each spatial axis; `x` itself where nothing is."""
+    """Pad each spatial axis of `x` with `value`; negative numbers crop; without any padding, return `x` itself."""
     sizes = x.shape[2:]
     kept = [slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(padding, sizes, strict=True)]
     x = x[_spatial(kept)]
@@ -47,9 +47,9 @@ def pad(x: Array, padding: Padding, value: float = 0) -> Array:
 
 
 def windows(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes) -> Array:
-    """A view `(batch, channels, *kernel, *counts)` of `x`; `view[at(tap)]` is what all windows have at that tap.
+    """Return a view `(batch, channels, *kernel, *counts)` of `x`; `view[at(tap)]` are the elements at a tap.
 
-    Writing through the view reaches `x`; elements of different taps overlap.
+    Writes to the view change `x`; elements of different taps overlap.
     """
     for size, k, s, d, count in zip(x.shape[2:], kernel, stride, dilation, counts, strict=True):
         if x.size and count and (count - 1) * s + window_span(k, d) > size:
@@ -61,19 +61,19 @@ def windows(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Siz
 
 
 def onnx_pads(padding: Padding) -> Sizes:
-    """Padding as ONNX writes it: all that goes before, then all that goes after."""
+    """Return padding in ONNX's order: all numbers before, then all numbers after."""
     return (*(before for before, _ in padding), *(after for _, after in padding))
 
 
 def taps(kernel: Sizes) -> Iterator[Sizes]:
-    """All positions inside a window, in row-major order; `ShapeError` for too many, each of which is a step."""
+    """Yield all positions inside a window, in row-major order; `ShapeError` for too many, as each is a step."""
     shape = " x ".join(map(str, kernel))
     require(prod(kernel) <= MAX_TAPS, f"a window of {shape} elements is too large: at most {MAX_TAPS} are computed")
     return product(*map(range, kernel))
 
 
 def at(tap: Sizes) -> tuple[Any, ...]:
-    """The index into `windows` for one tap."""
+    """Return the index into `windows` for one tap."""
     return _spatial(tap)
 
 

@@ -74,11 +74,11 @@ def _with_sizes(structure: tree.Structure, sizes: dict[str, int]) -> tree.Struct
 
 def gradient_program(program: Program) -> GradientProgram:
     """Return the gradient program of `program`, which is built once."""
-    found = program.__dict__.get("_gradient_program")
-    if found is None:
-        found = program.__dict__["_gradient_program"] = differentiate(program)
-    assert isinstance(found, GradientProgram)
-    return found
+    result = program.__dict__.get("_gradient_program")
+    if result is None:
+        result = program.__dict__["_gradient_program"] = differentiate(program)
+    assert isinstance(result, GradientProgram)
+    return result
 
 
 def value_and_grad(

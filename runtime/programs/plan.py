@@ -54,8 +54,8 @@ def _plan(program: Program, wanted: Sequence[Value], every_boundary: bool) -> li
     for node in reversed(share_forward(_required_nodes(program, wanted, every_boundary), wanted)):
         operands = {value for value in node.inputs if value is not None}
         last_uses = {value for value in operands | set(node.outputs) if value not in used_later} - kept
-        told = tuple(program.symbol_readings.get(node, ()))
-        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), told))
+        readings = tuple(program.symbol_readings.get(node, ()))
+        steps.append(Step(node, get(node.op), bool(symbols_used(node)), tuple(last_uses), readings))
         used_later |= operands
     checked: set[Type] = set()
     return [_with_size_checks(step, checked) for step in reversed(steps)]
@@ -65,12 +65,12 @@ def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: b
     """Return the nodes on which `wanted` depends, through operands or through sizes, in order."""
     needed = set(wanted)
     nodes: list[Node] = []
-    told_by = {reading.symbol: node for node, told in program.symbol_readings.items() for reading in told}
-    telling: set[Node] = set()
+    node_of = {reading.symbol: node for node, readings in program.symbol_readings.items() for reading in readings}
+    determining: set[Node] = set()
     for node in reversed(program.nodes):
-        wanted_here = needed.intersection(node.outputs) or node in telling
+        wanted_here = needed.intersection(node.outputs) or node in determining
         if wanted_here or (every_boundary and node.op == "boundary"):
-            telling |= {told_by[name] for name in symbols_used(node) if name in told_by}
+            determining |= {node_of[name] for name in symbols_used(node) if name in node_of}
             needed.update(value for value in node.inputs if value is not None)
             nodes.append(node)
     return nodes[::-1]
@@ -78,8 +78,8 @@ def _required_nodes(program: Program, wanted: Sequence[Value], every_boundary: b
 
 def _with_size_checks(step: Step, checked: set[Type]) -> Step:
     """Return the step with the outputs whose memory must be checked in each run: one per type among all steps."""
-    told = {reading.symbol for reading in step.readings}
-    sized = [v for v in step.node.outputs if v.type.sizes is None and not told & symbols_in(v.shape)]
+    symbols = {reading.symbol for reading in step.readings}
+    sized = [v for v in step.node.outputs if v.type.sizes is None and not symbols & symbols_in(v.shape)]
     new = tuple(value for value in sized if value.type not in checked)
     checked.update(value.type for value in new)
     return replace(step, symbolic_outputs=new) if new else step

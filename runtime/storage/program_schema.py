@@ -11,16 +11,16 @@ Check = Callable[[Any, str], None]
 SHOWN = 60  # characters of an invalid value in an error
 
 
-def check_schema(written: dict[str, Any], place: str = "") -> None:
+def check_schema(document: dict[str, Any], place: str = "") -> None:
     """Raise `ProgramError`, which names the field, unless the JSON has the form that `save` writes.
 
     Args:
-        written: the JSON of a program or of a sub-program.
+        document: the JSON of a program or of a sub-program.
         place: prefix of the field names in messages.
     """
-    _PROGRAM(written, place)
-    count = len(written["sources"])
-    for number, node in enumerate(written["nodes"]):
+    _PROGRAM(document, place)
+    count = len(document["sources"])
+    for number, node in enumerate(document["nodes"]):
         field = _inside(place, f"nodes[{number}].source")
         if node["source"] is not None and not 0 <= node["source"] < count:
             raise ProgramError(f"{field}: needed one of {count} sources, given {node['source']}")

@@ -73,7 +73,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     """
     try:
         with zipfile.ZipFile(path) as archive:
-            written = json.loads(_member(archive, _GRAPH))
+            document = json.loads(_member(archive, _GRAPH))
             tensors, _ = from_bytes(_member(archive, _TENSORS))
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
@@ -81,20 +81,20 @@ def load(path: str | os.PathLike[str]) -> Program:
         raise ProgramError(f"{os.fspath(path)} is not a saved program: it is nested too deep") from error
     except _UNREADABLE as error:
         raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
-    if not isinstance(written, dict) or written.get("format") != FORMAT:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ProgramError(f"{os.fspath(path)} is not a saved program")
-    if written.get("version") != VERSION:
+    if document.get("version") != VERSION:
         raise ProgramError(
-            f"{os.fspath(path)} has version {written.get('version')} of the format, this cellbridge reads {VERSION}"
+            f"{os.fspath(path)} has version {document.get('version')} of the format, this cellbridge reads {VERSION}"
         )
     try:
-        check_schema(written)
+        check_schema(document)
     except RecursionError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {error}") from error
     try:
-        program = _from_json(written, tensors)
+        program = _from_json(document, tensors)
         verify(program)
     except ProgramError:
         raise
@@ -165,7 +165,7 @@ def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
     }
 
 
-def _from_json(written: dict[str, Any], tensors: Tensors, place: str = "") -> Program:
+def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> Program:
     values: dict[str, Value] = {}
 
     def new(item: list[Any]) -> Value:
@@ -175,18 +175,18 @@ def _from_json(written: dict[str, Any], tensors: Tensors, place: str = "") -> Pr
         values[value.name] = value
         return value
 
-    inputs = tuple(new(item) for item in written["inputs"])
+    inputs = tuple(new(item) for item in document["inputs"])
     parameters = {
         n: ProgramParameter(
             new(p["value"]), tensors[f"{place}parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"])
         )
-        for n, p in written["parameters"].items()
+        for n, p in document["parameters"].items()
     }
-    buffer_values = {n: new(b["value"]) for n, b in written["buffers"].items()}
-    constant_values = [new(item) for item in written["constants"]]
-    sources = [Source(str(f), int(line), str(text), str(op)) for f, line, text, op in written["sources"]]
+    buffer_values = {n: new(b["value"]) for n, b in document["buffers"].items()}
+    constant_values = [new(item) for item in document["constants"]]
+    sources = [Source(str(f), int(line), str(text), str(op)) for f, line, text, op in document["sources"]]
     nodes = []
-    for number, item in enumerate(written["nodes"]):
+    for number, item in enumerate(document["nodes"]):
         operands = tuple(None if name is None else values[name] for name in item["inputs"])
         attributes = {
             name: _from_json(value["program"], tensors, f"{place}{number}.{name}/")
@@ -198,20 +198,20 @@ def _from_json(written: dict[str, Any], tensors: Tensors, place: str = "") -> Pr
         source = None if item["source"] is None else sources[item["source"]]
         nodes.append(Node(item["op"], operands, attributes, outputs, item["cell"], source))
     buffers: dict[str, Buffer] = {}
-    for n, b in written["buffers"].items():
+    for n, b in document["buffers"].items():
         update = None if b["update"] is None else values[b["update"]]
         buffers[n] = Buffer(buffer_values[n], tensors[f"{place}buffer:{n}"], update)
     return Program(
         inputs=inputs,
-        outputs=tuple(values[name] for name in written["outputs"]),
+        outputs=tuple(values[name] for name in document["outputs"]),
         nodes=tuple(nodes),
         parameters=parameters,
         buffers=buffers,
         constants=tuple(Constant(value, tensors[f"{place}constant:{value.name}"]) for value in constant_values),
-        calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in written["calls"]),
-        arguments=Structure.from_json(written["arguments"]),
-        result=Structure.from_json(written["result"]),
-        train=bool(written["train"]),
+        calls=tuple(CellCall(path, class_name, index, parent) for path, class_name, index, parent in document["calls"]),
+        arguments=Structure.from_json(document["arguments"]),
+        result=Structure.from_json(document["result"]),
+        train=bool(document["train"]),
     )
 
 

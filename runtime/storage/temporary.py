@@ -59,8 +59,8 @@ def _remove_abandoned(parent: Path) -> None:
     if not boot:
         return
     with os.scandir(parent) as entries:
-        found = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
-    for folder in found:
+        folders = [Path(entry.path) for entry in entries if entry.name.startswith(PREFIX)]
+    for folder in folders:
         lock = _try_lock(folder)
         if lock is None:
             continue

@@ -103,12 +103,12 @@ def initializers_of_one_name() -> ModelProto:
 # ---- functions ----
 
 
-@case("in a circle: f0 -> f1 -> f2 -> f0")
+@case("in a cycle: f0 -> f1 -> f2 -> f0")
 def functions_in_a_circle() -> ModelProto:
     return functions(3, 1, "f0")
 
 
-@case("in a circle: f0 -> f0")
+@case("in a cycle: f0 -> f0")
 def a_function_that_calls_itself() -> ModelProto:
     return functions(1, 2, "f0")
 
@@ -118,7 +118,7 @@ def functions_too_deep() -> ModelProto:
     return functions(3000, 1)
 
 
-@case("with its functions put in line, the model has [0-9]+ nodes; at most 50000")
+@case("with its functions inlined, the model has [0-9]+ nodes; at most 50000")
 def functions_that_double() -> ModelProto:
     return functions(39, 2)
 
@@ -510,7 +510,7 @@ def test_sub_graphs_nested_without_end(tmp_path: Path, depth: int) -> None:
 def test_loops_in_loops_that_are_put_in_line(monkeypatch: pytest.MonkeyPatch) -> None:
     hostile = model(LOOPS, m=np.array(200), n=np.array(0))
     monkeypatch.setattr(importer, "MAX_NODES", 2000)
-    with limited(), pytest.raises(ConversionError, match="put in line, the model has more than 2000 nodes"):
+    with limited(), pytest.raises(ConversionError, match="functions inlined, the model has more than 2000 nodes"):
         from_onnx(hostile)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge.converter.capture.export import from_torch
-from cellbridge.converter.capture.libraries import decided_without_values
+from cellbridge.converter.capture.libraries import without_value_checks
 from tests.converter.capturing import assert_matches_torch
 
 
@@ -20,7 +20,7 @@ def test_everything_is_as_before_afterwards(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setitem(sys.modules, "transformers.masking_utils", masks)
     layers, checked = torch.nn.modules.transformer, torch.distributions.Distribution._validate_args
     detect = layers._detect_is_causal_mask
-    with pytest.raises(ZeroDivisionError), decided_without_values():  # noqa: PT012 (the context is what is tested)
+    with pytest.raises(ZeroDivisionError), without_value_checks():  # noqa: PT012 (the context is what is tested)
         assert not masks.is_torchdynamo_exporting()
         assert not torch.distributions.Distribution._validate_args
         assert layers._detect_is_causal_mask(torch.ones(2, 2)) is False

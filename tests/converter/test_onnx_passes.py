@@ -254,12 +254,12 @@ def test_every_op_on_constants_is_folded_rightly_elsewhere(case: Any, dtype: str
 def test_every_op_holds_in_every_opset(case: Any, opset: int, dtype: str) -> None:
     if opset == 17 and (case.op.startswith("bitwise_") or case.attributes.get("reduction") in ("max", "min")):
         if case.op.startswith("bitwise_") and any(np.asarray(x).dtype == bool for x in case.inputs):
-            check_onnx(case, dtype, opset)
+            check_onnx(case, dtype, [opset])
             return
         with pytest.raises(ConversionError, match="from opset 18 on"):
-            check_onnx(case, dtype, opset)
+            check_onnx(case, dtype, [opset])
         return
-    check_onnx(case, dtype, opset)
+    check_onnx(case, dtype, [opset])
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)

@@ -230,8 +230,8 @@ CONSTANTS = {"s": scale(0.02), "z": point(np.uint8), "v": np.float32([1, 2, 3, 4
 @pytest.mark.parametrize(
     ("operator", "names", "options", "said"),
     [
-        ("QLinearAdd", ["x", "s", "z", "x"], {}, "its scale, is left out"),
-        ("QLinearAdd", ["x", "s", "z", "x", "s", "z"], {}, "scale of the result is left out"),
+        ("QLinearAdd", ["x", "s", "z", "x"], {}, "its scale, is missing"),
+        ("QLinearAdd", ["x", "s", "z", "x", "s", "z"], {}, "scale of the result is missing"),
         ("QLinearAdd", ["x", "v", "z", "x", "s", "z", "s", "z"], {}, "of 1 dimensions"),
         ("QLinearConcat", ["s", "z", "x", "s"], {"axis": 0}, "given 2 tensors"),
         ("QLinearConcat", ["s", "z"], {"axis": 0}, "given 0 tensors"),

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from cellbridge import converter
 from cellbridge.converter import from_torch, to_torch
 from cellbridge.converter.torch_version import CHANGES, FAULTS, has_change, torch_version
-from cellbridge.runtime.errors import UsageError
+from cellbridge.runtime.errors import UnsupportedOperators, UsageError
 from cellbridge.runtime.ops import taylor
 from tests.converter.capturing import Draws, Function
 
@@ -134,6 +134,13 @@ def test_every_entry_is_tried_and_stands_where_it_is_said_to() -> None:
     places = [place for change in CHANGES.values() for place in change.followed_in]
     for place in (*places, *(fault.avoided_in for fault in FAULTS.values())):
         assert (ROOT / place).is_file()
+
+
+@pytest.mark.skipif(torch_version() < (2, 14), reason="torch has them since 2.14")
+@pytest.mark.parametrize("name", ["polar", "matrix_sqrth"])
+def test_operators_that_are_new_in_torch_are_refused_by_name(name: str) -> None:
+    with pytest.raises(UnsupportedOperators, match=f"aten.linalg_{name}.default"):
+        from_torch(Function(getattr(torch.linalg, name)), (SMALL @ SMALL.T,))
 
 
 def test_a_pre_release_counts_as_its_release(monkeypatch: pytest.MonkeyPatch) -> None:

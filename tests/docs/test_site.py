@@ -10,9 +10,12 @@ from urllib.parse import urlparse
 
 import pytest
 
+from cellbridge.converter.torch_version import CHANGES, FAULTS
+from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
+
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs"))
-from site_pages import floors, pictures, quoting, reference  # noqa: E402
+from site_pages import floors, pictures, quoting, reference, versions  # noqa: E402
 
 
 def addresses_in(text: str) -> Addresses:
@@ -154,6 +157,13 @@ def test_docstrings_become_lists_and_plain_text() -> None:
     assert "- `x`: the first, on two lines." in text
     assert "- `*rest`: others." in text
     assert "**Raises**" in text
+
+
+def test_the_page_of_versions_has_every_row_of_the_tables() -> None:
+    page = versions.page()
+    for name in (*CHANGES, *FAULTS, *WORKAROUNDS):
+        assert f"| {name} |" in page
+    assert "| torch | `<2.16,>=2.13` |" in page
 
 
 def test_the_reference_has_every_public_name() -> None:

@@ -61,8 +61,10 @@ def test_codes_that_differ_by_more_than_a_step_are_a_misfit() -> None:
     assert cut.run({"x": ties(False)}) is not None
     assert not [each for each in cut.mismatches if "steps" in each.reason]
     wrong = CodesOfFloat64(model, "cpu")
-    right = wrong._in_float64
-    wrong._in_float64 = lambda inputs: {n: np.clip(a, -100, 100) + 2 * (n == "r") for n, a in right(inputs).items()}  # type: ignore[method-assign]
+    right = wrong._codes_in_float64
+    wrong._codes_in_float64 = lambda inputs: {
+        n: np.clip(a, -100, 100) + 2 * (n == "r") for n, a in right(inputs).items()
+    }  # type: ignore[method-assign]
     wrong.run({"x": ties(False)})
     assert any(each.tensor == "codes r" and "steps" in each.reason for each in wrong.mismatches)
 

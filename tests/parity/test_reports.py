@@ -135,7 +135,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_a_file_is_written_whole(tmp_path: Path) -> None:
-    with files.written_whole(tmp_path / "a.txt") as file:
+    with files.atomic_path(tmp_path / "a.txt") as file:
         file.write_text("new")
         assert names(tmp_path) != ["a.txt"]
     assert (tmp_path / "a.txt").read_text() == "new"
@@ -147,7 +147,7 @@ def test_a_file_is_left_alone_when_interrupted(tmp_path: Path, interruption: typ
     (tmp_path / "a.txt").write_text("old")
 
     def write() -> None:
-        with files.written_whole(tmp_path / "a.txt") as file:
+        with files.atomic_path(tmp_path / "a.txt") as file:
             file.write_text("ne")
             raise interruption
 
@@ -158,14 +158,14 @@ def test_a_file_is_left_alone_when_interrupted(tmp_path: Path, interruption: typ
 
 
 def test_a_second_file_beside_it_comes_along(tmp_path: Path) -> None:
-    with files.written_whole(tmp_path / "model.onnx") as file:
+    with files.atomic_path(tmp_path / "model.onnx") as file:
         file.write_text("model")
         file.with_name("model.onnx.data").write_text("tensors")
     assert names(tmp_path) == ["model.onnx", "model.onnx.data"]
 
 
 def test_a_writer_that_writes_nothing_is_a_bug(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="nothing was written"), files.written_whole(tmp_path / "a.txt"):
+    with pytest.raises(RuntimeError, match="nothing was written"), files.atomic_path(tmp_path / "a.txt"):
         pass
 
 

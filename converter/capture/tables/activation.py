@@ -12,7 +12,7 @@ from .table import Context, aten, cast, operands
 
 
 def _unary(target: str, op: Any, schema: str) -> None:
-    """Enter an operator whose parameters beside the tensor are none."""
+    """Register an operator without parameters other than the tensor."""
 
     def translation(context: Context, self: SymbolicTensor) -> Any:
         return op(self)

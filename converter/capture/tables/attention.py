@@ -9,7 +9,7 @@ from ....runtime.ops import attention as ops
 from ....runtime.ops import shaping
 from ....runtime.ops.common import broadcast_shapes
 from ....runtime.tracing import SymbolicTensor
-from .random import kept
+from .random import dropout_mask
 from .table import Context, aten, cast
 
 
@@ -23,19 +23,19 @@ def scaled_dot_product_attention(
     bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor
     """
     if enable_gqa:
-        key, value = _repeated(key, query), _repeated(value, query)
+        key, value = _repeat_heads(key, query), _repeat_heads(value, query)
     if attn_mask is not None and attn_mask.dtype != BOOL:
         attn_mask = cast(attn_mask, query.dtype)
     weights = (*broadcast_shapes(query.shape[:-2], key.shape[:-2]), query.shape[-2], key.shape[-2])
-    draws = kept(context, weights, query.dtype, dropout_p)
+    draws = dropout_mask(context, weights, query.dtype, dropout_p)
     y: SymbolicTensor = ops.scaled_dot_product_attention(
         query, key, value, attn_mask, draws, causal=is_causal, scale=scale, dropout=0.0 if draws is None else dropout_p
     )
     return y * 0.0 if dropout_p == 1.0 else y
 
 
-def _repeated(x: SymbolicTensor, query: SymbolicTensor) -> SymbolicTensor:
-    """Keys or values, (..., heads, length, features), each head repeated to serve a group of the query's heads."""
+def _repeat_heads(x: SymbolicTensor, query: SymbolicTensor) -> SymbolicTensor:
+    """Keys or values, (..., heads, length, features), with each head repeated for a group of the query's heads."""
     *batch, heads, length, features = x.shape
     times = query.shape[-3] // heads
     if times == 1:

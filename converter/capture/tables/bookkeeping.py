@@ -1,4 +1,4 @@
-"""ATen operators that compute nothing: copies, conversions, what cuts gradients, and assertions about sizes."""
+"""ATen operators without arithmetic: copies, conversions, gradient stops, and assertions about sizes."""
 
 from __future__ import annotations
 
@@ -66,5 +66,5 @@ def copy(context: Context, self: SymbolicTensor, src: SymbolicTensor, non_blocki
 def assertion(context: Context, *_: Any, **__: Any) -> None:
     """_assert_tensor_metadata(Tensor a, ...) -> (): holds for the example inputs, and nothing depends on it.
 
-    What linear algebra failed at raises an error of its own when the program runs.
+    A failure of linear algebra raises its own error when the program runs.
     """

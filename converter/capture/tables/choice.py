@@ -1,4 +1,4 @@
-"""ATen operators that choose between elements: bounds, conditions, masks."""
+"""ATen operators that select elements: bounds, conditions, masks."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from .table import Context, aten, cast, operands
 @aten("aten.clamp.default", "aten.clip.default")
 def clamp(context: Context, self: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
     """clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor"""
-    return _clamped(context, self, min, max)
+    return _clamp_numbers(context, self, min, max)
 
 
 @aten("aten.clamp_min.default")
 def clamp_min(context: Context, self: SymbolicTensor, min: Any) -> Any:
     """clamp_min(Tensor self, Scalar min) -> Tensor"""
-    return _clamped(context, self, min, None)
+    return _clamp_numbers(context, self, min, None)
 
 
 @aten("aten.clamp_max.default")
 def clamp_max(context: Context, self: SymbolicTensor, max: Any) -> Any:
     """clamp_max(Tensor self, Scalar max) -> Tensor"""
-    return _clamped(context, self, None, max)
+    return _clamp_numbers(context, self, None, max)
 
 
-def _clamped(context: Context, self: SymbolicTensor, low: Any, high: Any) -> Any:
+def _clamp_numbers(context: Context, self: SymbolicTensor, low: Any, high: Any) -> Any:
     x = cast(self, context.dtype)
     if isinstance(low, SymbolicDim) or isinstance(high, SymbolicDim):
         return _between(context, x, low, high)
-    return clamped(x, low, high)
+    return clamp_numbers(x, low, high)
 
 
 @aten("aten.clamp.Tensor", "aten.clip.Tensor")
@@ -58,13 +58,13 @@ def clamp_max_tensor(context: Context, self: SymbolicTensor, max: Any) -> Any:
     return _between(context, cast(self, context.dtype), None, max)
 
 
-def clamped(x: Any, low: float | None, high: float | None) -> Any:
-    """`x` between two numbers, as the torch that runs differentiates it: since 2.14, nothing passes at a bound."""
+def clamp_numbers(x: Any, low: float | None, high: float | None) -> Any:
+    """`x` clamped between two numbers, with the gradient of the installed torch: 0 at a bound since 2.14."""
     return elementwise.clamp(x, minimum=low, maximum=high, inclusive=not has_change("gradient at bounds"))
 
 
 def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
-    """Bounds that are tensors: a tie gives the whole gradient to `x`, half of it since torch 2.14."""
+    """Clamp with tensors as bounds: in a tie, `x` gets the whole gradient, or half of it since torch 2.14."""
     low, high = (bound if bound is None else operands(context, x.dtype, bound)[0] for bound in (low, high))
     if not has_change("gradient at bounds"):
         return _within(x, low, high)
@@ -72,7 +72,7 @@ def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
         return elementwise.maximum(x, low)
     if low is None:
         return elementwise.minimum(x, high)
-    # only if the bounds leave room between them: ATen clamp_backward
+    # only if the lower bound is below the upper one: ATen clamp_backward
     shared = elementwise.minimum(elementwise.maximum(x, low), high)
     return elementwise.where(comparison.less(low, high), shared, _within(x, low, high))
 

@@ -8,7 +8,7 @@ from ....runtime.ir.types import INT64, is_floating
 from ....runtime.ops import activation, boundary, comparison, elementwise, indexing, linear, reduction, shaping
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from .loss import MEAN, NONE, SUM, reduced
+from .loss import MEAN, NONE, SUM, reduce
 from .table import Context, aten, cast
 
 
@@ -65,8 +65,8 @@ def linear_cross_entropy(
     ScalarType acc_dtype, bool allow_retain_graph, bool compute_input_grad, bool compute_linear_weight_grad, bool
     compute_linear_bias_grad) -> (Tensor, Tensor, Tensor, Tensor)
 
-    The loss of `torch.nn.functional.linear_cross_entropy` with `options`, which torch computes for one part of the
-    batch after the other, together with its gradients: the other results.
+    The loss of `torch.nn.functional.linear_cross_entropy` with `options`, which torch computes chunk by chunk of the
+    batch, together with its gradients, which are the other results.
     """
     if label_smoothing or any(context.used[1:]):
         raise Unsupported("for its gradients, or with label smoothing")
@@ -94,7 +94,7 @@ def _of_linear(
     how: int, ignored: int,
     dtype: Any,
 ) -> Any:  # fmt: skip
-    """The cross entropy of a linear layer's results, computed in `dtype`; torch has no gradient of the weights."""
+    """The cross entropy of a linear layer's results, computed in `dtype`; torch has no gradient for the weights."""
     bias = None if bias is None else cast(bias, dtype)
     weight = None if weight is None else boundary.stop_gradient(cast(weight, dtype))
     log_p = activation.log_softmax(linear.linear(cast(x, dtype), cast(linear_weight, dtype), bias), axis=1)
@@ -106,19 +106,19 @@ def _class_axis(x: SymbolicTensor) -> int:
 
 
 def _soft(log_p: Any, target: SymbolicTensor, weight: Any, how: int, smoothing: float) -> Any:
-    """Against probabilities; smoothing mixes them with the same probability for every class."""
+    """The loss for target probabilities; smoothing mixes them with a uniform distribution."""
     axis = _class_axis(log_p)
     weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
     loss = -reduction.reduce_sum(target * weighted, axes=(axis,))
     if smoothing:
         loss = loss * (1.0 - smoothing) - reduction.reduce_mean(weighted, axes=(axis,)) * smoothing
-    return reduced(loss, how)
+    return reduce(loss, how)
 
 
 def _hard(
     context: Context, log_p: Any, target: SymbolicTensor, weight: Any, how: int, ignored: int, smoothing: float
 ) -> tuple[Any, Any]:
-    """Against class indices: the loss, and for a mean the sum of weights that it is divided by."""
+    """The loss for class indices and, for a mean, the sum of weights that it is divided by."""
     axis = _class_axis(log_p)
     zero = context.builder.constant(0.0, log_p.dtype)
     counts = comparison.not_equal(target, ignored)
@@ -143,5 +143,5 @@ def _hard(
 
 
 def _along(weight: SymbolicTensor, x: SymbolicTensor, axis: int) -> Any:
-    """(classes,) shaped to multiply `x` along its class axis."""
+    """A vector (classes,) reshaped to broadcast along the class axis of `x`."""
     return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))

@@ -1,4 +1,4 @@
-"""ATen comparisons, logic and bits. Operands are compared in the dtype to which torch promotes them."""
+"""ATen comparisons, logic and bitwise operators. Operands are compared in the dtype to which torch promotes them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ....runtime import ops
 from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
 from ....runtime.tracing import SymbolicTensor
-from .table import Context, aten, cast, operands, promoted
+from .table import Context, aten, cast, operands, promote
 
 COMPARISONS = {
     "eq": "equal",
@@ -26,14 +26,14 @@ BITWISE = {
     "left_shift": ("bitwise_left_shift", "__lshift__"),
     "right_shift": ("bitwise_right_shift", "__rshift__"),
 }
-# of bools, bits are truth values
+# bitwise operators on bools are logical ones
 BITS_OF_BOOLS = {"bitwise_and": "logical_and", "bitwise_or": "logical_or", "bitwise_xor": "logical_xor"}
 
 
 def _comparison(name: str, op: ops.Op) -> None:
     @aten(f"aten.{name}.Tensor", f"aten.{name}.Scalar")
     def translation(context: Context, self: Any, other: Any) -> Any:
-        return op(*operands(context, promoted(self, other), self, other))
+        return op(*operands(context, promote(self, other), self, other))
 
     translation.__name__ = name
     translation.__doc__ = f"{name}.Tensor(Tensor self, Tensor other) -> Tensor"

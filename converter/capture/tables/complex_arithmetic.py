@@ -17,9 +17,9 @@ from .linear import matmul
 from .reduction import axes_of, root_of, var_correction
 from .shaping import expand
 from .slicing import part as cut
-from .table import TABLE, Context, cast, promoted
+from .table import TABLE, Context, cast, promote
 
-# ---- of two or three operands ----
+# ---- two or three operands ----
 
 
 @of_complex("aten.add.Tensor", "aten.add.Scalar")
@@ -47,7 +47,7 @@ def _scaled(context: Context, x: Any, factor: Any) -> Any:
 
 
 def _broadcast(context: Context, x: Any) -> Complex:
-    """The parts in the shape of the result: one of them may be that of an operand that is broadcast to it."""
+    """The parts broadcast to the shape of the result: one of them may have the shape of a single operand."""
     return Complex.from_real(x).each(lambda part: expand(context, part))
 
 
@@ -73,7 +73,7 @@ def div(context: Context, self: Any, other: Any) -> Any:
 @of_complex("aten.div.Tensor_mode", "aten.div.Scalar_mode")
 def div_mode(context: Context, self: Any, other: Any, *, rounding_mode: str | None) -> Any:
     """div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor"""
-    return div(context, self, other)  # torch knows no rounding of complex numbers
+    return div(context, self, other)  # torch has no rounding of complex numbers
 
 
 @of_complex("aten.addcmul.default")
@@ -97,7 +97,7 @@ def lerp(context: Context, self: Any, end: Any, weight: Any) -> Any:
     return _broadcast(context, x + (end - x) * weight)
 
 
-# ---- matrix products with something added ----
+# ---- matrix products plus a term ----
 
 
 def _matmul(context: Context, a: Any, b: Any) -> Any:
@@ -118,14 +118,14 @@ def linear(context: Context, input: Any, weight: Any, bias: Any = None) -> Any:
 @of_complex("aten.addmm.default", "aten.addmv.default", "aten.baddbmm.default")
 def addmm(context: Context, self: Any, mat1: Any, mat2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(context, self, _matmul(context, mat1, mat2), beta, alpha)
+    return _add_scaled(context, self, _matmul(context, mat1, mat2), beta, alpha)
 
 
 @of_complex("aten.addbmm.default")
 def addbmm(context: Context, self: Any, batch1: Any, batch2: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     products = Complex.from_real(_matmul(context, batch1, batch2))
-    return _added(context, self, products.each(lambda part: reduction.reduce_sum(part, axes=(0,))), beta, alpha)
+    return _add_scaled(context, self, products.each(lambda part: reduction.reduce_sum(part, axes=(0,))), beta, alpha)
 
 
 @of_complex("aten.addr.default")
@@ -133,11 +133,11 @@ def addr(context: Context, self: Any, vec1: Any, vec2: Any, *, beta: Any = 1, al
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     a, b = (Complex.from_real(x) for x in (vec1, vec2))
     column = a.each(lambda part: shaping.reshape(part, shape=(*a.shape, 1)))
-    return _added(context, self, column * b, beta, alpha)
+    return _add_scaled(context, self, column * b, beta, alpha)
 
 
-def _added(context: Context, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
-    """beta * x + alpha * y; for beta = 0, `x` counts for nothing, not even its NaN."""
+def _add_scaled(context: Context, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
+    """beta * x + alpha * y; if beta is 0, `x` is ignored, even its NaN."""
     scaled = _scaled(context, y, alpha)
     if beta == 0:
         return _broadcast(context, scaled)
@@ -150,7 +150,7 @@ def _added(context: Context, x: Any, y: Any, beta: Any, alpha: Any) -> Any:
 @of_complex("aten.eq.Tensor", "aten.eq.Scalar")
 def eq(context: Context, self: Any, other: Any) -> Any:
     """eq.Tensor(Tensor self, Tensor other) -> Tensor"""
-    dtype = promoted(self, other)
+    dtype = promote(self, other)
     a, b = (
         Complex.from_real(x if isinstance(x, (Complex, SymbolicTensor)) else context.builder.constant(x.real, dtype))
         if not isinstance(x, complex)
@@ -168,7 +168,7 @@ def ne(context: Context, self: Any, other: Any) -> Any:
 
 
 def _on_truth(name: str) -> None:
-    """What asks of each number only whether it isn't zero."""
+    """Register operators that depend only on whether each number is zero."""
 
     @of_complex(f"aten.{name}")
     def translation(context: Context, *operands: Any, **options: Any) -> Any:
@@ -210,10 +210,10 @@ def cumprod(context: Context, self: Any, dim: int, *, dtype: Any = None) -> Any:
     if x.ndim == 0:
         return x
     axis = normalize_axis(dim, x.ndim)
-    size, reach = _known(x.shape[axis]), 1
-    while reach < size:  # each is multiplied with what stands `reach` before it, twice as far each time
-        longer = _cut(x, axis, reach, size) * _cut(x, axis, 0, size - reach)
-        x = concatenate(_cut(x, axis, 0, reach), longer, axis=axis)
+    size, reach = _require_known(x.shape[axis]), 1
+    while reach < size:  # each element is multiplied by the one `reach` before it; `reach` doubles each time
+        longer = _split_at(x, axis, reach, size) * _split_at(x, axis, 0, size - reach)
+        x = concatenate(_split_at(x, axis, 0, reach), longer, axis=axis)
         reach *= 2
     return x
 
@@ -232,18 +232,18 @@ def prod_dim(context: Context, self: Any, dim: int, keepdim: bool = False, *, dt
     axis = normalize_axis(dim, x.ndim)
     if x.ndim and x.shape[axis] == 0:
         return Complex.from_real(creation.full_like(x.real, 1, shape=context.shape))
-    while x.ndim and (size := _known(x.shape[axis])) > 1:
+    while x.ndim and (size := _require_known(x.shape[axis])) > 1:
         half = size // 2
-        halves = _cut(x, axis, 0, half) * _cut(x, axis, half, 2 * half)
-        x = concatenate(halves, _cut(x, axis, size - 1, size), axis=axis) if size % 2 else halves
+        halves = _split_at(x, axis, 0, half) * _split_at(x, axis, half, 2 * half)
+        x = concatenate(halves, _split_at(x, axis, size - 1, size), axis=axis) if size % 2 else halves
     return x.each(lambda part: shaping.reshape(part, shape=context.shape))
 
 
-def _cut(x: Complex, axis: int, start: int, stop: int) -> Complex:
+def _split_at(x: Complex, axis: int, start: int, stop: int) -> Complex:
     return x.each(lambda part: cut(part, axis, start, stop))
 
 
-def _known(size: Any) -> int:
+def _require_known(size: Any) -> int:
     if not isinstance(size, int):
         raise Unsupported("a product of complex numbers over an axis of symbolic size")
     return size
@@ -277,7 +277,7 @@ def std_mean(context: Context, self: Complex, dim: Any = None, **options: Any) -
 
 
 def _of_magnitudes(name: str) -> None:
-    """A norm is that of the absolute values."""
+    """Register norms, which are the norms of the absolute values."""
 
     @of_complex(f"aten.{name}")
     def translation(context: Context, self: Complex, *args: Any, **kwargs: Any) -> Any:

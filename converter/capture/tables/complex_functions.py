@@ -1,7 +1,7 @@
 """ATen functions of single complex numbers: exponentials, logarithms, powers, trigonometry.
 
-Each is written by the real functions of its parts (Abramowitz and Stegun, "Handbook of Mathematical Functions",
-sections 3.7, 4.1 to 4.6), with the branch cuts that torch has.
+Each is expressed by real functions of its parts (Abramowitz and Stegun, "Handbook of Mathematical Functions", sections
+3.7, 4.1 to 4.6), with torch's branch cuts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .table import Context
 
 
 def _function(function: Callable[[Complex], Complex]) -> Callable[[Complex], Complex]:
-    """Enter a function of one complex tensor for the operator of its name."""
+    """Register a function of one complex tensor under the operator of its name."""
 
     @of_complex(f"aten.{function.__name__}.default")
     def translation(context: Context, self: Any) -> Any:
@@ -79,7 +79,7 @@ def log1p(z: Complex) -> Complex:
 @_function
 def sqrt(z: Complex) -> Complex:
     """sqrt(Tensor self) -> Tensor"""
-    # the root of the larger part is taken, the other found by division: nothing cancels
+    # a square root computes the larger part and a division the other: nothing cancels
     larger = elementwise.sqrt((magnitude(z.real, z.imaginary) + elementwise.abs(z.real)) * 0.5)
     at_zero = comparison.equal(larger, zero(larger))
     smaller = z.imaginary / (elementwise.where(at_zero, np.ones((), larger.dtype), larger) * 2.0)
@@ -157,7 +157,7 @@ def cosh(z: Complex) -> Complex:
 @_function
 def tanh(z: Complex) -> Complex:
     """tanh(Tensor self) -> Tensor"""
-    # with t = tanh(a) and u = tan(b): (t + iu) / (1 + itu), in which nothing overflows
+    # with t = tanh(a) and u = tan(b): (t + iu) / (1 + itu), where nothing overflows
     t, u = trigonometry.tanh(z.real), trigonometry.tan(z.imaginary)
     return Complex(t, u) / Complex(creation.full_like(t, 1), t * u)
 
@@ -171,7 +171,7 @@ def tan(z: Complex) -> Complex:
 @_function
 def asinh(z: Complex) -> Complex:
     """asinh(Tensor self) -> Tensor"""
-    # of the two halves of the plane, the right one, where nothing cancels
+    # computed in the right half of the plane, where nothing cancels
     left = comparison.less(z.real, zero(z.real))
     turned = z.each(lambda part: elementwise.where(left, -part, part))
     result = log(turned + sqrt(square(turned) + 1.0))

@@ -1,4 +1,4 @@
-"""ATen operators that make, convert and move complex numbers."""
+"""ATen operators that create, convert and move complex numbers."""
 
 from __future__ import annotations
 
@@ -165,27 +165,27 @@ of_parts("s", "scalar_tensor.default")
 @of_complex("aten.new_empty.default", "aten.new_empty_strided.default")
 def zeros(context: Context, *_: Any, **__: Any) -> Any:
     """zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _of_reals(creation.zeros(context), context)
+    return _with_zero_imaginary(creation.zeros(context), context)
 
 
 @of_complex("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def ones(context: Context, *_: Any, **__: Any) -> Any:
     """ones(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _of_reals(creation.ones(context), context)
+    return _with_zero_imaginary(creation.ones(context), context)
 
 
 @of_complex("aten.eye.default", "aten.eye.m")
 def eye(context: Context, *_: Any, **__: Any) -> Any:
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None) -> Tensor"""
-    return _of_reals(creation.eye(context), context)
+    return _with_zero_imaginary(creation.eye(context), context)
 
 
-def _of_reals(x: Any, context: Context) -> Any:
-    """A tensor of `context` whose numbers are real."""
+def _with_zero_imaginary(x: Any, context: Context) -> Any:
+    """A tensor of `context` with real numbers."""
     return Complex.from_real(x) if context.is_complex else x
 
 
-# ---- by indices, which may be masks: of the pairs, so that what a mask holds is counted once ----
+# ---- indexing, also by masks: applied to the pairs, so that the elements of a mask are counted once ----
 
 
 @of_complex("aten.index.Tensor", "aten._unsafe_index.Tensor")

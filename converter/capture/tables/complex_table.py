@@ -1,8 +1,8 @@
 """The table of ATen operators on complex tensors, which are pairs of reals in the IR (`runtime.ops.complex_numbers`).
 
-An operator is looked up here when one of its operands or results is complex. Its operands then arrive as `Complex`
-where they are, and the types of complex results in `Context` are those of their parts. Most operators do to both
-parts what they do to real tensors, and are entered by name: `of_parts`, `multilinear`.
+An operator is looked up here when one of its operands or results is complex. Its complex operands are then `Complex`
+values, and the types of complex results in `Context` are those of their parts. Most operators do to both parts what
+they do to real tensors, and are registered by name: `of_parts`, `multilinear`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMPLEX: dict[str, Translation] = {}
 
 
 def of_complex(*targets: str) -> Callable[[Translation], Translation]:
-    """As `aten`, for operators on complex tensors; a name taken raises."""
+    """Register a translation like `aten`, for operators on complex tensors; a registered name raises."""
     return register_as(COMPLEX, targets)
 
 
@@ -32,7 +32,7 @@ def of_parts(data: str, *names: str) -> None:
     """Register operators that do to both parts what they do to a real tensor.
 
     Args:
-        data: parameters that hold numbers, separated by spaces; all others are given to both parts alike.
+        data: parameters with complex data, separated by spaces; all others are passed for both parts.
         names: the operators, without "aten.".
     """
     for name in names:
@@ -52,7 +52,7 @@ def _of_parts(name: str, data: list[str]) -> Translation:
                 if parameter in bound.arguments:
                     bound.arguments[parameter] = part(context, bound.arguments[parameter], imaginary)
             results.append(translation(*bound.args, **bound.kwargs))
-        if not context.is_complex:  # of a real dtype that was asked for
+        if not context.is_complex:  # a real dtype was requested
             return results[0]
         reals, imaginaries = results
         if isinstance(reals, (tuple, list)):
@@ -63,7 +63,7 @@ def _of_parts(name: str, data: list[str]) -> Translation:
 
 
 def part(context: Context, value: Any, imaginary: bool) -> Any:
-    """The real or imaginary part of a tensor, real or complex, of a number, or of each in a list."""
+    """The real or imaginary part of a real or complex tensor, of a number, or of each element of a list."""
     if isinstance(value, (list, tuple)):
         return [part(context, item, imaginary) for item in value]
     if isinstance(value, Complex):
@@ -80,22 +80,20 @@ def _is_tensor(value: Any) -> bool:
 
 
 def multilinear(data: str, *names: str) -> None:
-    """Enter operators that are linear in each of the parameters `data` (a list's items, too)."""
+    """Register operators that are linear in each of the parameters `data` (also in the items of a list)."""
     for name in names:
         of_complex(f"aten.{name}")(_multilinear(f"aten.{name}", data.split()))
 
 
 def _multilinear(name: str, data: list[str]) -> Translation:
-    def expanded(arguments: dict[str, Any]) -> Any:
-        """f(a + ib) = f(a) + i f(b), of one complex operand after the other."""
+    def expand(arguments: dict[str, Any]) -> Any:
+        """f(a + ib) = f(a) + i f(b), applied to one complex operand after the other."""
         for parameter in data:
             value = arguments.get(parameter)
             for i, item in enumerate(value if isinstance(value, list) else [value]):
                 if isinstance(item, (Complex, complex)):
                     a, b = (
-                        expanded(
-                            arguments | {parameter: _replaced(value, i, part(arguments["context"], item, imaginary))}
-                        )
+                        expand(arguments | {parameter: _replace(value, i, part(arguments["context"], item, imaginary))})
                         for imaginary in (False, True)
                     )
                     return a + b.times_i() if isinstance(b, Complex) else Complex(a, b)
@@ -103,17 +101,17 @@ def _multilinear(name: str, data: list[str]) -> Translation:
 
     def translation(context: Context, *args: Any, **kwargs: Any) -> Any:
         bound = inspect.signature(TABLE[name]).bind(context, *args, **kwargs)
-        return expanded(dict(bound.arguments))
+        return expand(dict(bound.arguments))
 
     return translation
 
 
-def _replaced(value: Any, i: int, item: Any) -> Any:
+def _replace(value: Any, i: int, item: Any) -> Any:
     return [*value[:i], item, *value[i + 1 :]] if isinstance(value, list) else item
 
 
 def numbers(context: Context, *values: Any) -> list[Any]:
-    """Operands of arithmetic with their parts in `context.dtype`: `Complex`, and traced values for real ones."""
+    """Operands of arithmetic with their parts in `context.dtype`: `Complex`, or symbolic tensors for real ones."""
     return [_number(context, value) for value in values]
 
 
@@ -128,12 +126,12 @@ def _number(context: Context, value: Any) -> Any:
 
 
 def on_pair(context: Context) -> Context:
-    """The context of an operator that is applied to pairs, whose last axis holds the parts."""
+    """The context of an operator applied to pairs, whose last axis has the parts."""
     types = tuple(None if t is None else t.with_shape((*t.shape, 2)) for t in context.types)
     return dataclasses.replace(context, types=types)
 
 
 def is_complex(value: Any) -> bool:
-    """Whether a value of an exported graph is a complex tensor, or one of several is."""
+    """Whether a value of an exported graph is, or contains, a complex tensor."""
     items = value if isinstance(value, (tuple, list)) else (value,)
     return any(isinstance(item, torch.Tensor) and item.is_complex() for item in items)

@@ -9,7 +9,7 @@ from ....runtime.ops import convolution as ops
 from ....runtime.ops import shaping
 from ....runtime.tracing import SymbolicTensor
 from . import counted_groups
-from .spatial import batched, both_sides, per_dimension, unbatched
+from .spatial import add_batch, both_sides, per_dimension, remove_batch
 from .table import Context, aten
 
 
@@ -33,7 +33,7 @@ def conv_padding(
     SymInt[2] dilation=[1, 1], SymInt groups=1) -> Tensor
     """
     total = [0] * (weight.ndim - 2)
-    if padding == "same":  # where it is odd, the extra zero comes after
+    if padding == "same":  # an odd total puts the extra zero after
         kernel = weight.shape[2:]
         total = [d * (k - 1) for d, k in zip(per_dimension(dilation, len(total)), kernel, strict=True)]
     split = tuple((size // 2, size - size // 2) for size in total)
@@ -53,7 +53,7 @@ def conv_transpose(
         given = per_dimension(stride, count), both_sides(padding, count), per_dimension(output_padding, count)
         return counted_groups.conv_transpose(input, weight, bias, *given, per_dimension(dilation, count), groups)
     y = ops.conv_transpose(
-        batched(input, count),
+        add_batch(input, count),
         weight,
         bias,
         stride=per_dimension(stride, count),
@@ -62,7 +62,7 @@ def conv_transpose(
         dilation=per_dimension(dilation, count),
         groups=groups,
     )
-    return unbatched(y, input)
+    return remove_batch(y, input)
 
 
 @aten("aten.convolution.default")
@@ -83,7 +83,7 @@ def convolution(
 def conv_tbc(
     context: Context, input: SymbolicTensor, weight: SymbolicTensor, bias: SymbolicTensor, pad: Dim = 0
 ) -> Any:
-    """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor: (time, batch, channels) all along"""
+    """conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor: (time, batch, channels) throughout"""
     rows = shaping.transpose(input, permutation=(1, 2, 0))
     kernel = shaping.transpose(weight, permutation=(2, 1, 0))
     y = _conv(rows, kernel, bias, 1, ((pad, pad),), 1, 1)
@@ -98,7 +98,7 @@ def _conv(
         steps, apart = per_dimension(stride, count), per_dimension(dilation, count)
         return counted_groups.conv(input, weight, bias, steps, padding, apart, groups)
     y = ops.conv(
-        batched(input, count),
+        add_batch(input, count),
         weight,
         bias,
         stride=per_dimension(stride, count),
@@ -106,4 +106,4 @@ def _conv(
         dilation=per_dimension(dilation, count),
         groups=groups,
     )
-    return unbatched(y, input)
+    return remove_batch(y, input)

@@ -1,6 +1,6 @@
-"""Convolutions whose number of groups is symbolic (one filter for each sample of the batch): ONNX's can't have that.
+"""Convolutions with a symbolic number of groups (one filter for each sample of the batch), which ONNX doesn't have.
 
-A program has products of matrices for them, one for each group.
+A program has matrix products for them, one for each group.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Pairs = Sequence[tuple[Any, Any]]
 
 
 def conv(x: Any, weight: Any, bias: Any, stride: Sizes, pads: Pairs, dilation: Sizes, groups: Dim) -> Any:
-    """ATen convolution: (N, groups * C, *spatial) and (groups * D, C, *kernel) give (N, groups * D, *sizes)."""
+    """ATen's convolution of (N, groups * C, *spatial) by (groups * D, C, *kernel) to (N, groups * D, *sizes)."""
     of_each = (groups, weight.shape[0] // groups, weight.shape[1], product(weight.shape[2:]))
     by_group = shaping.transpose(shaping.reshape(weight, shape=of_each), permutation=(0, 1, 3, 2))
     return _products(x, by_group, bias, weight.shape[2:], stride, pads, dilation)
@@ -27,13 +27,13 @@ def conv(x: Any, weight: Any, bias: Any, stride: Sizes, pads: Pairs, dilation: S
 def conv_transpose(
     x: Any, weight: Any, bias: Any, stride: Sizes, pads: Pairs, extra: Sizes, dilation: Sizes, groups: Dim
 ) -> Any:
-    """ATen convolution, transposed: weight (groups * C, D, *kernel).
+    """ATen's transposed convolution with a weight (groups * C, D, *kernel).
 
-    It is the convolution with turned kernels of `x` with zeros between its elements.
+    It is a convolution with flipped kernels of `x` with zeros between its elements.
     """
     kernel = weight.shape[2:]
     for axis, step in enumerate(stride, 2):
-        x = _spread(x, axis, step)
+        x = _insert_zeros(x, axis, step)
     reach = [d * (k - 1) for d, k in zip(dilation, kernel, strict=True)]
     around = [(r - b, r - a + e) for r, (b, a), e in zip(reach, pads, extra, strict=True)]
     turned = shaping.flip(weight, axes=tuple(range(2, weight.ndim)))
@@ -66,8 +66,8 @@ def _products(
     return y if bias is None else y + shaping.reshape(bias, shape=(1, groups * count, *(1 for _ in sizes)))
 
 
-def _spread(x: SymbolicTensor, axis: int, step: int) -> Any:
-    """`step - 1` zeros between the elements along an axis."""
+def _insert_zeros(x: SymbolicTensor, axis: int, step: int) -> Any:
+    """Insert `step - 1` zeros between the elements along an axis."""
     if step == 1:
         return x
     shape = x.shape

@@ -1,4 +1,4 @@
-"""ATen operators that make tensors from numbers."""
+"""ATen operators that create tensors from numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .table import Context, aten, cast
 
-# Each of them says by its other arguments only what shape and dtype the result has, which torch has inferred.
+# The other arguments of these determine only the shape and dtype of the result, which torch has inferred.
 
 
 @aten(
@@ -20,7 +20,7 @@ from .table import Context, aten, cast
     "aten.zeros_like.default",
     "aten.new_zeros.default",
     "aten.zero.default",
-    # what an empty tensor holds isn't defined; zeros are as good as anything
+    # the contents of an empty tensor are undefined; zeros will do
     "aten.empty.memory_format",
     "aten.empty_like.default",
     "aten.empty_permuted.default",
@@ -30,31 +30,31 @@ from .table import Context, aten, cast
 )
 def zeros(context: Context, *_: Any, **__: Any) -> Any:
     """zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _filled(context, 0)
+    return _fill(context, 0)
 
 
 @aten("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def ones(context: Context, *_: Any, **__: Any) -> Any:
     """ones(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
-    return _filled(context, 1)
+    return _fill(context, 1)
 
 
 @aten("aten.full.default", "aten.full_like.default", "aten.fill.Scalar")
 def full(context: Context, size: Any, fill_value: Any, **_: Any) -> Any:
     """full(SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor"""
-    return _filled(context, fill_value)
+    return _fill(context, fill_value)
 
 
 @aten("aten.new_full.default")
 def new_full(context: Context, self: SymbolicTensor, size: Any, fill_value: Any, **_: Any) -> Any:
     """new_full(Tensor self, SymInt[] size, Scalar fill_value, *, ScalarType? dtype=None) -> Tensor"""
-    return _filled(context, fill_value)
+    return _fill(context, fill_value)
 
 
 @aten("aten.scalar_tensor.default")
 def scalar_tensor(context: Context, s: Any, **_: Any) -> Any:
     """scalar_tensor(Scalar s, *, ScalarType? dtype=None) -> Tensor"""
-    return _filled(context, s)
+    return _fill(context, s)
 
 
 @aten("aten.fill.Tensor")
@@ -63,7 +63,7 @@ def fill(context: Context, self: SymbolicTensor, value: SymbolicTensor) -> Any:
     return shaping.expand(cast(value, context.dtype), shape=context.shape)
 
 
-def _filled(context: Context, value: Any) -> Any:
+def _fill(context: Context, value: Any) -> Any:
     if isinstance(value, SymbolicTensor):  # a number that the model computes
         return shaping.expand(cast(value, context.dtype), shape=context.shape)
     return context.builder.create(creation.full, shape=context.shape, value=value, dtype=context.dtype)
@@ -96,7 +96,7 @@ def linspace(context: Context, start: Any, end: Any, steps: Dim, **_: Any) -> An
 @aten("aten.eye.default", "aten.eye.m")
 def eye(context: Context, *_: Any, **__: Any) -> Any:
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None) -> Tensor"""
-    return shaping.triangle(shaping.triangle(_filled(context, 1), upper=True), upper=False)
+    return shaping.triangle(shaping.triangle(_fill(context, 1), upper=True), upper=False)
 
 
 @aten("aten.tril.default")

@@ -1,4 +1,4 @@
-"""ATen operators whose result has a size that depends on the elements: `nonzero`, masks as indices, `unique`."""
+"""ATen operators whose result size depends on the elements: `nonzero`, masks as indices, `unique`."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ....runtime.tracing import SymbolicTensor
 from .slicing import part
 from .table import Context, aten, cast
 
-_COUNTED = re.compile(r"u\d+")  # what torch calls a size that depends on data
+_DATA_DEPENDENT = re.compile(r"u\d+")  # torch's names of data-dependent sizes
 
 
-def is_counted(dim: Dim) -> bool:
-    """Whether only the run tells a size: torch knows neither a number nor another size that it equals."""
-    return isinstance(dim, SymbolicDim) and _COUNTED.fullmatch(str(dim)) is not None
+def is_data_dependent(dim: Dim) -> bool:
+    """Whether a size is data-dependent: torch knows neither its value nor another size equal to it."""
+    return isinstance(dim, SymbolicDim) and _DATA_DEPENDENT.fullmatch(str(dim)) is not None
 
 
 def symbol_of(context: Context, count: Dim) -> str:
-    """The symbol for how many an operator finds: torch's own, or a new one where torch knows how many (`sized`)."""
-    return str(count) if is_counted(count) else context.builder.new_symbol()
+    """The symbol for the size of a result: torch's own, or a new one if torch knows it (see `with_known_size`)."""
+    return str(count) if is_data_dependent(count) else context.builder.new_symbol()
 
 
-def sized(x: SymbolicTensor, count: Dim, axis: int = 0) -> Any:
-    """What was found, with the size that torch knows along `axis`: the model makes a shape of it (`view`), say."""
+def with_known_size(x: SymbolicTensor, count: Dim, axis: int = 0) -> Any:
+    """The result with the size that torch knows along `axis`, which the model may use in a shape (`view`), say."""
     return x if x.shape[axis] == count else shaping.reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
-def places_of(context: Context, mask: SymbolicTensor, count: Dim | None) -> list[Any]:
-    """Where a mask holds, for each of its axes: indices, int64 (count,); None where torch has no size for the count."""
+def indices_of_mask(context: Context, mask: SymbolicTensor, count: Dim | None) -> list[Any]:
+    """The indices of a mask's true elements, int64 (count,) per axis; None if torch has no size for the count."""
     if count is None:
         count = symbol(context.builder.new_symbol())
         found = data_dependent.nonzero(mask, symbols=(str(count),))
@@ -42,7 +42,7 @@ def places_of(context: Context, mask: SymbolicTensor, count: Dim | None) -> list
 
 
 def _nonzero(context: Context, x: SymbolicTensor, count: Dim) -> Any:
-    return sized(data_dependent.nonzero(x, symbols=(symbol_of(context, count),)), count)
+    return with_known_size(data_dependent.nonzero(x, symbols=(symbol_of(context, count),)), count)
 
 
 @aten("aten.nonzero.default")
@@ -75,7 +75,7 @@ def argwhere(context: Context, self: SymbolicTensor) -> Any:
 def nonzero_numpy(context: Context, self: SymbolicTensor) -> Any:
     """nonzero_numpy(Tensor self) -> Tensor[]"""
     x = self if self.ndim else shaping.reshape(self, shape=(1,))
-    return places_of(context, x, context.shape[0])
+    return indices_of_mask(context, x, context.shape[0])
 
 
 @aten("aten.masked_select.default")
@@ -84,7 +84,7 @@ def masked_select(context: Context, self: SymbolicTensor, mask: SymbolicTensor) 
     shape = broadcast_shapes(self.shape, mask.shape)
     flat = (product(shape),)
     x, chosen = (shaping.reshape(shaping.expand(t, shape=shape), shape=flat) for t in (self, mask))
-    (where,) = places_of(context, chosen, context.shape[0])
+    (where,) = indices_of_mask(context, chosen, context.shape[0])
     return indexing.take(x, where, axis=0)
 
 
@@ -97,7 +97,7 @@ def unique2(
     return_counts: bool = False,
 ) -> Any:
     """_unique2(Tensor self, bool sorted=True, bool return_inverse=False, bool return_counts=False) -> (Tensor, ...)"""
-    values, inverse, counts = _unique(context, self, context.shape[0], None)  # torch's are sorted always
+    values, inverse, counts = _unique(context, self, context.shape[0], None)  # torch always sorts
     placed = shaping.reshape(inverse, shape=self.shape)
     return values, placed if return_inverse else _empty(context), counts if return_counts else _empty(context)
 
@@ -118,7 +118,7 @@ def unique_dim(
 
 def _unique(context: Context, x: SymbolicTensor, count: Dim, axis: int | None) -> tuple[Any, Any, Any]:
     values, _, inverse, counts = data_dependent.unique(x, symbols=(symbol_of(context, count),), axis=axis)
-    return sized(values, count, axis or 0), inverse, sized(counts, count)
+    return with_known_size(values, count, axis or 0), inverse, with_known_size(counts, count)
 
 
 @aten("aten.unique_consecutive.default")
@@ -137,7 +137,7 @@ def unique_consecutive(
     others = tuple(i for i in range(x.ndim) if i != axis)
     begins = reduction.reduce_any(differs, axes=others) if others else differs
     begins = slicing.concat(context.builder.constant([True]), begins, axis=0)
-    (first,) = places_of(context, begins, context.shape[axis])
+    (first,) = indices_of_mask(context, begins, context.shape[axis])
     values = indexing.take(x, first, axis=axis)
     inverse = scanning.cumsum(cast(begins, INT64), axis=0) - context.builder.constant(1, INT64)
     ends = slicing.concat(part(first, 0, 1, first.shape[0]), _full(context, size), axis=0)
@@ -159,11 +159,11 @@ def repeat_interleave(context: Context, repeats: SymbolicTensor, *, output_size:
     """repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor: index i, repeats[i] times"""
     ends = scanning.cumsum(cast(repeats, INT64), axis=0)
     total = context.shape[0]
-    if is_counted(total) and output_size is None:
+    if is_data_dependent(total) and output_size is None:
         last = shaping.reshape(part(ends, 0, ends.shape[0] - 1, ends.shape[0]), shape=())
         data_dependent.read_sizes(last, symbols=(str(total),))
     places = context.builder.create(creation.arange, start=0, stop=total, step=1, dtype=INT64)
-    # place p belongs to the first i with p < ends[i]: as many ends lie at or before p
+    # position p belongs to the first i with p < ends[i], which is the number of ends at or before p
     row = shaping.reshape(ends, shape=(1, ends.shape[0]))
     passed = comparison.less_equal(row, shaping.reshape(places, shape=(total, 1)))
     return reduction.reduce_sum(cast(passed, INT64), axes=(1,))

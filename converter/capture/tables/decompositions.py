@@ -1,4 +1,4 @@
-"""ATen decompositions of matrices: QR, eigenvalues, singular values, and what is computed by them."""
+"""ATen decompositions of matrices: QR, eigenvalues, singular values, and functions computed by them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .table import Context, cast
 
 
 def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
-    """What an op gives for a real or a complex tensor; a letter for each result: n as the operand is, r real."""
+    """The results of an op for a real or complex tensor; `kinds` has a letter for each: n like the operand, r real."""
     if isinstance(x, Complex):
         results = op(x.pair(), paired=True, **attributes)
     else:
@@ -34,7 +34,7 @@ def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
 def qr(context: Context, a: Any, mode: str = "reduced") -> Any:
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
     q, r = factors(orthogonal.qr, a, "nn", complete=mode == "complete")
-    if mode == "r":  # torch gives an empty q
+    if mode == "r":  # torch returns an empty q
         q = Complex.from_real(_empty(context)) if isinstance(a, Complex) else _empty(context)
     return q, r
 
@@ -108,7 +108,7 @@ def pinv(
     """linalg_pinv.atol_rtol_tensor(Tensor self, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False)"""
     bounds = [None if bound is None else cast(bound, context.dtype) for bound in (atol, rtol)]
     x = self
-    if hermitian:  # only a triangle is read, but the gradient is, as ATen's, that by the whole matrix
+    if hermitian:  # only a triangle is read, but the gradient, like ATen's, is that of the whole matrix
         symmetric = lower(self) + adjoint(lower(self, -1))
         x = self + each(symmetric - self, boundary.stop_gradient)
     return _pseudo_inverse(x, *bounds)
@@ -119,14 +119,14 @@ def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, dr
     """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor
     residuals, Tensor rank, Tensor singular_values)
 
-    By the pseudoinverse, as ATen's gradient; "gels" takes every singular value into account, as for it the matrices
-    have full rank.
+    Computed by the pseudoinverse, like ATen's gradient; "gels" uses all singular values, since it assumes matrices of
+    full rank.
     """
     _, residuals, rank, _ = context.types
     assert residuals is not None
     assert rank is not None
     if context.used[1] and driver in ("gelsd", "gelss") and residuals.shape != (0,):
-        raise Unsupported(f"with the residuals by {driver!r}, which are there only if the matrices have full rank")
+        raise Unsupported(f"with the residuals by {driver!r}, which exist only if the matrices have full rank")
     if rcond is not None and rcond < 0:
         raise Unsupported("a negative rcond")
     share = 0.0 if driver == "gels" else rcond

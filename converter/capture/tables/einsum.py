@@ -15,6 +15,6 @@ from .table import Context, aten
 def einsum(context: Context, equation: str, tensors: list[SymbolicTensor], *, path: Any = None) -> Any:
     """einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor"""
     try:
-        return composed(equation, tensors)  # from left to right, which is torch's default path too
+        return composed(equation, tensors)  # from left to right, as in torch's default path
     except ShapeError as error:
         raise Unsupported(str(error)) from None

@@ -1,6 +1,6 @@
-"""ATen functions of single elements: arithmetic, powers, exponentials.
+"""ATen elementwise functions: arithmetic, powers, exponentials.
 
-Bounds and choice stand in `choice`, comparisons and logic in `comparison`.
+Bounds and selection are in `choice`, comparisons and logic in `comparison`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from .table import Context, aten, cast, dtype_beside, operands
 
 # ---- functions of one operand ----
 
-# those that ATen and the IR know by the same name
+# functions with the same name in ATen and the IR
 FUNCTIONS = [
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "ceil", "cos", "cosh", "erf", "erfc", "exp", "expm1",
     "floor", "log", "log10", "log1p", "log2", "neg", "reciprocal", "round", "rsqrt", "sigmoid", "sin", "sinh", "sqrt",
     "tan", "tanh", "trunc",
 ]  # fmt: skip
-WHOLE = {"ceil", "floor", "round", "trunc"}  # nothing to do for integers
+WHOLE = {"ceil", "floor", "round", "trunc"}  # the identity on integers
 
 
 def _function(name: str) -> None:
@@ -150,7 +150,7 @@ def div_mode(context: Context, self: Any, other: Any, *, rounding_mode: str | No
     a, b = operands(context, dtype_beside(context, other), self, other)
     if is_floating(a.dtype):
         return cast(rounding.trunc(elementwise.div(a, b)), context.dtype)
-    # (a - fmod(a, b)) / b leaves no remainder, so that rounding down is rounding towards zero
+    # a - fmod(a, b) is a multiple of b, so that rounding the quotient down is rounding it towards zero
     return rounding.floor_divide(a - rounding.fmod(a, b), b)
 
 
@@ -198,7 +198,7 @@ def fmin(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
 
 
 def _first_if(context: Context, holds: ops.Op, self: SymbolicTensor, other: SymbolicTensor) -> Any:
-    """The first operand where that holds or the second is NaN, which gets the whole gradient then; else the second.
+    """The first operand, with the whole gradient, where the condition holds or the second is NaN; else the second.
 
     Since torch 2.14, equal operands share the gradient.
     """
@@ -272,7 +272,7 @@ def pow(context: Context, self: Any, exponent: SymbolicTensor) -> Any:
 def logaddexp(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """logaddexp(Tensor self, Tensor other) -> Tensor"""
     a, b = operands(context, at_least_float32(context.dtype), self, other)
-    # equal infinities: their difference would be NaN
+    # the difference of equal infinities would be NaN
     difference = elementwise.where(comparison.equal(a, b), *operands(context, a.dtype, 0.0), a - b)
     larger = elementwise.maximum(a, b)
     return cast(larger + elementwise.log1p(elementwise.exp(-elementwise.abs(difference))), context.dtype)
@@ -290,6 +290,6 @@ def xlogy(context: Context, self: Any, other: Any) -> Any:
 @aten("aten.hypot.default")
 def hypot(context: Context, self: SymbolicTensor, other: SymbolicTensor) -> Any:
     """hypot(Tensor self, Tensor other) -> Tensor"""
-    # in float64, so that the squares of no float32 number overflow or vanish
+    # in float64, so that squares of float32 numbers neither overflow nor underflow
     a, b = operands(context, FLOAT64, self, other)
     return cast(elementwise.sqrt(a * a + b * b), context.dtype)

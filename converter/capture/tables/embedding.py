@@ -1,4 +1,4 @@
-"""ATen embedding and its kin."""
+"""ATen embeddings and bilinear products."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def embedding(
 
 
 def _shared_gradient(weight: SymbolicTensor, indices: SymbolicTensor, rows: Any) -> Any:
-    """Rows that pass on their gradient divided by how often they are looked up."""
+    """The rows, whose gradient is divided by the number of their look-ups."""
     flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
     zeros = creation.full_like(weight, 0.0, weight.shape[:1])
     counts = indexing.index_add(zeros, flat, creation.full_like(weight, 1.0, flat.shape), axis=0)
@@ -57,13 +57,13 @@ def embedding_bag(
     if padding_idx is not None:
         padding_idx = padding_idx if padding_idx >= 0 else weight.shape[0] + padding_idx
     rows = ops.embedding(weight, indices, padding_index=padding_idx)
-    if scale_grad_by_freq:  # torch divides by the counts of other rows where one comes twice
+    if scale_grad_by_freq:  # torch divides by the counts of wrong rows if an index occurs twice
         rows = _shared_gradient(weight, indices, rows)
     share = creation.full_like(weight, 1.0, (count,)) if per_sample_weights is None else per_sample_weights
     if padding_idx is not None:
         nothing = context.builder.constant(0.0, weight.dtype)
         share = elementwise.where(comparison.equal(indices, padding_idx), nothing, share)
-    # which bag an index is in: the last one that starts at or before it
+    # the bag of an index is the last one that starts at or before it
     positions = context.builder.create(creation.arange, stop=count, dtype=INT64)
     starts = offsets
     if include_last_offset:
@@ -83,7 +83,7 @@ def embedding_bag(
 
 
 def _largest(context: Context, rows: Any, share: Any, bag: Any) -> Any:
-    """The largest elements of each bag, 0 for one without; rows with a share of 0 don't count."""
+    """The largest elements of each bag, 0 for an empty bag; rows with a share of 0 don't count."""
     lowest, zero = operands(context, rows.dtype, float("-inf"), 0.0)
     counted = comparison.greater(shaping.reshape(share, shape=(rows.shape[0], 1)), zero)
     places = shaping.expand(shaping.reshape(bag, shape=(rows.shape[0], 1)), shape=rows.shape)
@@ -98,7 +98,7 @@ def embedding_renorm(
 ) -> Any:
     """embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor
 
-    The rows that are looked up, scaled down to the norm where theirs is greater.
+    Rows that are looked up are scaled down to `max_norm` if their norm is greater.
     """
     flat = shaping.reshape(cast(indices, INT64), shape=(product(indices.shape),))
     ones = creation.full_like(self, 1.0, flat.shape)
@@ -108,7 +108,7 @@ def embedding_renorm(
     too_long = comparison.logical_and(comparison.greater(looked_up, zero), comparison.greater(norms, most))
     scale = elementwise.where(too_long, most / (norms + 1e-7), one)
     scaled = boundary.stop_gradient(self * shaping.reshape(scale, shape=(self.shape[0], 1)))
-    return scaled + (self - boundary.stop_gradient(self))  # torch scales in place, unseen by the gradient
+    return scaled + (self - boundary.stop_gradient(self))  # torch scales in place, without a gradient
 
 
 @aten("aten.bilinear.default")

@@ -1,4 +1,4 @@
-"""ATen fake quantization: rounded to the steps of a quantizer, with the gradient of the clamp alone."""
+"""ATen fake quantization: rounding to the steps of a quantizer, with the gradient of the clamp only."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def per_tensor(
 ) -> Any:
     """fake_quantize_per_tensor_affine(Tensor self, float scale, int zero_point, int quant_min, int quant_max) -> Tensor
 
-    ATen has the scale and its inverse in float32, whatever the dtype of the tensor.
+    ATen keeps the scale and its inverse in float32, whatever the dtype of the tensor.
     """
     inverse = float(np.float32(1) / np.float32(scale))
-    return _quantized(self, float(np.float32(scale)), inverse, zero_point, quant_min, quant_max)
+    return _quantize(self, float(np.float32(scale)), inverse, zero_point, quant_min, quant_max)
 
 
 @aten("aten.fake_quantize_per_tensor_affine.tensor_qparams")
@@ -40,7 +40,7 @@ def per_tensor_of_tensors(
     int quant_max) -> Tensor
     """
     step, zero = (shaping.reshape(cast(x, self.dtype), shape=()) for x in (scale, zero_point))
-    return _quantized(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
+    return _quantize(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
 
 
 @aten("aten.fake_quantize_per_channel_affine.default")
@@ -59,7 +59,7 @@ def per_channel(
     shape: list[Dim] = [1] * self.ndim
     shape[axis] = self.shape[axis]
     step, zero = (shaping.reshape(cast(x, self.dtype), shape=tuple(shape)) for x in (scale, zero_point))
-    return _quantized(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
+    return _quantize(self, step, elementwise.reciprocal(step), zero, quant_min, quant_max)
 
 
 @aten("aten._fake_quantize_learnable_per_tensor_affine.default")
@@ -91,8 +91,10 @@ def learnable_per_channel(
 
 
 def _learnable(x: Any, scale: Any, zero_point: Any, least: int, most: int, factor: float) -> Any:
-    """Learned step sizes: a value between the ends has the gradients 1 and (rounded - x) / scale, one beyond them 0 and
-    the code; the zero point has -scale there. Those of scale and zero point are multiplied by a factor.
+    """Fake quantization with learned step sizes.
+
+    Within the range, the gradients of a value and the scale are 1 and (rounded - x) / scale; beyond it they are 0 and
+    the code, and that of the zero point is -scale. Gradients of scale and zero point are multiplied by a factor.
     """
     held = stop_gradient
     zero = held(rounding.floor(elementwise.minimum(elementwise.maximum(zero_point + 0.5, float(least)), float(most))))
@@ -100,15 +102,15 @@ def _learnable(x: Any, scale: Any, zero_point: Any, least: int, most: int, facto
     moving = zero + (zero_point - held(zero_point)) * factor
     inverse = elementwise.reciprocal(held(scale))
     code = held(rounding.round(x * inverse) + zero)
-    clamped = elementwise.minimum(elementwise.maximum(code, float(least)), float(most))
-    result = (clamped - zero) * held(scale)
-    between = x + step * held(clamped - zero - x * inverse)
-    beyond = (clamped - moving) * step
-    tracked = elementwise.where(comparison.equal(code, clamped), between, beyond)
+    clamp_numbers = elementwise.minimum(elementwise.maximum(code, float(least)), float(most))
+    result = (clamp_numbers - zero) * held(scale)
+    between = x + step * held(clamp_numbers - zero - x * inverse)
+    beyond = (clamp_numbers - moving) * step
+    tracked = elementwise.where(comparison.equal(code, clamp_numbers), between, beyond)
     return held(result) + (tracked - held(tracked))
 
 
-def _quantized(x: SymbolicTensor, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
+def _quantize(x: SymbolicTensor, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
     steps = elementwise.add(rounding.round(elementwise.mul(x, inverse)), zero_point)
     held = elementwise.minimum(elementwise.maximum(steps, float(least)), float(most))
     result = elementwise.mul(elementwise.sub(held, zero_point), scale)

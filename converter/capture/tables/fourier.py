@@ -1,4 +1,4 @@
-"""ATen Fourier transforms: torch takes every function of `torch.fft`, and `stft` and `istft`, apart into these."""
+"""ATen Fourier transforms: torch decomposes the functions of `torch.fft`, `stft` and `istft` into these."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NORMS = ("none", "root", "size")  # fft_norm_mode of ATen
 @of_complex("aten._fft_c2c.default")
 def fft_c2c(context: Context, self: Complex, dim: list[int], normalization: int, forward: bool) -> Any:
     """_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
-    return _transformed(self, _axes(self, dim), inverse=not forward, norm=NORMS[normalization])
+    return _transform(self, _axes(self, dim), inverse=not forward, norm=NORMS[normalization])
 
 
 @of_complex("aten._fft_r2c.default")
@@ -31,7 +31,7 @@ def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalizatio
     y = Complex.from_pair(fourier.dft(numbers, axes=axes, norm=NORMS[normalization]))
     if not onesided:
         return y
-    axis = axes[-1]  # the other half of it would be the complex conjugate
+    axis = axes[-1]  # the other half is the complex conjugate
     return y.each(lambda x: part(x, axis, 0, context.shape[axis]))
 
 
@@ -39,10 +39,10 @@ def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalizatio
 def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int, last_dim_size: Dim) -> Any:
     """_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
     norm, axes = NORMS[normalization], _axes(self, dim)
-    x = _transformed(self, axes[:-1], inverse=True, norm=norm) if len(axes) > 1 else self
+    x = _transform(self, axes[:-1], inverse=True, norm=norm) if len(axes) > 1 else self
     axis, size = axes[-1], self.shape[axes[-1]]
-    # What the missing half of the last axis would add to the sum is the complex conjugate of what its mirror image
-    # adds. The first element has no mirror image, nor has the one in the middle, if there is one.
+    # The terms of the missing half of the last axis are the complex conjugates of their mirror images. The first
+    # element has no mirror image, nor has the one in the middle, if there is one.
     place = context.builder.create(creation.arange, start=0, stop=size, step=1, dtype=INT64)
     alone = comparison.logical_or(
         comparison.equal(place, 0), comparison.equal(place + place, scalar(context, last_dim_size, INT64))
@@ -51,12 +51,12 @@ def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int,
     x = x * shaping.reshape(weights, shape=(size, *[1] * (self.ndim - 1 - axis)))
     after = tuple(last_dim_size - size if i == axis else 0 for i in range(self.ndim))
     whole = x.each(lambda half: slicing.pad(half, before=(0,) * self.ndim, after=after))
-    return _transformed(whole, (axis,), inverse=True, norm=norm).real
+    return _transform(whole, (axis,), inverse=True, norm=norm).real
 
 
 def _axes(x: Any, dim: list[int]) -> tuple[int, ...]:
     return tuple(normalize_axis(axis, x.ndim) for axis in dim)
 
 
-def _transformed(x: Complex, axes: tuple[int, ...], *, inverse: bool, norm: str) -> Complex:
+def _transform(x: Complex, axes: tuple[int, ...], *, inverse: bool, norm: str) -> Complex:
     return Complex.from_pair(fourier.dft(x.pair(), axes=axes, inverse=inverse, norm=norm)) if axes else x

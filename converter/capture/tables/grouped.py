@@ -21,8 +21,8 @@ def grouped_mm(
 ) -> Any:
     """_grouped_mm(Tensor self, Tensor mat2, Tensor? offs=None, Tensor? bias=None, ScalarType? out_dtype=None) -> Tensor
 
-    `offs` divides the dimension that only one operand has for all groups together: the rows of `self`, the columns of
-    `mat2`, or, of two matrices, the dimension that is summed.
+    `offs` splits the dimension that all groups share in one operand: the rows of `self`, the columns of `mat2` or, for
+    two matrices, the dimension that is summed over.
     """
     if bias is not None:
         raise Unsupported("with a bias")
@@ -41,9 +41,9 @@ def _product(a: SymbolicTensor, b: SymbolicTensor, ends: SymbolicTensor | None) 
     if b.ndim == 3:
         return grouped.grouped_matmul(a, b, ends)
     if a.ndim == 3:
-        return _transposed(grouped.grouped_matmul(_transposed(b), shaping.transpose(a, permutation=(0, 2, 1)), ends))
-    return grouped.grouped_outer(_transposed(a), b, ends)
+        return _transpose(grouped.grouped_matmul(_transpose(b), shaping.transpose(a, permutation=(0, 2, 1)), ends))
+    return grouped.grouped_outer(_transpose(a), b, ends)
 
 
-def _transposed(x: SymbolicTensor) -> Any:
+def _transpose(x: SymbolicTensor) -> Any:
     return shaping.transpose(x, permutation=(1, 0))

@@ -1,4 +1,4 @@
-"""ATen operators that sort values into bins."""
+"""ATen operators that assign values to bins."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ....runtime.ops import comparison, creation, data_dependent, elementwise, i
 from ....runtime.ops import sorting as ops
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from .data_dependent import is_counted
+from .data_dependent import is_data_dependent
 from .slicing import part
-from .table import Context, aten, cast, operands, promoted
+from .table import Context, aten, cast, operands, promote
 
-# ---- the place of a value among boundaries ----
+# ---- the position of a value among boundaries ----
 
 
 @aten("aten.searchsorted.Tensor", "aten.searchsorted.Scalar")
@@ -29,7 +29,7 @@ def searchsorted(
     """
     if sorter is not None:
         sorted_sequence = indexing.gather(sorted_sequence, sorter, axis=sorted_sequence.ndim - 1)
-    return _searched(context, sorted_sequence, self, right or side == "right")
+    return _search(context, sorted_sequence, self, right or side == "right")
 
 
 @aten("aten.bucketize.Tensor", "aten.bucketize.Scalar")
@@ -37,11 +37,11 @@ def bucketize(
     context: Context, self: Any, boundaries: SymbolicTensor, *, out_int32: bool = False, right: bool = False
 ) -> Any:
     """bucketize.Tensor(Tensor self, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor"""
-    return _searched(context, boundaries, self, right)
+    return _search(context, boundaries, self, right)
 
 
-def _searched(context: Context, boundaries: SymbolicTensor, values: Any, right: bool) -> Any:
-    boundaries, x = operands(context, promoted(boundaries, values), boundaries, values)
+def _search(context: Context, boundaries: SymbolicTensor, values: Any, right: bool) -> Any:
+    boundaries, x = operands(context, promote(boundaries, values), boundaries, values)
     shape = x.shape if x.ndim else (1,) * boundaries.ndim
     found = ops.searchsorted(boundaries, shaping.reshape(x, shape=shape), right=right)
     return cast(shaping.reshape(found, shape=context.shape), context.dtype)
@@ -58,11 +58,11 @@ def histc(context: Context, self: SymbolicTensor, bins: int = 100, min: Any = 0,
         return creation.full_like(x, 0, shape=(bins,))
     low, high = _limits(context, x) if min == max else operands(context, x.dtype, min, max)
     place = _whole((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
-    return _counted(context, x, place, low, high, bins, None)
+    return _count(context, x, place, low, high, bins, None)
 
 
 def _limits(context: Context, x: SymbolicTensor) -> tuple[Any, Any]:
-    """The bounds of the data where those given are equal, one apart on either side if the data are all alike."""
+    """The bounds, or those of the data if equal bounds are given, widened by one on each side if all data are equal."""
     lowest, highest = reduction.reduce_min(x), reduction.reduce_max(x)
     alike = comparison.equal(lowest, highest)
     one, zero = operands(context, x.dtype, 1, 0)
@@ -74,10 +74,10 @@ def _whole(x: SymbolicTensor) -> Any:
     return cast(x, INT64)
 
 
-def _counted(
+def _count(
     context: Context, x: SymbolicTensor, place: Any, low: Any, high: Any, bins: int, weight: SymbolicTensor | None
 ) -> Any:
-    """How many elements (or how much of the weight) lie in each bin; the last one has its right bound."""
+    """The number of elements (or their total weight) in each bin; the last bin includes its right bound."""
     last, nothing = operands(context, INT64, bins - 1, 0)
     inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
     place = elementwise.where(inside, elementwise.minimum(elementwise.maximum(place, nothing), last), nothing)
@@ -113,7 +113,7 @@ def _bounds(context: Context, x: SymbolicTensor, range: Any) -> tuple[Any, Any]:
 
 
 def _edges(context: Context, low: Any, high: Any, bins: int) -> Any:
-    """`bins + 1` evenly spaced numbers, as torch's linspace: counted from the nearer end."""
+    """`bins + 1` evenly spaced numbers, computed from the nearer end, as in torch's linspace."""
     number = context.builder.constant(np.arange(bins + 1), low.dtype)
     count = context.builder.constant(bins, low.dtype)
     step = (high - low) / count
@@ -128,7 +128,7 @@ def _histogram(
     (one,) = operands(context, INT64, 1)
     place = ops.searchsorted(edges, x, right=True) - one
     low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, bins))
-    counts = _counted(context, x, place, low, high, bins, weight)
+    counts = _count(context, x, place, low, high, bins, weight)
     if density:
         widths = part(edges, 0, 1, bins + 1) - part(edges, 0, 0, bins)
         counts = counts / reduction.reduce_sum(counts) / widths
@@ -192,7 +192,7 @@ def histogramdd_of_edges(
 ) -> Any:
     """_histogramdd_from_bin_tensors(Tensor self, Tensor[] bins, *, Tensor? weight=None, bool density=False) -> Tensor
 
-    Elements outside of any bin don't count; counts of all bins together are one histogram of flattened places.
+    Elements outside all bins don't count; the counts are those of a histogram over flattened bin indices.
     """
     columns = _columns(self)
     (one,) = operands(context, INT64, 1)
@@ -202,8 +202,8 @@ def histogramdd_of_edges(
     for x, edges in zip(columns, bins, strict=True):
         count = edges.shape[0] - 1
         low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, count))
-        within = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
-        inside = comparison.logical_and(inside, within)
+        for_subgraph = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
+        inside = comparison.logical_and(inside, for_subgraph)
         last, size = operands(context, INT64, count - 1, count)
         found = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
         place = place * size + found
@@ -223,7 +223,7 @@ def histogramdd_of_edges(
 
 
 def _columns(x: SymbolicTensor) -> list[Any]:
-    """The coordinates along each of the dimensions of the last axis."""
+    """The coordinates in each dimension, which the last axis enumerates."""
     count = x.shape[-1]
     if not isinstance(count, int):
         raise Unsupported("a symbolic number of dimensions")
@@ -236,7 +236,7 @@ def _columns(x: SymbolicTensor) -> list[Any]:
 def bincount(context: Context, self: SymbolicTensor, weights: SymbolicTensor | None = None, minlength: int = 0) -> Any:
     """bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor"""
     x, count = cast(self, INT64), context.shape[0]
-    if is_counted(count):
+    if is_data_dependent(count):
         least, one = operands(context, INT64, minlength, 1)
         largest = reduction.reduce_max(slicing.concat(x + one, shaping.reshape(least, shape=(1,)), axis=0))
         data_dependent.read_sizes(largest, symbols=(str(count),))

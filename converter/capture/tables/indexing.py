@@ -1,4 +1,4 @@
-"""ATen operators that read at computed places, and `index_put`; the other writing ones stand in `scattering`."""
+"""ATen operators that read at computed indices, and `index_put`; the other writing operators are in `scattering`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....runtime.ir.types import BOOL, INT64
 from ....runtime.ops import creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import broadcast_shapes, normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from .data_dependent import places_of
+from .data_dependent import indices_of_mask
 from .table import Context, aten, cast
 
 # ---- along one axis ----
@@ -37,9 +37,9 @@ def gather(
     context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, *, sparse_grad: bool = False
 ) -> Any:
     """gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor"""
-    if 0 in index.shape:  # of any rank
+    if 0 in index.shape:  # an empty index may have any rank
         return creation.full_like(self, 0, shape=index.shape)
-    if self.ndim == 0 or index.ndim == 0:  # a tensor without dimensions counts as one of one element
+    if self.ndim == 0 or index.ndim == 0:  # a tensor of rank 0 counts as a vector of one element
         flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index))
         return shaping.reshape(indexing.gather(*flat, axis=0), shape=index.shape)
     return indexing.gather(self, index, axis=normalize_axis(dim, self.ndim))
@@ -68,9 +68,9 @@ def index(context: Context, self: SymbolicTensor, indices: list[SymbolicTensor |
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     if len(axes) == 1:
         return indexing.take(self, indices[axes[0]], axis=axes[0])
-    order, inverse = _indexed_first(axes, self.ndim, len(_broadcast(indices)))
-    found = indexing.gather_nd(_transposed(self, order), _coordinates(indices))
-    return _transposed(found, inverse)
+    order, inverse = _indexed_axes_first(axes, self.ndim, len(_broadcast(indices)))
+    found = indexing.gather_nd(_transpose(self, order), _coordinates(indices))
+    return _transpose(found, inverse)
 
 
 @aten("aten.index_put.default", "aten._unsafe_index_put.default")
@@ -87,19 +87,19 @@ def index_put(
     if any(map(_is_mask, indices)):
         mask = indices[0] if len(indices) == 1 else None
         if mask is not None and _same_everywhere(values, self.ndim - mask.ndim):
-            return _put_by_mask(self, mask, cast(values, self.dtype), accumulate)
+            return _assign_by_mask(self, mask, cast(values, self.dtype), accumulate)
         indices, values = _by_places(context, self, indices, values)
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     shape = _broadcast(indices)
-    order, result_order = _indexed_first(axes, self.ndim, len(shape))
-    lead = _transposed(self, order)
+    order, result_order = _indexed_axes_first(axes, self.ndim, len(shape))
+    lead = _transpose(self, order)
     # the shape of self[indices] has the indexed axes where `result_order` moves them; `values` broadcast to that
     leading_shape = (*shape, *lead.shape[len(axes) :])
     result_shape = tuple(leading_shape[axis] for axis in result_order)
     updates = shaping.expand(cast(values, self.dtype), shape=result_shape)
-    updates = _transposed(updates, _inverse(result_order))
+    updates = _transpose(updates, _inverse(result_order))
     written = indexing.scatter_nd(lead, _coordinates(indices), updates, reduction="add" if accumulate else "none")
-    return _transposed(written, _inverse(order))
+    return _transpose(written, _inverse(order))
 
 
 def _is_mask(index: SymbolicTensor | None) -> bool:
@@ -109,15 +109,15 @@ def _is_mask(index: SymbolicTensor | None) -> bool:
 def _without_masks(
     context: Context, indices: list[SymbolicTensor | None], count: Dim | None
 ) -> list[SymbolicTensor | None]:
-    """The indices with the places where a mask holds, one tensor for each of its axes, in its stead."""
+    """The indices, with each mask replaced by the indices of its true elements, one tensor per axis of the mask."""
     found: list[SymbolicTensor | None] = []
     for index in indices:
-        found += places_of(context, index, count) if index is not None and _is_mask(index) else [index]
+        found += indices_of_mask(context, index, count) if index is not None and _is_mask(index) else [index]
     return found
 
 
 def _last_indexed(indices: list[SymbolicTensor | None]) -> int:
-    """The axis of `x[indices]` along which what a mask chooses lies: the last of those that the indices make."""
+    """The axis of `x[indices]` for the elements that a mask selects: the last axis of the indices."""
     axes: list[int] = []
     axis, rank = 0, 1
     for index in indices:
@@ -131,12 +131,12 @@ def _last_indexed(indices: list[SymbolicTensor | None]) -> int:
 
 
 def _same_everywhere(values: SymbolicTensor, rest: int) -> bool:
-    """Whether what is written doesn't depend on the place along the mask; `rest` axes follow it."""
+    """Whether the values are constant along the mask, which `rest` axes follow."""
     return values.ndim <= rest or (values.ndim == rest + 1 and values.shape[0] == 1)
 
 
-def _put_by_mask(x: SymbolicTensor, mask: SymbolicTensor, values: SymbolicTensor, accumulate: bool) -> Any:
-    """`x[mask] = values` for values that are the same wherever the mask holds."""
+def _assign_by_mask(x: SymbolicTensor, mask: SymbolicTensor, values: SymbolicTensor, accumulate: bool) -> Any:
+    """`x[mask] = values` for values that are constant along the mask."""
     rest = x.ndim - mask.ndim
     if values.ndim > rest:
         values = shaping.reshape(values, shape=values.shape[1:])
@@ -147,9 +147,9 @@ def _put_by_mask(x: SymbolicTensor, mask: SymbolicTensor, values: SymbolicTensor
 def _by_places(
     context: Context, x: SymbolicTensor, indices: list[SymbolicTensor | None], values: SymbolicTensor
 ) -> tuple[list[SymbolicTensor | None], SymbolicTensor]:
-    """Indices without masks, and values with as many along the masks as they choose."""
+    """Indices without masks, and values broadcast to the number of elements that the masks select."""
     masked = sum(i.ndim - 1 for i in indices if i is not None and _is_mask(i))
-    # the shape of x[indices] ends with the axes that no index takes; counted from there, values may lack the first ones
+    # the shape of x[indices] ends with the unindexed axes; values may lack leading axes
     result_rank = x.ndim - masked
     axis = _last_indexed(indices) - (result_rank - values.ndim)
     size = values.shape[axis] if axis >= 0 else 1
@@ -168,10 +168,10 @@ def _coordinates(indices: list[SymbolicTensor | None]) -> Any:
     return columns[0] if len(columns) == 1 else slicing.concat(*columns, axis=len(shape))
 
 
-def _indexed_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[int], list[int]]:
-    """How to bring the indexed axes to the front, and, afterwards, the axes of the indices to where they belong.
+def _indexed_axes_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[int], list[int]]:
+    """The permutations that move the indexed axes to the front, and the axes of the indices to their final position.
 
-    That is where the indexed axes were if these stand side by side, and the front otherwise, as in NumPy.
+    That is the position of the indexed axes if they are adjacent, and the front otherwise, as in NumPy.
     """
     order = [*axes, *(axis for axis in range(rank) if axis not in axes)]
     adjacent = axes == list(range(axes[0], axes[0] + len(axes)))
@@ -185,7 +185,7 @@ def _indexed_first(axes: list[int], rank: int, index_rank: int) -> tuple[list[in
     return order, result
 
 
-def _transposed(x: SymbolicTensor, order: list[int]) -> Any:
+def _transpose(x: SymbolicTensor, order: list[int]) -> Any:
     return x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
 
 

@@ -18,7 +18,7 @@ from .table import Context, aten, cast
 def cat(context: Context, tensors: list[SymbolicTensor], dim: int = 0) -> Any:
     """cat(Tensor[] tensors, int dim=0) -> Tensor"""
     rank = len(context.shape)
-    # torch lets an empty vector be joined to tensors of any rank
+    # torch accepts an empty vector beside tensors of any rank
     parts = [cast(x, context.dtype) for x in tensors if x.ndim == rank and (rank == 1 or x.shape != (0,))]
     return parts[0] if len(parts) == 1 else slicing.concat(*parts, axis=normalize_axis(dim, rank))
 
@@ -68,44 +68,44 @@ def meshgrid(context: Context, tensors: list[SymbolicTensor], *, indexing: str =
 @aten("aten.pad.default")
 def pad(context: Context, self: SymbolicTensor, pad: list[Dim], mode: str = "constant", value: Any = None) -> Any:
     """pad(Tensor self, SymInt[] pad, str mode="constant", float? value=None) -> Tensor"""
-    return _padded(self, pad, mode, value or 0)
+    return _pad(self, pad, mode, value or 0)
 
 
 @aten("aten.constant_pad_nd.default")
 def constant_pad_nd(context: Context, self: SymbolicTensor, pad: list[Dim], value: Any = 0) -> Any:
     """constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor"""
-    return _padded(self, pad, "constant", value)
+    return _pad(self, pad, "constant", value)
 
 
 @aten("aten.reflection_pad1d.default", "aten.reflection_pad2d.default", "aten.reflection_pad3d.default")
 def reflection_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
     """reflection_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _padded(self, padding, "reflect")
+    return _pad(self, padding, "reflect")
 
 
 @aten("aten.replication_pad1d.default", "aten.replication_pad2d.default", "aten.replication_pad3d.default")
 def replication_pad(context: Context, self: SymbolicTensor, padding: list[Dim]) -> Any:
     """replication_pad2d(Tensor self, SymInt[4] padding) -> Tensor"""
-    return _padded(self, padding, "replicate")
+    return _pad(self, padding, "replicate")
 
 
 @aten("aten._pad_circular.default")
 def pad_circular(context: Context, self: SymbolicTensor, pad: list[Dim]) -> Any:
     """_pad_circular(Tensor self, SymInt[] pad) -> Tensor"""
-    return _padded(self, pad, "circular")
+    return _pad(self, pad, "circular")
 
 
-def _padded(x: SymbolicTensor, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
-    """Amounts come in pairs (before, after), those of the last axis first."""
+def _pad(x: SymbolicTensor, amounts: list[Dim], mode: str, value: Any = 0) -> Any:
+    """Pad by amounts in pairs (before, after), the last axis first."""
     untouched = [0] * (x.ndim - len(amounts) // 2)
     before, after = ((*untouched, *reversed(amounts[side::2])) for side in (0, 1))
     if mode == "replicate" and any(isinstance(amount, int) and amount < 0 for amount in amounts):
-        return _held(x, before, after)
+        return _replicate_cropped(x, before, after)
     return slicing.pad(x, before=before, after=after, mode=mode, value=value)
 
 
-def _held(x: SymbolicTensor, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
-    """Replicating where edges are cropped: each place reads the nearest one that there is in the whole tensor."""
+def _replicate_cropped(x: SymbolicTensor, before: tuple[Dim, ...], after: tuple[Dim, ...]) -> Any:
+    """Replication with cropped edges: each position reads the nearest element of the whole tensor."""
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         size = x.shape[axis]
         if (b, a) == (0, 0):

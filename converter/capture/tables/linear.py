@@ -1,4 +1,4 @@
-"""ATen matrix products; `einsum` stands in its own file."""
+"""ATen matrix products; `einsum` has its own file."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def addmm(
     """addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
     if alpha != 1 or beta != 1:
         self, mat1, mat2 = operands(context, at_least_float32(context.dtype), self, mat1, mat2)
-    return cast(_added(self, linear.matmul(mat1, mat2), beta, alpha), context.dtype)
+    return cast(_add_scaled(self, linear.matmul(mat1, mat2), beta, alpha), context.dtype)
 
 
 @aten("aten.addbmm.default")
@@ -58,7 +58,7 @@ def addbmm(
     alpha: Any = 1,
 ) -> Any:
     """addbmm(Tensor self, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(self, reduction.reduce_sum(linear.matmul(batch1, batch2), axes=(0,)), beta, alpha)
+    return _add_scaled(self, reduction.reduce_sum(linear.matmul(batch1, batch2), axes=(0,)), beta, alpha)
 
 
 @aten("aten.addr.default")
@@ -66,11 +66,11 @@ def addr(
     context: Context, self: SymbolicTensor, vec1: SymbolicTensor, vec2: SymbolicTensor, *, beta: Any = 1, alpha: Any = 1
 ) -> Any:
     """addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor"""
-    return _added(self, outer(context, vec1, vec2), beta, alpha)
+    return _add_scaled(self, outer(context, vec1, vec2), beta, alpha)
 
 
-def _added(x: SymbolicTensor, y: Any, beta: Any, alpha: Any) -> Any:
-    """beta * x + alpha * y; for beta = 0, `x` counts for nothing, not even its NaN."""
+def _add_scaled(x: SymbolicTensor, y: Any, beta: Any, alpha: Any) -> Any:
+    """beta * x + alpha * y; if beta is 0, `x` is ignored, even its NaN."""
     scaled = y if alpha == 1 else y * alpha
     if beta == 0:
         return scaled

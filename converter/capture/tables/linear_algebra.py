@@ -1,4 +1,4 @@
-"""ATen linear algebra: inverses, systems of equations, determinants, and factors that lead to them."""
+"""ATen linear algebra: inverses, systems of equations, determinants, and their factorizations."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from ....runtime.tracing import SymbolicTensor
 from .complex_table import of_complex
 from .table import Context, Translation, aten, cast
 
-# Where torch tells by a number, `info`, that it failed, a program raises an error when it runs: that number is 0.
+# torch reports a failure in the number `info`; a program raises an error instead, so its `info` is 0.
 
 
 def of_any(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation for real and for complex tensors."""
 
-    def registered(translation: Translation) -> Translation:
+    def decorate(translation: Translation) -> Translation:
         return of_complex(*targets)(aten(*targets)(translation))
 
-    return registered
+    return decorate
 
 
 def zeros(context: Context, shape: Any, dtype: Any) -> Any:
@@ -74,7 +74,7 @@ def solve_ex(context: Context, a: Any, b: Any, *, left: bool = True, check_error
         result = on_numbers(matrix.solve, a, b)
     else:
         result = adjoint(on_numbers(matrix.solve, adjoint(a), adjoint(b)))
-    factors, pivots = _factored(a, pivot=True) if any(context.used[1:3]) else (None, None)
+    factors, pivots = _factor(a, pivot=True) if any(context.used[1:3]) else (None, None)
     return result, factors, pivots, zeros(context, a.shape[:-2], INT32)
 
 
@@ -107,14 +107,14 @@ def old_triangular_solve(
 @of_any("aten._linalg_det.default")
 def det(context: Context, a: Any) -> Any:
     """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
-    factors, pivots = _factored(a, pivot=True) if any(context.used[1:]) else (None, None)
+    factors, pivots = _factor(a, pivot=True) if any(context.used[1:]) else (None, None)
     return on_numbers(matrix.determinant, a), factors, pivots
 
 
 @of_any("aten._linalg_slogdet.default")
 def slogdet(context: Context, a: Any) -> Any:
     """_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
-    factors, pivots = _factored(a, pivot=True) if any(context.used[2:]) else (None, None)
+    factors, pivots = _factor(a, pivot=True) if any(context.used[2:]) else (None, None)
     if isinstance(a, Complex):
         sign, logarithm = matrix.log_determinant(a.pair(), paired=True)
         return Complex.from_pair(sign), logarithm, factors, pivots
@@ -124,7 +124,7 @@ def slogdet(context: Context, a: Any) -> Any:
 # ---- LU factors ----
 
 
-def _factored(x: Any, *, pivot: bool) -> tuple[Any, Any]:
+def _factor(x: Any, *, pivot: bool) -> tuple[Any, Any]:
     if isinstance(x, Complex):
         packed, pivots = triangular.lu(x.pair(), pivot=pivot, paired=True)
         return Complex.from_pair(packed), pivots
@@ -135,16 +135,16 @@ def _factored(x: Any, *, pivot: bool) -> tuple[Any, Any]:
 @of_any("aten.linalg_lu_factor_ex.default")
 def lu_factor_ex(context: Context, a: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (LU, pivots, info)"""
-    return *_factored(a, pivot=pivot), zeros(context, a.shape[:-2], INT32)
+    return *_factor(a, pivot=pivot), zeros(context, a.shape[:-2], INT32)
 
 
 @of_any("aten.linalg_lu.default")
 def lu(context: Context, a: Any, *, pivot: bool = True) -> Any:
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
-    packed, pivots = _factored(a, pivot=pivot)
+    packed, pivots = _factor(a, pivot=pivot)
     p, *_ = context.types
     assert p is not None
-    if not pivot:  # torch gives an empty one
+    if not pivot:  # torch returns an empty one
         return zeros(context, p.shape, p.dtype), *_triangles(packed)
     return _permutation(packed, pivots, a.shape[-2]), *_triangles(packed)
 
@@ -155,7 +155,7 @@ def _permutation(packed: Any, pivots: SymbolicTensor, size: Any) -> Any:
 
 
 def _triangles(packed: Any) -> tuple[Any, Any]:
-    """The lower factor (m, k), with its ones, and the upper one (k, n)."""
+    """The lower factor (m, k), with a unit diagonal, and the upper one (k, n)."""
     *_, rows, columns = packed.shape
     count = minimum(rows, columns)
     first, last = part(packed, rows, count), part(packed, count, columns)
@@ -180,11 +180,11 @@ def lu_solve(
     """linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool adjoint=False) -> Tensor"""
     of_adjoint = options.get("adjoint", False)
     if left:
-        return _solved_by_factors(packed, pivots, b, of_adjoint)
-    return adjoint(_solved_by_factors(packed, pivots, adjoint(b), not of_adjoint))
+        return _solve_by_factors(packed, pivots, b, of_adjoint)
+    return adjoint(_solve_by_factors(packed, pivots, adjoint(b), not of_adjoint))
 
 
-def _solved_by_factors(packed: Any, pivots: SymbolicTensor, b: Any, of_adjoint: bool) -> Any:
+def _solve_by_factors(packed: Any, pivots: SymbolicTensor, b: Any, of_adjoint: bool) -> Any:
     """The X with P @ L @ U @ X = b, or with the adjoint of that product."""
     p = triangular.permutation(pivots, real(packed), size=packed.shape[-2])
     if of_adjoint:
@@ -200,7 +200,7 @@ def _solved_by_factors(packed: Any, pivots: SymbolicTensor, b: Any, of_adjoint: 
 
 
 def _cholesky(x: Any, is_upper: bool) -> Any:
-    """The factor; of the triangle that torch reads."""
+    """The Cholesky factor, from the triangle that torch reads."""
     if is_upper:
         return adjoint(on_numbers(matrix.cholesky, adjoint(x)))
     return on_numbers(matrix.cholesky, x)
@@ -249,7 +249,7 @@ def _ldl(x: Any, hermitian: bool) -> tuple[Any, Any]:
 
 
 def _first_zero(context: Context, factors: Any, pivots: SymbolicTensor) -> Any:
-    """The place, counted from 1, of the first block of size 1 that is 0; 0 if there is none."""
+    """The position, counted from 1, of the first 1 x 1 block that is 0; 0 if there is none."""
     size = factors.shape[-1]
     if size == 0:
         return zeros(context, pivots.shape[:-1], INT32)

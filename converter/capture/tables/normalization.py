@@ -1,7 +1,7 @@
 """ATen normalizations.
 
-Statistics and parameters may be wider than the input (float32 beside half precision): all is then computed in the wider
-dtype and rounded to the input's at the end.
+Statistics and parameters may have a wider dtype than the input (float32 beside half precision): everything is then
+computed in the wider dtype and rounded to that of the input at the end.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ....runtime.ops import (
 from ....runtime.ops import normalization as ops
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from .table import Context, aten, cast, promoted
+from .table import Context, aten, cast, promote
 
 Result = tuple[SymbolicTensor | None, ...]
 
@@ -53,7 +53,7 @@ def native_layer_norm(
     y = layer_norm(context, input, normalized_shape, weight, bias, eps)
     if not any(context.used[1:]):
         return y, None, None
-    # torch's gradient of this operator leaves the statistics out
+    # torch's gradient of this operator ignores the statistics
     return y, *_statistics(context, boundary.stop_gradient(input), len(normalized_shape), eps)
 
 
@@ -62,7 +62,7 @@ def rms_norm(
     context: Context, input: SymbolicTensor, normalized_shape: Any, weight: Any = None, eps: float | None = None
 ) -> SymbolicTensor:
     """rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor"""
-    if eps is None:  # the machine epsilon of the dtype it is computed in
+    if eps is None:  # the machine epsilon of the dtype of the computation
         eps = float(np.finfo(np.float64 if input.dtype == FLOAT64 else np.float32).eps)
     operands = _in_one_dtype(input, weight)
     return cast(ops.rms_norm(*operands, axes_count=len(normalized_shape), eps=eps), context.dtype)
@@ -123,7 +123,7 @@ def batch_norm(
     saved = [
         context.builder.create(creation.full, shape=kind.shape, value=0, dtype=kind.dtype) if used and kind else None
         for kind, used in zip(context.types[1:3], context.used[1:3], strict=True)
-    ]  # without elements when not training
+    ]  # empty when not training
     return cast(batch_normalization.batch_norm(*operands, eps=eps), context.dtype), *saved
 
 
@@ -135,7 +135,7 @@ def batch_norm_without_statistics(
     float eps) -> (Tensor, Tensor, Tensor)
     """
     y, mean, variance = _with_own_statistics(input, weight, bias, eps)
-    return _as_inferred(context, y, mean, elementwise.rsqrt(variance + eps) if context.used[2] else None)
+    return _cast_as_inferred(context, y, mean, elementwise.rsqrt(variance + eps) if context.used[2] else None)
 
 
 @aten("aten._native_batch_norm_legit_functional.default")
@@ -148,14 +148,14 @@ def batch_norm_train(
         running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out,
         Tensor running_var_out)
 
-    The input is normalized with the biased variance; the running variance takes in the unbiased one.
+    The input is normalized with the biased variance; the running variance is updated with the unbiased one.
     """
     if not training:
         y, *saved = batch_norm(context, input, weight, bias, running_mean, running_var, momentum, eps)
         return y, *saved, running_mean, running_var
     y, mean, variance = _with_own_statistics(input, weight, bias, eps)
     running_mean, running_var = cast(running_mean, mean.dtype), cast(running_var, mean.dtype)
-    return _as_inferred(
+    return _cast_as_inferred(
         context,
         y,
         mean,
@@ -173,7 +173,7 @@ def batch_norm_with_update(
 ) -> Result:  # fmt: skip
     """_batch_norm_with_update_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor
     running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor, Tensor running_mean_out, Tensor
-    running_var_out): the fourth is room that only other devices need
+    running_var_out): the fourth result is a buffer that only other devices need
     """
     chosen = (0, 1, 2, 4, 5)
     inner = replace(context, types=tuple(context.types[i] for i in chosen), used=tuple(context.used[i] for i in chosen))
@@ -187,7 +187,7 @@ def batch_norm_with_update(
 
 
 def _with_own_statistics(x: SymbolicTensor, weight: Any, bias: Any, eps: float) -> Any:
-    """Batch norm with the statistics of `x`; in float32 for half precision, so that they aren't rounded."""
+    """Batch norm with the statistics of `x`, in float32 for half precision, so that they aren't rounded."""
     operands = _in_one_dtype(x, weight, bias)
     if is_half(operands[0].dtype):
         operands = [None if t is None else cast(t, FLOAT32) for t in operands]
@@ -195,7 +195,7 @@ def _with_own_statistics(x: SymbolicTensor, weight: Any, bias: Any, eps: float) 
 
 
 def _bessel(context: Context, x: SymbolicTensor, dtype: Any) -> Any:
-    """n / (n - 1) for the n values that each channel has."""
+    """n / (n - 1) for the n values of each channel."""
     count = product(x.shape[:1] + x.shape[2:])
     if isinstance(count, int):
         return count / (count - 1)
@@ -203,8 +203,8 @@ def _bessel(context: Context, x: SymbolicTensor, dtype: Any) -> Any:
     return n / rest
 
 
-def _as_inferred(context: Context, *results: Any) -> Result:
-    """The results in the dtypes that torch infers."""
+def _cast_as_inferred(context: Context, *results: Any) -> Result:
+    """Cast the results to the dtypes that torch infers."""
     return tuple(
         None if x is None or kind is None else cast(x, kind.dtype)
         for x, kind in zip(results, context.types, strict=True)
@@ -212,13 +212,13 @@ def _as_inferred(context: Context, *results: Any) -> Result:
 
 
 def _in_one_dtype(*operands: Any) -> list[Any]:
-    """The operands in the dtype to which torch promotes them; absent ones stay None."""
-    dtype = promoted(*(x for x in operands if x is not None))
+    """Cast the operands to the dtype to which torch promotes them; absent ones stay None."""
+    dtype = promote(*(x for x in operands if x is not None))
     return [None if x is None else cast(x, dtype) for x in operands]
 
 
 def _statistics(context: Context, x: SymbolicTensor, axes_count: int, eps: float) -> Result:
-    """Mean and reciprocal deviation over the last axes, in the shapes that torch gives them, where they are used."""
+    """Mean and reciprocal deviation over the last axes, in torch's shapes; None for an unused one."""
     _, mean_type, deviation_type = context.types
     _, mean_used, deviation_used = context.used
     mean = deviation = None

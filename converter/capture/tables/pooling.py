@@ -12,7 +12,7 @@ from ....runtime.ops import adaptive_pooling, average_pooling, indexing, max_poo
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .slicing import part
-from .spatial import batched, both_sides, per_dimension, unbatched
+from .spatial import add_batch, both_sides, per_dimension, remove_batch
 from .table import Context, aten, cast, operands
 
 
@@ -25,14 +25,14 @@ def _enter_max_pool(count: int) -> None:
         dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)
         """
         values, indices = max_pooling.max_pool(
-            batched(self, count),
+            add_batch(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
             padding=both_sides(padding, count),
             dilation=per_dimension(dilation, count),
             ceil_mode=ceil_mode,
         )
-        return unbatched(values, self), unbatched(indices, self)
+        return remove_batch(values, self), remove_batch(indices, self)
 
     def max_pool(context: Context, *args: Any, **kwargs: Any) -> SymbolicTensor:
         """max_pool2d(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, int[2] dilation=1, bool
@@ -54,7 +54,7 @@ def _enter_avg_pool(count: int) -> None:
         count_include_pad=True, int? divisor_override=None) -> Tensor
         """
         y = average_pooling.avg_pool(
-            batched(self, count),
+            add_batch(self, count),
             kernel=per_dimension(kernel_size, count),
             stride=per_dimension(stride or kernel_size, count),
             padding=both_sides(padding, count),
@@ -62,7 +62,7 @@ def _enter_avg_pool(count: int) -> None:
             count_include_pad=count_include_pad,
             divisor_override=divisor_override,
         )
-        return unbatched(y, self)
+        return remove_batch(y, self)
 
     aten(f"aten.avg_pool{count}d.default")(avg_pool)
 
@@ -70,14 +70,14 @@ def _enter_avg_pool(count: int) -> None:
 def _enter_adaptive(count: int) -> None:
     def avg_pool(context: Context, self: SymbolicTensor, output_size: Any) -> SymbolicTensor:
         """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
-        y = adaptive_pooling.adaptive_avg_pool(batched(self, count), output_size=per_dimension(output_size, count))
-        return unbatched(y, self)
+        y = adaptive_pooling.adaptive_avg_pool(add_batch(self, count), output_size=per_dimension(output_size, count))
+        return remove_batch(y, self)
 
     def max_pool(context: Context, self: SymbolicTensor, output_size: Any) -> tuple[SymbolicTensor, SymbolicTensor]:
         """adaptive_max_pool2d(Tensor self, int[2] output_size) -> (Tensor, Tensor)"""
         size = per_dimension(output_size, count)
-        values, indices = adaptive_pooling.adaptive_max_pool(batched(self, count), output_size=size)
-        return unbatched(values, self), unbatched(indices, self)
+        values, indices = adaptive_pooling.adaptive_max_pool(add_batch(self, count), output_size=size)
+        return remove_batch(values, self), remove_batch(indices, self)
 
     aten(f"aten.adaptive_avg_pool{count}d.default")(avg_pool)
     aten(f"aten.adaptive_max_pool{count}d.default")(max_pool)
@@ -94,8 +94,8 @@ def _enter_max_pool_backward(count: int) -> None:
         """max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, int[2] stride, int[2]
         padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor
         """
-        g, places = batched(grad_output, count), batched(indices, count)
-        return unbatched(max_pooling.max_pool_gradient(g, places, size=self.shape[self.ndim - count :]), self)
+        g, places = add_batch(grad_output, count), add_batch(indices, count)
+        return remove_batch(max_pooling.max_pool_gradient(g, places, size=self.shape[self.ndim - count :]), self)
 
     aten(f"aten.max_pool{count}d_with_indices_backward.default")(backward)
 
@@ -110,12 +110,12 @@ def _enter_fractional_max_pool(count: int) -> None:
         Along each dimension of size n, the i-th of m windows of size k begins at floor((i + u) a) - floor(u a) with a =
         (n - k) / (m - 1), the last one at n - k; u is that dimension's random number.
         """
-        x = batched(self, count)
+        x = add_batch(self, count)
         planes, sizes = x.shape[:2], x.shape[2:]
         kernel, wanted = per_dimension(kernel_size, count), per_dimension(output_size, count)
         if not all(isinstance(n, int) for n in (*sizes, *wanted)):
             raise Unsupported("symbolic sizes")
-        order = range(count) if count == 3 else reversed(range(count))  # in 2d, the first number is of the width
+        order = range(count) if count == 3 else reversed(range(count))  # in 2d, the first number is for the width
         places: Any = context.builder.constant(0, INT64)
         for axis, number in enumerate(order):
             sample = part(random_samples, 2, number, number + 1)  # (batch, channels, 1)
@@ -133,14 +133,14 @@ def _enter_fractional_max_pool(count: int) -> None:
         chosen = shaping.reshape(indexing.gather(places, best, axis=3), shape=(*planes, windows[2]))
         values = indexing.gather(flat, chosen, axis=2)
         results = (shaping.reshape(t, shape=(*planes, *wanted)) for t in (values, chosen))
-        values, chosen = (unbatched(t, self) for t in results)
+        values, chosen = (remove_batch(t, self) for t in results)
         return values, chosen
 
     aten(f"aten.fractional_max_pool{count}d.default")(fractional)
 
 
 def _starts(context: Context, sample: Any, size: Any, count: int, kernel: int) -> Any:
-    """Where the windows of a fractional pooling begin: (batch, channels, count)."""
+    """The first elements of the windows of a fractional pooling: (batch, channels, count)."""
     last = context.builder.constant(np.full((1, 1, 1), size - kernel), INT64)
     if count == 1:
         return shaping.expand(last, shape=sample.shape)

@@ -1,16 +1,16 @@
-"""ATen draws: dropout and random tensors.
+"""ATen random operators: dropout and random tensors.
 
-So that draws recorded from torch can be replayed, there is one random node for each draw that eager torch makes on a
-CPU, in the same order and of the same shape and dtype:
+So that random numbers recorded from torch can be replayed, there is one random node for each random call of eager torch
+on a CPU, in the same order and with the same shape and dtype:
 
 - dropout (`aten.native_dropout` in an exported graph, where eager torch calls `bernoulli_` on an empty tensor shaped
-  as the input): the 0/1 draws, before they are divided by the probability of being kept. Feature dropout (dropout1d,
-  2d, 3d) and alpha dropout arrive as `aten.bernoulli.p` and arithmetic; for features, (batch, channels, 1, ...).
-- attention with dropout: the 0/1 draws of all weights, (..., queries, keys).
-- recurrent layers with dropout: the 0/1 draws of a layer's outputs (time, batch, features of both directions), after
-  each layer except the last; time comes first whatever `batch_first` says.
+  like the input): the 0/1 mask, before it is divided by the probability of keeping an element. Feature dropout
+  (dropout1d, 2d, 3d) and alpha dropout are `aten.bernoulli.p` and arithmetic; for features, (batch, channels, 1, ...).
+- attention with dropout: the 0/1 mask of all weights, (..., queries, keys).
+- recurrent layers with dropout: the 0/1 mask of a layer's outputs (time, batch, features of both directions), after
+  each layer except the last; time comes first, whatever `batch_first` is.
 
-Nothing is drawn with probability 0 or 1 of being dropped, in eval mode, or for a tensor without elements.
+No random numbers are drawn for a dropout probability of 0 or 1, in eval mode, or for an empty tensor.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from .table import Context, aten, cast, operands
 LONG = 4  # torch's number for int64, the default of the schema; the dtype itself is that of `context`
 
 
-def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> SymbolicTensor | None:
-    """Draws of which elements a dropout with probability `p` keeps (1) and drops (0); None where nothing is drawn."""
+def dropout_mask(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> SymbolicTensor | None:
+    """The mask of a dropout with probability `p`: 1 keeps an element, 0 drops it; None if no mask is drawn."""
     if p in (0.0, 1.0) or 0 in shape:
         return None
     draws: SymbolicTensor = context.builder.create(ops.bernoulli, shape=shape, probability=1.0 - p, dtype=dtype)
@@ -39,7 +39,7 @@ def kept(context: Context, shape: tuple[Dim, ...], dtype: Any, p: float) -> Symb
 
 def dropout(context: Context, x: SymbolicTensor, p: float) -> SymbolicTensor:
     """Dropout in train mode: elements are zeroed with probability `p`, the others divided by `1 - p`."""
-    draws = kept(context, x.shape, x.dtype, p)
+    draws = dropout_mask(context, x.shape, x.dtype, p)
     if draws is None:
         return x * 0.0 if p == 1.0 else x
     result: SymbolicTensor = x * (draws / (1.0 - p))
@@ -159,19 +159,19 @@ def normal_tensor(context: Context, mean: Any, std: Any = 1.0) -> Any:
 @aten("aten.cauchy.default")
 def cauchy(context: Context, self: SymbolicTensor, median: float = 0.0, sigma: float = 1.0) -> Any:
     """cauchy(Tensor self, float median=0., float sigma=1., *, Generator? generator=None) -> Tensor"""
-    return _sampled(context, distributions.cauchy, median=float(median), scale=float(sigma))
+    return _sample(context, distributions.cauchy, median=float(median), scale=float(sigma))
 
 
 @aten("aten.log_normal.default")
 def log_normal(context: Context, self: SymbolicTensor, mean: float = 1.0, std: float = 2.0) -> Any:
     """log_normal(Tensor self, float mean=1., float std=2., *, Generator? generator=None) -> Tensor"""
-    return _sampled(context, distributions.log_normal, mean=float(mean), deviation=float(std))
+    return _sample(context, distributions.log_normal, mean=float(mean), deviation=float(std))
 
 
 @aten("aten.geometric.default")
 def geometric(context: Context, self: SymbolicTensor, p: float) -> Any:
     """geometric(Tensor self, float p, *, Generator? generator=None) -> Tensor"""
-    return _sampled(context, distributions.geometric, probability=float(p))
+    return _sample(context, distributions.geometric, probability=float(p))
 
 
 @aten("aten.poisson.default")
@@ -198,7 +198,7 @@ def randperm(context: Context, n: Any, *, dtype: Any = LONG) -> Any:
     return context.builder.create(distributions.random_permutation, size=n, dtype=context.dtype)
 
 
-def _sampled(context: Context, op: Any, **parameters: Any) -> Any:
+def _sample(context: Context, op: Any, **parameters: Any) -> Any:
     return context.builder.create(op, shape=context.shape, dtype=context.dtype, **parameters)
 
 

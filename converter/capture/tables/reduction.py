@@ -1,4 +1,4 @@
-"""ATen reductions: sums, means, extrema, variances and norms. What depends on an order stands in `sorting`."""
+"""ATen reductions: sums, means, extrema, variances and norms. Operators that depend on an order are in `sorting`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DType = np.dtype[Any]
 
 
 def axes_of(dim: Any) -> tuple[int, ...] | None:
-    """An ATen `dim` argument as axes: a number, several, or none, which means all."""
+    """The axes of an ATen `dim` argument: a number, several, or none, which means all."""
     if isinstance(dim, int):
         return (dim,)
     return tuple(dim) if dim else None
@@ -190,7 +190,7 @@ def _deviation(context: Context, x: SymbolicTensor, dim: Any, correction: Any, k
 
 
 def _variance(x: SymbolicTensor, dim: Any, correction: Any, keepdim: bool) -> Any:
-    """In float32 for half precision, of which squares overflow soon."""
+    """The variance, in float32 for half precision, whose squares overflow easily."""
     x = cast(x, at_least_float32(x.dtype))
     count = 1 if correction is None else correction
     if count != int(count):
@@ -268,7 +268,7 @@ def _norm(context: Context, x: SymbolicTensor, p: Any, axes: tuple[int, ...] | N
         return extremum(size, axes=axes, keepdims=keepdim)
     if p > 1:
         powers = elementwise.pow(size, p)
-    else:  # its derivative is infinite at 0, where ATen's is 0
+    else:  # the derivative is infinite at 0, where ATen's is 0
         zero, one, at_zero = operands(context, x.dtype, 0.0, 1.0, 0.0 if p > 0 else math.inf)
         is_zero = comparison.equal(size, zero)
         powers = elementwise.where(is_zero, at_zero, elementwise.pow(elementwise.where(is_zero, one, size), p))
@@ -290,12 +290,12 @@ def pdist(context: Context, self: SymbolicTensor, p: float = 2.0) -> Any:
 
 
 def root_of(context: Context, x: SymbolicTensor) -> Any:
-    """Square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and standard deviations."""
+    """The square root with the gradient 0, not infinity, at 0, as ATen defines it for norms and deviations."""
     return _zero_at_zero(context, x, elementwise.sqrt)
 
 
 def _zero_at_zero(context: Context, x: SymbolicTensor, function: Callable[[Any], Any]) -> Any:
-    """A function that is 0 at 0, with a gradient of 0 there."""
+    """Apply a function that is 0 at 0, with a gradient of 0 there."""
     zero, one = operands(context, x.dtype, 0, 1)
     at_zero = comparison.equal(x, zero)
     return elementwise.where(at_zero, zero, function(elementwise.where(at_zero, one, x)))

@@ -1,4 +1,4 @@
-"""ATen functions of elements that take as many steps as the operands ask for: loops of the IR.
+"""ATen elementwise functions whose number of steps depends on the operands: loops of the IR.
 
 Orthogonal polynomials by their recurrences (NIST Digital Library of Mathematical Functions 18.9), and the greatest
 common divisor by Euclid's algorithm.
@@ -25,16 +25,16 @@ Next = Callable[[Any, Any, Any, Any], Any]
 MAX_STEPS = 2**62
 
 
-def repeated(
+def repeat_until(
     context: Context,
     step: Callable[..., Sequence[Any]],
     limit: SymbolicTensor,
     state: Sequence[SymbolicTensor],
     *given: SymbolicTensor,
 ) -> tuple[SymbolicTensor, ...]:
-    """Run `step` at most `limit` times: it takes the number of the step, the state and what is given.
+    """Run `step` at most `limit` times: it takes the number of the step, the state and the constant operands.
 
-    It gives whether to go on, and the new state.
+    It returns whether to continue, and the new state.
     """
     types = [limit.value.type, *(x.value.type for x in (*state, *given))]
     body = trace_subprogram(step, types, "steps")
@@ -71,7 +71,7 @@ POLYNOMIALS: dict[str, tuple[First, Next]] = {
     ),
 }
 SHIFTED = ("chebyshev_polynomial_t", "chebyshev_polynomial_u", "chebyshev_polynomial_v", "chebyshev_polynomial_w")
-HIGHEST_HERMITE = {FLOAT64: 512}  # above it, ATen gives NaN; 128 for the narrower dtypes
+HIGHEST_HERMITE = {FLOAT64: 512}  # above it, ATen returns NaN; 128 for the narrower dtypes
 
 
 def _polynomial(name: str, first: First, following: Next, shifted: bool) -> None:
@@ -82,7 +82,7 @@ def _polynomial(name: str, first: First, following: Next, shifted: bool) -> None
         x, n = operands(context, context.dtype, x, n)
         shape = broadcast_shapes(x.shape, n.shape)
         x, n = (shaping.expand(t, shape=shape) for t in (cast(x, FLOAT64), cast(n, INT64)))
-        value = evaluated(context, first, following, x * 2.0 - 1.0 if shifted else x, n)
+        value = evaluate(context, first, following, x * 2.0 - 1.0 if shifted else x, n)
         if "hermite" in name:
             beyond, nan = operands(context, INT64, HIGHEST_HERMITE.get(context.dtype, 128))[0], float("nan")
             value = elementwise.where(comparison.greater(n, beyond), *operands(context, FLOAT64, nan), value)
@@ -92,8 +92,8 @@ def _polynomial(name: str, first: First, following: Next, shifted: bool) -> None
     translation.__doc__ = f"{entry}(Tensor x, Tensor n) -> Tensor"
 
 
-def evaluated(context: Context, first: First, following: Next, x: SymbolicTensor, n: SymbolicTensor) -> Any:
-    """The polynomials of degrees `n` (int64, the shape of `x`) at `x`; 0 for a negative degree."""
+def evaluate(context: Context, first: First, following: Next, x: SymbolicTensor, n: SymbolicTensor) -> Any:
+    """Evaluate the polynomials of degrees `n` (int64, the shape of `x`) at `x`; 0 for a negative degree."""
     zero, one = operands(context, FLOAT64, 0.0, 1.0)
     nothing, single = operands(context, INT64, 0, 1)
     linear, constant = first(x), x * 0.0 + 1.0
@@ -107,7 +107,7 @@ def evaluated(context: Context, first: First, following: Next, x: SymbolicTensor
 
     degrees = shaping.reshape(n, shape=(product(n.shape),))
     highest = reduction.reduce_max(slicing.concat(degrees, shaping.reshape(single, shape=(1,)), axis=0))
-    return repeated(context, step, highest - single, [value, linear, constant], x, n)[0]
+    return repeat_until(context, step, highest - single, [value, linear, constant], x, n)[0]
 
 
 for _name, (_first, _next) in POLYNOMIALS.items():
@@ -116,7 +116,7 @@ for _name in SHIFTED:
     _polynomial(_name, *POLYNOMIALS[_name], shifted=True)
 
 
-# ---- whole numbers ----
+# ---- integers ----
 
 
 @aten("aten.gcd.default")
@@ -147,4 +147,4 @@ def _greatest_common_divisor(context: Context, a: SymbolicTensor, b: SymbolicTen
         return reduction.reduce_any(comparison.not_equal(rest, zero)), kept, rest
 
     (limit,) = operands(context, INT64, MAX_STEPS)
-    return elementwise.abs(repeated(context, step, limit, [a, b])[0])
+    return elementwise.abs(repeat_until(context, step, limit, [a, b])[0])

@@ -1,4 +1,4 @@
-"""ATen upsampling and the shuffles between channels and pixels."""
+"""ATen upsampling, and shuffles between channels and pixels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from .table import Context, aten, cast, operands
 
 
 def _enter(name: str, mode: str, *, has_corners: bool) -> None:
-    """Enter both overloads of an upsampling: scales in a list (`vec`) or one by one (`default`); None: by the sizes."""
+    """Register both overloads of an upsampling, with scales in a list (`vec`) or one by one (`default`).
+
+    A scale of None is the ratio of the sizes.
+    """
 
     def default(context: Context, self: SymbolicTensor, output_size: Any, *options: Any) -> Any:
         """upsample_bilinear2d(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
@@ -43,7 +46,7 @@ def _enter(name: str, mode: str, *, has_corners: bool) -> None:
 
 
 def _used_by_nearest2d(old: Dim, new: Dim, scale: float | None) -> float | None:
-    """The scale along an axis: ATen's kernel for images ignores the given one where the size stays or doubles."""
+    """The scale along an axis: ATen's kernel for images ignores a given scale if the size stays or doubles."""
     if scale is None or new not in (old, old * 2):
         return scale
     return 1.0 if new == old else 2.0
@@ -58,11 +61,11 @@ _enter("upsample_trilinear3d", "linear", has_corners=True)
 _enter("upsample_bicubic2d", "bicubic", has_corners=True)
 
 
-# ---- antialiased: the kernel of the interpolation is stretched where the image shrinks ----
+# ---- antialiasing: the interpolation kernel is stretched where the image shrinks ----
 
 
 def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
-    """Enter both overloads of an antialiased upsampling; `kernel` gives the weights at distances of 0 and more."""
+    """Register both overloads of an antialiased upsampling; `kernel` returns the weights at non-negative distances."""
 
     def default(
         context: Context, self: SymbolicTensor, output_size: Any, align_corners: bool, scales_h: float | None = None,
@@ -71,22 +74,22 @@ def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
         """_upsample_bilinear2d_aa(Tensor self, SymInt[2] output_size, bool align_corners, float? scales_h=None, float?
         scales_w=None) -> Tensor
         """
-        return _antialiased(context, self, align_corners, (scales_h, scales_w), kernel)
+        return _resize_antialiased(context, self, align_corners, (scales_h, scales_w), kernel)
 
     def vec(context: Context, input: SymbolicTensor, output_size: Any, align_corners: bool, scale_factors: Any) -> Any:
         """_upsample_bilinear2d_aa.vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? scale_factors)
         -> Tensor
         """
-        return _antialiased(context, input, align_corners, scale_factors or (None, None), kernel)
+        return _resize_antialiased(context, input, align_corners, scale_factors or (None, None), kernel)
 
     aten(f"aten.{name}.default")(default)
     aten(f"aten.{name}.vec")(vec)
 
 
-def _antialiased(
+def _resize_antialiased(
     context: Context, x: SymbolicTensor, align_corners: bool, scales: Any, kernel: Callable[[Any], Any]
 ) -> Any:
-    """The products of each image with a matrix of weights for its rows and one for its columns."""
+    """Multiply each image by a matrix of weights for its rows and one for its columns."""
     if not is_floating(x.dtype):
         raise Unsupported(f"antialias=True of {x.dtype.name}, which ATen computes in whole numbers")
     dtype, whole = at_least_float32(x.dtype), align_corners
@@ -105,7 +108,7 @@ def _antialiased(
 def _weights(
     context: Context, old: Dim, new: Dim, scale: float | None, align_corners: bool, kernel: Callable[[Any], Any]
 ) -> Any:
-    """The weights (new, old), each row of sum 1, as ATen's `_compute_indices_weights_aa` has them, in float64."""
+    """The weights (new, old) of ATen's `_compute_indices_weights_aa` in float64; each row has the sum 1."""
     before, after = operands(context, FLOAT64, old, new)
     if align_corners:  # the only element of a size of 1 is at the start
         step = (before - 1.0) / elementwise.maximum(after - 1.0, 1.0) * elementwise.minimum(after - 1.0, 1.0)
@@ -135,7 +138,7 @@ _enter_antialiased("_upsample_bilinear2d_aa", _triangle)
 _enter_antialiased("_upsample_bicubic2d_aa", _cubic)
 
 
-# ---- between channels and pixels ----
+# ---- shuffles between channels and pixels ----
 
 
 @aten("aten.pixel_shuffle.default")

@@ -1,4 +1,4 @@
-"""ATen's reading of volumes at computed coordinates; images are taken apart by torch's own decomposition."""
+"""ATen's sampling of volumes at computed coordinates; for images, torch's own decomposition is used."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def grid_sampler_3d(
     """grid_sampler_3d(Tensor input, Tensor grid, int interpolation_mode, int padding_mode, bool align_corners)
 
     `input` is (batch, channels, depth, height, width); `grid` (batch, *places, 3) has coordinates between -1 and 1,
-    that of the width first.
+    the width first.
     """
     sizes = [size for size in input.shape[2:] if isinstance(size, int)]
     if len(sizes) < 3:
@@ -61,26 +61,26 @@ def grid_sampler_3d(
 
 
 def _position(context: Context, x: Any, size: int, padding_mode: int, align_corners: bool) -> Any:
-    """A coordinate between -1 and 1 as one in elements, within the volume if that is how it is padded."""
+    """A coordinate between -1 and 1 in units of elements, moved into the volume if the padding mode requires it."""
     x = (x + 1.0) * (0.5 * (size - 1)) if align_corners else ((x + 1.0) * float(size) - 1.0) * 0.5
     if padding_mode == REFLECTION:
         low, span = (0.0, float(size - 1)) if align_corners else (-0.5, float(size))
-        x = _reflected(x, low, span) if span else x * 0.0
+        x = _reflect(x, low, span) if span else x * 0.0
     if padding_mode != ZEROS:
-        return _clipped(context, x, float(size - 1))
+        return _clip(context, x, float(size - 1))
     near = comparison.logical_and(comparison.greater(x, -1.0), comparison.less(x, float(size)))
     return elementwise.where(near, x, *operands(context, x.dtype, -2.0))  # NaN and infinities too
 
 
-def _clipped(context: Context, x: Any, last: float) -> Any:
-    """Held between 0 and `last`, with the gradient 0 at these; NaN is `last`: ATen clip_coordinates_set_grad."""
+def _clip(context: Context, x: Any, last: float) -> Any:
+    """Clip to 0 and `last`, with the gradient 0 at these; NaN becomes `last`: ATen clip_coordinates_set_grad."""
     low, high = operands(context, x.dtype, 0.0, last)
     above = elementwise.where(comparison.less_equal(x, low), low, x)
     return elementwise.where(comparison.less(above, high), above, high)
 
 
-def _reflected(x: Any, low: float, span: float) -> Any:
-    """Thrown back at both ends of the interval from `low` to `low + span`, as often as it takes."""
+def _reflect(x: Any, low: float, span: float) -> Any:
+    """Reflect, repeatedly, at both ends of the interval from `low` to `low + span`."""
     distance = elementwise.abs(x - low)
     turns = rounding.floor(distance / span)
     rest = distance - turns * span
@@ -89,13 +89,13 @@ def _reflected(x: Any, low: float, span: float) -> Any:
 
 
 def _read(flat: Any, at: list[Any], sizes: Any, padding_mode: int) -> Any:
-    """The elements at whole coordinates, 0 outside: (batch, channels, places)."""
+    """The elements at integer coordinates, 0 outside: (batch, channels, places)."""
     index: Any = None
     inside: Any = None
     for x, size in zip(at, sizes, strict=True):
         held = elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
-        within = comparison.equal(held, x)
-        inside = within if inside is None else comparison.logical_and(inside, within)
+        for_subgraph = comparison.equal(held, x)
+        inside = for_subgraph if inside is None else comparison.logical_and(inside, for_subgraph)
         place = cast(held, INT64)
         index = place if index is None else index * size + place
     batch, channels, _ = flat.shape

@@ -1,4 +1,4 @@
-"""ATen operators that write at computed places along one axis."""
+"""ATen operators that write at computed indices along one axis."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from .table import Context, aten, cast, operands
 @aten("aten.scatter.src")
 def scatter(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
     """scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return _scattered(self, dim, index, src, "none")
+    return _scatter(self, dim, index, src, "none")
 
 
 @aten("aten.scatter.value")
 def scatter_value(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: Any) -> Any:
     """scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor"""
-    return _scattered(self, dim, index, creation.full_like(self, value, shape=index.shape), "none")
+    return _scatter(self, dim, index, creation.full_like(self, value, shape=index.shape), "none")
 
 
 @aten("aten.scatter.reduce")
@@ -33,7 +33,7 @@ def scatter_with(
     context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor, *, reduce: str
 ) -> Any:
     """scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor"""
-    return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+    return _scatter(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @aten("aten.scatter.value_reduce")
@@ -42,16 +42,16 @@ def scatter_value_with(
 ) -> Any:
     """scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor"""
     src = creation.full_like(self, value, shape=index.shape)
-    return _scattered(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
+    return _scatter(self, dim, index, src, {"add": "add", "multiply": "mul"}[reduce])
 
 
 @aten("aten.scatter_add.default")
 def scatter_add(context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor) -> Any:
     """scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor"""
-    return _scattered(self, dim, index, src, "add")
+    return _scatter(self, dim, index, src, "add")
 
 
-# how ATen's reductions are called in the IR
+# the IR's names of ATen's reductions
 REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin": "min"}
 
 
@@ -67,20 +67,20 @@ def scatter_reduce(
     include_self: bool = True,
 ) -> Any:
     """scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True)"""
-    x, values = self, _trimmed(src, index)
+    x, values = self, _trim(src, index)
     count = creation.full_like(x, 1)
-    if not include_self:  # what is written starts from nothing
-        x = _scattered(x, dim, index, creation.full_like(values, _neutral(self, reduce)), "none")
-        count = _scattered(count, dim, index, creation.full_like(values, 0), "none")
-    reduced = _scattered(x, dim, index, values, REDUCTIONS[reduce])
+    if not include_self:  # the reduction starts from the neutral element
+        x = _scatter(x, dim, index, creation.full_like(values, _neutral(self, reduce)), "none")
+        count = _scatter(count, dim, index, creation.full_like(values, 0), "none")
+    reduced = _scatter(x, dim, index, values, REDUCTIONS[reduce])
     if reduce != "mean":
         return reduced
-    count = _scattered(count, dim, index, creation.full_like(values, 1), "add")
+    count = _scatter(count, dim, index, creation.full_like(values, 1), "add")
     return reduced / count if is_floating(x.dtype) else rounding.floor_divide(reduced, count)
 
 
 def _neutral(x: SymbolicTensor, reduce: str) -> Any:
-    """What changes nothing when it is reduced with other numbers of the dtype of `x`."""
+    """The neutral element of a reduction in the dtype of `x`."""
     if reduce in ("sum", "mean") or (x.dtype == BOOL and reduce == "amax"):
         return 0
     if reduce == "prod" or (x.dtype == BOOL and reduce == "amin"):
@@ -91,20 +91,20 @@ def _neutral(x: SymbolicTensor, reduce: str) -> Any:
     return limits.min if reduce == "amax" else limits.max
 
 
-def _scattered(x: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor, reduction: str) -> Any:
-    if 0 in index.shape:  # of any rank
+def _scatter(x: SymbolicTensor, dim: int, index: SymbolicTensor, src: SymbolicTensor, reduction: str) -> Any:
+    if 0 in index.shape:  # an empty index may have any rank
         return x
     if x.dtype == BOOL and reduction != "none":  # a sum is "or", a product "and"
-        return cast(_scattered(cast(x, INT64), dim, index, cast(src, INT64), reduction), BOOL)
-    if x.ndim == 0 or index.ndim == 0:  # a tensor without dimensions counts as one of one element
+        return cast(_scatter(cast(x, INT64), dim, index, cast(src, INT64), reduction), BOOL)
+    if x.ndim == 0 or index.ndim == 0:  # a tensor of rank 0 counts as a vector of one element
         flat = (shaping.reshape(t, shape=(product(t.shape),)) for t in (x, index, src))
         lying, places, updates = flat
-        written = indexing.scatter(lying, places, _trimmed(updates, places), axis=0, reduction=reduction)
+        written = indexing.scatter(lying, places, _trim(updates, places), axis=0, reduction=reduction)
         return shaping.reshape(written, shape=x.shape)
-    return indexing.scatter(x, index, _trimmed(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
+    return indexing.scatter(x, index, _trim(src, index), axis=normalize_axis(dim, x.ndim), reduction=reduction)
 
 
-def _trimmed(src: SymbolicTensor, index: SymbolicTensor) -> Any:
+def _trim(src: SymbolicTensor, index: SymbolicTensor) -> Any:
     """The part of `src` that has an index."""
     for axis, size in enumerate(index.shape):
         src = part(src, axis, 0, size)
@@ -146,7 +146,7 @@ def index_fill_tensor(
     context: Context, self: SymbolicTensor, dim: int, index: SymbolicTensor, value: SymbolicTensor
 ) -> Any:
     """index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor"""
-    # a place that is named twice is filled once: it counts once in the gradient of `value`
+    # an index that occurs twice is filled once: it counts once in the gradient of `value`
     axis = normalize_axis(dim, self.ndim)
     lines = self.shape[axis : axis + 1]
     filled = index_fill(context, creation.full_like(index, 0, shape=lines), 0, index, 1)
@@ -174,7 +174,7 @@ def index_reduce(
 
 
 def _slices(x: SymbolicTensor, dim: int, index: SymbolicTensor, source: SymbolicTensor) -> tuple[Any, int, Any, Any]:
-    """The operands with at least one dimension, `dim` counted from the front, and the index a vector."""
+    """The operands with at least one dimension, a non-negative `dim`, and the index as a vector."""
     axis = normalize_axis(dim, x.ndim)
     rows = shaping.reshape(index, shape=(product(index.shape),))
     if x.ndim == 0:
@@ -183,7 +183,7 @@ def _slices(x: SymbolicTensor, dim: int, index: SymbolicTensor, source: Symbolic
     return x, axis, rows, shaping.reshape(source, shape=shape)
 
 
-# ---- elements of the whole tensor, counted through ----
+# ---- flat indices into the whole tensor ----
 
 
 @aten("aten.put.default")
@@ -192,17 +192,17 @@ def put(
 ) -> Any:
     """put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor"""
     flat, places, updates = (shaping.reshape(t, shape=(product(t.shape),)) for t in (self, index, source))
-    written = _scattered(flat, 0, places, updates, "add" if accumulate else "none")
+    written = _scatter(flat, 0, places, updates, "add" if accumulate else "none")
     return shaping.reshape(written, shape=self.shape)
 
 
 @aten("aten.masked_scatter.default")
 def masked_scatter(context: Context, self: SymbolicTensor, mask: SymbolicTensor, source: SymbolicTensor) -> Any:
-    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: where it holds, the next of the source"""
+    """masked_scatter(Tensor self, Tensor mask, Tensor source) -> Tensor: true elements get the next of the source"""
     x, chosen = (shaping.expand(t, shape=context.shape) for t in (self, mask))
     flat = shaping.reshape(cast(chosen, INT64), shape=(product(context.shape),))
     (one,) = operands(context, INT64, 1)
-    # how many were chosen before; past the last one, whatever isn't taken
+    # the number of true elements before; beyond the last one, an unused index
     before = scanning.cumsum(flat, axis=0) - flat
     count = product(source.shape)
     if count == 0:

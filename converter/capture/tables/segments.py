@@ -25,7 +25,7 @@ def segment_reduce(
     """segment_reduce(Tensor data, str reduce, *, Tensor? lengths=None, Tensor? indices=None, Tensor? offsets=None, int
     axis=0, bool unsafe=False, Scalar? initial=None) -> Tensor
 
-    Each segment starts with `initial`; the mean of one without rows is NaN unless that is given.
+    Each segment starts with `initial`; the mean of an empty segment is NaN unless `initial` is given.
     """
     told = lengths if lengths is not None else offsets
     if told is None or told.ndim != 1 or axis != 0:
@@ -35,10 +35,10 @@ def segment_reduce(
         scanning.cumsum(cast(told, INT64), axis=0) if lengths is not None else cast(part(told, 0, 1, count + 1), INT64)
     )
     numbers = context.builder.create(creation.arange, stop=rows, dtype=INT64)
-    # a row belongs to the first segment that ends after it: as many segments end at or before it
+    # a row belongs to the first segment that ends after it, which is the number of ends at or before it
     passed = comparison.less_equal(shaping.reshape(ends, shape=(1, count)), shaping.reshape(numbers, shape=(rows, 1)))
     segment = reduction.reduce_sum(cast(passed, INT64), axes=(1,))
-    shape = (count + 1, *data.shape[1:])  # the last for rows after all segments
+    shape = (count + 1, *data.shape[1:])  # the last one is for rows after all segments
     start = creation.full_like(data, START[reduce] if initial is None else float(initial), shape=shape)
     places = shaping.expand(shaping.reshape(segment, shape=(rows, *[1] * (data.ndim - 1))), shape=data.shape)
     reduced = part(indexing.scatter(start, places, data, axis=0, reduction=REDUCTIONS[NAMES[reduce]]), 0, 0, count)

@@ -1,4 +1,4 @@
-"""Connectionist temporal classification in ATen."""
+"""ATen connectionist temporal classification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import INT64
 from ....runtime.ops import comparison, creation, ctc, elementwise, indexing, scanning, shaping
 from ....runtime.tracing import SymbolicTensor
-from .loss import MEAN, reduced
+from .loss import MEAN, reduce
 from .table import Context, aten, cast
 
 
@@ -26,8 +26,8 @@ def ctc_loss(
     """ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0,
     int reduction=Mean, bool zero_infinity=False) -> Tensor
 
-    Lengths are tensors or lists of int. Of one sequence, `log_probs` may be (time, classes). Targets are
-    (batch, length) or one after the other in a vector.
+    Lengths are tensors or lists of int. For one sequence, `log_probs` may be (time, classes). Targets are
+    (batch, length) or concatenated in a vector.
     """
     single = log_probs.ndim == 2
     if single:
@@ -43,7 +43,7 @@ def ctc_loss(
         loss = elementwise.where(comparison.isinf(loss), context.builder.constant(0.0, loss.dtype), loss)
     if reduction == MEAN:
         loss = loss / elementwise.clamp(cast(lengths, loss.dtype), minimum=1.0)
-    return shaping.reshape(loss, shape=()) if single else reduced(loss, reduction)
+    return shaping.reshape(loss, shape=()) if single else reduce(loss, reduction)
 
 
 def _vector(context: Context, lengths: Any) -> Any:
@@ -55,7 +55,7 @@ def _vector(context: Context, lengths: Any) -> Any:
 
 
 def _rows(context: Context, vector: SymbolicTensor, lengths: Any, batch: Dim, longest: Dim) -> Any:
-    """Targets that stand one after the other, each in a row of its own; what lies behind its end doesn't count."""
+    """Concatenated targets as rows of a matrix; elements after the end of a target are arbitrary."""
     size = vector.shape[0]
     if size == 0:
         return shaping.reshape(vector, shape=(batch, 0))

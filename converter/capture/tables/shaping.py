@@ -1,6 +1,6 @@
-"""ATen operators that give the same elements another shape or order.
+"""ATen operators that change the shape or order of elements.
 
-Cutting stands in `slicing`, joining and padding in `joining`.
+Slicing is in `slicing`, joining and padding in `joining`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten
 
-# Each says by its other arguments only what shape the result has, which torch has inferred, -1 resolved.
+# The other arguments of these determine only the shape of the result, which torch has inferred, with -1 resolved.
 
 
 @aten(

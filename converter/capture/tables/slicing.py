@@ -1,4 +1,4 @@
-"""ATen operators that cut along an axis: slices, single elements, pieces; and those that write such a part."""
+"""ATen operators that read or write a part along an axis: slices, single elements, pieces."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from .table import Context, aten, cast, operands
 
 
 def part(x: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int = 1) -> Any:
-    """`x[start:stop:step]` along `axis`; `x` itself where that is all of it. Bounds are those of `slicing.slice`."""
+    """`x[start:stop:step]` along `axis`; `x` itself if that is all of it. Bounds are those of `slicing.slice`."""
     if start == 0 and stop == x.shape[axis] and step == 1:
         return x
     return slicing.slice(x, starts=(start,), stops=(stop,), steps=(step,), axes=(axis,))
 
 
 def bounds(size: Dim, start: Dim | None, stop: Dim | None) -> tuple[Dim, Dim]:
-    """Python's rules for slices: absent bounds, negative ones, and those beyond the end, which are moved there."""
+    """The bounds by Python's rules for slices: absent ones, negative ones, and those beyond the end, are replaced."""
     first = 0 if start is None else _position(size, start)
     last = size if stop is None or (isinstance(stop, int) and stop >= sys.maxsize) else _position(size, stop)
     return first, last if first == 0 else _not_below(first, last)
 
 
 def _position(size: Dim, index: Dim) -> Dim:
-    """`index` counted from the front, within the dimension."""
+    """`index` counted from the front, clamped to the dimension."""
     if index == size:
         return size
     if _is_negative(index):
@@ -52,7 +52,7 @@ def _not_below(first: Dim, last: Dim) -> Dim:
 
 
 def _is_negative(index: Dim) -> bool:
-    """Whether an index counts from the end; a symbolic one does if it falls as the sizes grow, as `1 - n` does."""
+    """Whether an index counts from the end; a symbolic one does if it decreases with the sizes, like `1 - n`."""
     if isinstance(index, SymbolicDim):
         return all(coefficient < 0 for monomial, coefficient in index.terms if monomial)
     return index < 0
@@ -65,22 +65,22 @@ def slice_tensor(
     """slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)"""
     axis = normalize_axis(dim, self.ndim)
     first, last = bounds(self.shape[axis], start, end)
-    if _told_by_bounds(context.shape[axis], start, end, *self.shape):
-        return _cut_when_run(context, self, axis, start, end, step)
-    if step == 1:  # torch knows the length, also where a symbolic bound may lie beyond the end
+    if _depends_on_bounds(context.shape[axis], start, end, *self.shape):
+        return _slice_at_run_time(context, self, axis, start, end, step)
+    if step == 1:  # torch knows the length, even if a symbolic bound may be beyond the end
         last = first + context.shape[axis]
     return part(self, axis, first, last, step)
 
 
-def _told_by_bounds(length: Dim, *known: Any) -> bool:
-    """Whether a length is a symbol of its own, which only the values of the bounds tell."""
+def _depends_on_bounds(length: Dim, *known: Any) -> bool:
+    """Whether a length is a separate symbol, which depends on the values of the bounds."""
     if not isinstance(length, SymbolicDim) or str(length) not in length.symbols():
         return False
     return not any(str(length) in dim.symbols() for dim in known if isinstance(dim, SymbolicDim))
 
 
-def _cut_when_run(context: Context, x: SymbolicTensor, axis: int, start: Any, end: Any, step: int) -> Any:
-    """A slice with bounds that depend on data: its length is computed, by Python's rules."""
+def _slice_at_run_time(context: Context, x: SymbolicTensor, axis: int, start: Any, end: Any, step: int) -> Any:
+    """A slice with data-dependent bounds, whose length is computed by Python's rules."""
     size, zero, stride = operands(context, INT64, x.shape[axis], 0, step)
     bounds = []
     for bound, absent in ((start, 0), (end, x.shape[axis])):
@@ -162,7 +162,7 @@ def slice_scatter(
     """slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1)"""
     axis = normalize_axis(dim, self.ndim)
     first, last = bounds(self.shape[axis], start, end)
-    return _written(self, cast(src, self.dtype), axis, first, last, step)
+    return _write(self, cast(src, self.dtype), axis, first, last, step)
 
 
 @aten("aten.select_scatter.default")
@@ -170,10 +170,10 @@ def select_scatter(context: Context, self: SymbolicTensor, src: SymbolicTensor, 
     """select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor"""
     axis = normalize_axis(dim, self.ndim)
     first = _position(self.shape[axis], index)
-    return _written(self, cast(src, self.dtype), axis, first, first + 1, 1)
+    return _write(self, cast(src, self.dtype), axis, first, first + 1, 1)
 
 
-def _written(x: SymbolicTensor, src: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int) -> Any:
+def _write(x: SymbolicTensor, src: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int) -> Any:
     if src.ndim < x.ndim:
         src = shaping.reshape(src, shape=(*x.shape[:axis], 1, *x.shape[axis + 1 :]))
     if step == 1 and start == 0 and stop == x.shape[axis]:
@@ -188,7 +188,7 @@ def unfold(context: Context, self: SymbolicTensor, dimension: int, size: int, st
         return shaping.reshape(self, shape=context.shape)
     axis = normalize_axis(dimension, self.ndim)
     count = context.shape[axis]
-    last = step * (count - 1) + 1  # of the windows' first elements
+    last = step * (count - 1) + 1  # the end of the windows' first elements
     windows = [part(self, axis, i, i + last, step) for i in range(size)]
     shape = (*windows[0].shape, 1)
     return slicing.concat(*(shaping.reshape(window, shape=shape) for window in windows), axis=len(shape) - 1)

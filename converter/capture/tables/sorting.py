@@ -1,4 +1,4 @@
-"""ATen operators about the order along an axis: extrema with their indices, sorting, cumulative ones, differences."""
+"""ATen operators that depend on the order along an axis: extrema with indices, sorting, cumulative ones."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .table import Context, aten, cast, operands
 
 
 def _number(x: SymbolicTensor) -> SymbolicTensor:
-    """Booleans as 0 and 1, which have an order."""
+    """Cast booleans to 0 and 1, which have an order."""
     return cast(x, INT64) if x.dtype == BOOL else x
 
 
@@ -36,13 +36,13 @@ def _number(x: SymbolicTensor) -> SymbolicTensor:
 @aten("aten.max.dim")
 def max_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
-    return _chosen(context, self, sorting.argmax(_number(self), axis=dim, keepdims=True), dim)
+    return _select_sorted(context, self, sorting.argmax(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.min.dim")
 def min_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: bool = False) -> Any:
     """min.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"""
-    return _chosen(context, self, sorting.argmin(_number(self), axis=dim, keepdims=True), dim)
+    return _select_sorted(context, self, sorting.argmin(_number(self), axis=dim, keepdims=True), dim)
 
 
 @aten("aten.median.dim")
@@ -68,13 +68,13 @@ def nanmedian_dim(context: Context, self: SymbolicTensor, dim: int, keepdim: boo
     numbers = cast(comparison.equal(self, self), INT64)
     infinity = operands(context, self.dtype, float("inf"))[0]
     order = sorting.sort(elementwise.where(comparison.isnan(self), infinity, self), axis=axis)[1]
-    # NaN last, after infinities too
+    # NaN comes last, even after infinities
     apart = sorting.sort(indexing.gather(numbers, order, axis=axis), axis=axis, descending=True)[1]
     order = indexing.gather(order, apart, axis=axis)
     count = reduction.reduce_sum(numbers, axes=(axis,), keepdims=True)
     one, two, zero = operands(context, INT64, 1, 2, 0)
     middle = elementwise.maximum(rounding.floor_divide(count - one, two), zero)
-    return _chosen(context, self, indexing.gather(order, middle, axis=axis), axis)
+    return _select_sorted(context, self, indexing.gather(order, middle, axis=axis), axis)
 
 
 @aten("aten.nanmedian.default")
@@ -85,7 +85,7 @@ def nanmedian(context: Context, self: SymbolicTensor) -> Any:
 
 
 def _of_all(context: Context, x: SymbolicTensor, median: Callable[[], Any]) -> Any:
-    """The median of a vector; NaN if it has no element."""
+    """The median of a vector; NaN if it is empty."""
     if x.shape[0] == 0:
         return context.builder.constant(float("nan"), context.dtype)
     return median()
@@ -95,7 +95,7 @@ def _of_all(context: Context, x: SymbolicTensor, median: Callable[[], Any]) -> A
 def mode(context: Context, self: SymbolicTensor, dim: int = -1, keepdim: bool = False) -> Any:
     """mode(Tensor self, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices)
 
-    The smallest of the most frequent elements, and where it stands last.
+    The smallest of the most frequent elements, and its last index.
     """
     if self.ndim == 0:
         return self, context.builder.constant(0, INT64)
@@ -108,9 +108,9 @@ def mode(context: Context, self: SymbolicTensor, dim: int = -1, keepdim: bool = 
     none = [0] * self.ndim
     before = tuple(1 if i == axis else 0 for i in range(self.ndim))
     begins = slicing.pad(cast(differs, INT64), before=before, after=tuple(none), value=0.0) * places
-    count = places - scanning.cummax(begins, axis=axis)[0]  # how many equal ones stand before each
+    count = places - scanning.cummax(begins, axis=axis)[0]  # the number of equal elements before each
     chosen = indexing.gather(order, sorting.argmax(count, axis=axis, keepdims=True), axis=axis)
-    return _chosen(context, self, chosen, axis)
+    return _select_sorted(context, self, chosen, axis)
 
 
 @aten("aten.kthvalue.default")
@@ -121,10 +121,10 @@ def kthvalue(context: Context, self: SymbolicTensor, k: int, dim: int = -1, keep
 
 def _kth(context: Context, x: SymbolicTensor, axis: int, k: Any) -> Any:
     order = sorting.sort(x, axis=axis)[1]
-    return _chosen(context, x, part(order, axis, k, k + 1) if x.ndim else order, axis)
+    return _select_sorted(context, x, part(order, axis, k, k + 1) if x.ndim else order, axis)
 
 
-def _chosen(context: Context, x: SymbolicTensor, indices: SymbolicTensor, dim: int) -> tuple[Any, Any]:
+def _select_sorted(context: Context, x: SymbolicTensor, indices: SymbolicTensor, dim: int) -> tuple[Any, Any]:
     values = indexing.gather(x, indices, axis=normalize_axis(dim, x.ndim))
     return shaping.reshape(values, shape=context.shape), shaping.reshape(indices, shape=context.shape)
 

@@ -1,4 +1,4 @@
-"""What convolution, pooling and resizing share: one number for all spatial dimensions, and inputs without a batch."""
+"""Helpers for convolution, pooling and resizing: one number for all spatial dimensions, and unbatched inputs."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ def both_sides(padding: Any, count: int) -> tuple[tuple[Any, Any], ...]:
     return tuple((size, size) for size in per_dimension(padding, count))
 
 
-def batched(x: SymbolicTensor, count: int) -> SymbolicTensor:
-    """`x`, (channels, *spatial) with `count` spatial dimensions, as a batch of one; itself where it is a batch."""
+def add_batch(x: SymbolicTensor, count: int) -> SymbolicTensor:
+    """`x`, (channels, *spatial) with `count` spatial dimensions, as a batch of one; `x` itself if it is a batch."""
     if x.ndim == count + 2:
         return x
     result: SymbolicTensor = shaping.reshape(x, shape=(1, *x.shape))
     return result
 
 
-def unbatched(y: SymbolicTensor, x: SymbolicTensor) -> SymbolicTensor:
-    """`y` without its batch dimension where `x` has none."""
+def remove_batch(y: SymbolicTensor, x: SymbolicTensor) -> SymbolicTensor:
+    """`y` without its batch dimension if `x` has none."""
     if y.ndim == x.ndim:
         return y
     result: SymbolicTensor = shaping.reshape(y, shape=y.shape[1:])

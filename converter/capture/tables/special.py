@@ -68,7 +68,7 @@ def zeta(context: Context, self: Any, other: Any) -> Any:
 
 @aten("aten.special_xlog1py.default", "aten.special_xlog1py.self_scalar", "aten.special_xlog1py.other_scalar")
 def xlog1py(context: Context, self: Any, other: Any) -> Any:
-    """special_xlog1py(Tensor self, Tensor other) -> Tensor: x log(1 + y), 0 where x is, but for a y that is NaN"""
+    """special_xlog1py(Tensor self, Tensor other) -> Tensor: x log(1 + y), 0 where x is 0 unless y is NaN"""
     x, y = operands(context, context.dtype, self, other)
     zero, one = operands(context, context.dtype, 0.0, 1.0)
     nothing = comparison.logical_and(comparison.equal(x, zero), comparison.logical_not(comparison.isnan(y)))

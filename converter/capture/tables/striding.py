@@ -1,4 +1,4 @@
-"""ATen operators that read a tensor's memory by strides: their elements are found at computed places."""
+"""ATen operators that read a tensor's memory by strides, as gathers at computed indices."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ def as_strided_scatter(
 ) -> Any:
     """as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None)"""
     memory, order, begin = _memory(context, self)
-    return _as_it_lay(_written(context, memory, src, stride, storage_offset, begin)[0], self, order)
+    return _from_memory(_write(context, memory, src, stride, storage_offset, begin)[0], self, order)
 
 
 @aten("cellbridge.as_strided_scatter.default")
-def called_as_strided_scatter(
+def explicit_as_strided_scatter(
     context: Context, self: SymbolicTensor, src: SymbolicTensor, size: Any, stride: Any, storage_offset: Any = None
 ) -> Any:
-    """The same with torch's own gradient, which gives `self` the cotangent where it is overwritten: `strided_marks`"""
+    """`as_strided_scatter` with torch's own gradient, the cotangent where `self` is overwritten: see `strided_marks`"""
     memory, order, begin = _memory(context, self)
-    written, places, updates = _written(context, memory, src, stride, storage_offset, begin)
+    written, places, updates = _write(context, memory, src, stride, storage_offset, begin)
     if not is_floating(written.dtype):
-        return _as_it_lay(written, self, order)
+        return _from_memory(written, self, order)
 
     def backward(
         memory: SymbolicTensor,
@@ -52,21 +52,21 @@ def called_as_strided_scatter(
 
     types = [x.value.type for x in (memory, updates, places, written, written)]
     program = trace_subprogram(backward, types, "as_strided_scatter.backward")
-    return _as_it_lay(own_gradient(written, memory, updates, places, outputs=1, backward=program), self, order)
+    return _from_memory(own_gradient(written, memory, updates, places, outputs=1, backward=program), self, order)
 
 
-def _written(
+def _write(
     context: Context, memory: SymbolicTensor, src: SymbolicTensor, stride: Any, offset: Dim | None, begin: int
 ) -> tuple[Any, Any, Any]:
-    """The memory with what was written, the places of that, and the numbers, one after the other."""
+    """The memory after writing, the flat indices of the writes, and the flat numbers."""
     places = _places(context, src.shape, stride, offset, memory, begin)
     flat = (product(src.shape),)
     places, updates = (shaping.reshape(x, shape=flat) for x in (places, cast(src, memory.dtype)))
     return indexing.scatter(memory, places, updates, axis=0), places, updates
 
 
-def _as_it_lay(memory: SymbolicTensor, x: SymbolicTensor, order: list[int]) -> Any:
-    """What lies in memory as a tensor of the shape of `x`, whose axes lie there in this order."""
+def _from_memory(memory: SymbolicTensor, x: SymbolicTensor, order: list[int]) -> Any:
+    """The contents of the memory as a tensor of the shape of `x`, whose axes have this order in memory."""
     laid = shaping.reshape(memory, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(laid, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
@@ -85,10 +85,10 @@ def resize(context: Context, self: SymbolicTensor, size: Any) -> Any:
 
 
 def _memory(context: Context, x: SymbolicTensor) -> tuple[Any, list[int], int]:
-    """The elements of a tensor in the order in which they lie in memory; the order of its axes there; where they begin.
+    """The elements of a tensor in memory order, the order of its axes in memory, and the offset of the first element.
 
     Raises:
-        Unsupported: other elements lie between them.
+        Unsupported: the elements aren't contiguous in memory.
     """
     laid_out = context.operands[0]
     try:
@@ -103,7 +103,7 @@ def _memory(context: Context, x: SymbolicTensor) -> tuple[Any, list[int], int]:
 
 
 def _places(context: Context, shape: Any, strides: Any, offset: Dim | None, memory: SymbolicTensor, begin: int) -> Any:
-    """Where in memory each element lies: the offset plus, for each axis, the index times the stride."""
+    """The position of each element in memory: the offset plus, for each axis, the index times the stride."""
     start = 0 if offset is None else offset - begin
     dims = (start, *shape, *strides, memory.shape[0])
     if all(isinstance(dim, int) for dim in dims) and 0 not in shape:

@@ -1,7 +1,7 @@
-"""The table of ATen operators: for each, the function that writes it in ops of the IR.
+"""The table of ATen operators: for each, the function that translates it to ops of the IR.
 
-A function's docstring is the schema of the operator; its parameters are those of the schema (what says only where a
-tensor lives in memory is dropped). It gets a `Context` first and returns a traced value, or a tuple of them:
+A function's docstring is the schema of the operator; its parameters are those of the schema (arguments that concern
+only memory are dropped). Its first argument is a `Context`. It returns a symbolic tensor, or a tuple of them:
 
     @aten("aten.relu.default")
     def relu(context, self):
@@ -31,22 +31,22 @@ Translation = Callable[..., Any]
 
 TABLE: dict[str, Translation] = {}
 
-MISSING = object()  # a value that couldn't be translated, and whatever is computed of it
+MISSING = object()  # a value that couldn't be translated, or that depends on such a value
 
 PLACEMENT = frozenset({"device", "layout", "pin_memory", "memory_format", "non_blocking", "generator", "copy"})
-"""Arguments that say where and how a tensor lies in memory, not what it holds."""
+"""Arguments that concern the memory of a tensor, not its contents."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a translation needs to know beside its operands.
+    """The context of a translation, besides its operands.
 
     Attributes:
-        builder: of the program under construction.
-        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor. Of a
-            complex one, those of its parts.
-        used: for each output, whether anything takes it; one that nothing takes may be given as None.
-        operands: the positional arguments as torch has them: fake tensors know how they lie in memory.
+        builder: the builder of the program under construction.
+        types: dtype and shape of each output, as torch inferred them; None for an output that isn't a tensor. For a
+            complex output, those of its parts.
+        used: for each output, whether it has a user; an unused one may be returned as None.
+        operands: torch's positional arguments, whose fake tensors have strides and offsets.
         is_complex: whether the first output is complex.
     """
 
@@ -58,35 +58,35 @@ class Context:
 
     @property
     def type(self) -> Type:
-        """Type of the first output."""
+        """The type of the first output."""
         first = self.types[0]
         assert first is not None
         return first
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        """Shape of the first output, symbolic sizes included."""
+        """The shape of the first output, including symbolic sizes."""
         return self.type.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Dtype of the first output."""
+        """The dtype of the first output."""
         return self.type.dtype
 
 
 class Number(SymbolicTensor):
-    """A Python float that the program computes: a tensor without dimensions that gives way in dtype promotion."""
+    """A Python float that the program computes: a tensor of rank 0 with a weak dtype in promotion."""
 
 
 def aten(*targets: str) -> Callable[[Translation], Translation]:
-    """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a name taken raises."""
+    """Register a translation for operators as torch prints them, e.g. `"aten.add.Tensor"`; a registered name raises."""
     return register_as(TABLE, targets)
 
 
-def promoted(*operands: Any) -> np.dtype[Any]:
+def promote(*operands: Any) -> np.dtype[Any]:
     """The dtype to which torch promotes tensors (0-dimensional ones weakly), Python numbers and symbolic sizes.
 
-    Of complex ones it is that of the parts.
+    For complex tensors it is the dtype of the parts.
     """
     stand_ins = [_stand_in(x) for x in operands]
     result = stand_ins[0]
@@ -98,7 +98,7 @@ def promoted(*operands: Any) -> np.dtype[Any]:
 
 
 def _stand_in(operand: Any) -> Any:
-    """Something of the same dtype and kind that torch can be asked about."""
+    """A stand-in of the same dtype and kind, for torch's promotion rules."""
     if isinstance(operand, Complex):
         return torch.empty((1,) * operand.ndim, dtype=torch_dtype(operand.dtype).to_complex(), device="meta")
     if isinstance(operand, Number):
@@ -109,7 +109,7 @@ def _stand_in(operand: Any) -> Any:
 
 
 def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
-    """`x` in `dtype`; itself where it already is."""
+    """`x` cast to `dtype`; `x` itself if it has that dtype."""
     if x.dtype == dtype:
         return x
     result: SymbolicTensor = elementwise.cast(x, dtype=dtype)
@@ -117,22 +117,22 @@ def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
 
 
 def operands(context: Context, dtype: np.dtype[Any], *values: Any) -> list[Any]:
-    """Tensors, Python numbers and symbolic sizes as traced values of one dtype."""
+    """Tensors, Python numbers and symbolic sizes as symbolic tensors of one dtype."""
     return [cast(x, dtype) if isinstance(x, SymbolicTensor) else scalar(context, x, dtype) for x in values]
 
 
 def dtype_beside(context: Context, *values: Any) -> np.dtype[Any]:
-    """The dtype to compute in with these operands: float32 where half precision would round a number among them.
+    """The dtype of the computation: float32 if half precision would round a number among the operands.
 
-    ATen multiplies and divides tensors in half precision by numbers and by tensors without dimensions as they are, and
-    rounds only the result. (It adds them, and takes them as powers, rounded.)
+    ATen multiplies and divides half-precision tensors by unrounded numbers and tensors of rank 0, and rounds only the
+    result. (In additions and powers, it rounds such operands first.)
     """
     dtype = context.dtype
-    return at_least_float32(dtype) if is_half(dtype) and any(_is_rounded_in(dtype, x) for x in values) else dtype
+    return at_least_float32(dtype) if is_half(dtype) and any(_may_round(dtype, x) for x in values) else dtype
 
 
-def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
-    """Whether a scalar isn't what it was in `dtype`, or may not be: of one that is computed, that isn't known."""
+def _may_round(dtype: np.dtype[Any], x: Any) -> bool:
+    """Whether `dtype` may round a scalar; for a computed scalar it may."""
     if isinstance(x, SymbolicTensor):
         return not x.shape and x.dtype not in (dtype, BOOL)
     if isinstance(x, SymbolicDim):
@@ -143,7 +143,7 @@ def _is_rounded_in(dtype: np.dtype[Any], x: Any) -> bool:
 
 
 def scalar(context: Context, number: Any, dtype: np.dtype[Any]) -> SymbolicTensor:
-    """A Python number, a computed one or a symbolic size as a traced value without dimensions."""
+    """A Python number, a computed one or a symbolic size as a symbolic tensor of rank 0."""
     if isinstance(number, Number):
         return cast(number, dtype)
     if isinstance(number, SymbolicDim):

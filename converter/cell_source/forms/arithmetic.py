@@ -80,7 +80,7 @@ def _(o: Operation) -> Expression:
 
 @form("bitwise_not")
 def _(o: Operation) -> Expression:
-    """By a difference: there is no operator for it everywhere."""
+    """By a difference: not every version has an operator for it."""
     if o.type().dtype == BOOL:
         return call("ops.logical_not", o.x().text)
     ones = -1 if o.type().dtype.kind == "i" else int(np.iinfo(o.type().dtype).max)
@@ -220,5 +220,5 @@ def _(o: Operation) -> MultiOutput:
 
 
 def _values_and_indices(found: Expression) -> MultiOutput:
-    """The indices that these operators give are int32 or int64, by operator and version."""
+    """The indices of these operators are int32 or int64, depending on operator and version."""
     return MultiOutput(found, (None, lambda indices: method(indices, "astype", "ms.int64")))

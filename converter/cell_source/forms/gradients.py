@@ -1,4 +1,4 @@
-"""Tensors whose gradient is written by hand: the source computes them, and its docstring names the Cells."""
+"""Tensors with a custom gradient: the source computes them, and its docstring names the Cells."""
 
 from __future__ import annotations
 

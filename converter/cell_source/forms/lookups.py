@@ -1,4 +1,4 @@
-"""Ops that look elements up, and that write them where indices say."""
+"""Ops that gather and scatter elements by indices."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ SCATTERS = {
 
 @form("take")
 def _(o: Operation) -> Expression:
-    return call("ops.gather", o.x(0).text, _not_negative(o, 1, o["axis"]), o.literal(o["axis"], "axis"))
+    return call("ops.gather", o.x(0).text, _make_nonnegative(o, 1, o["axis"]), o.literal(o["axis"], "axis"))
 
 
-def _not_negative(o: Operation, i: int, axis: int) -> str:
-    """Indices, those that count from the end moved to where they count from the front."""
+def _make_nonnegative(o: Operation, i: int, axis: int) -> str:
+    """Indices with negative ones, which count from the end, made non-negative."""
     value = o.node.inputs[i]
     assert value is not None, "take has indices"
-    if _never_negative(o, value):
+    if _is_nonnegative(o, value):
         return o.x(i).text
     x, size = o.x(i), o.size(o.type().shape[axis])
     moved = infix("+", SUM, x, Expression(size))
     return call("ops.where", infix("<", COMPARISON, x, Expression("0")).text, moved.text, x.text).text
 
 
-def _never_negative(o: Operation, value: Value) -> bool:
-    """Whether indices surely count from the front."""
+def _is_nonnegative(o: Operation, value: Value) -> bool:
+    """Whether indices are known to be non-negative."""
     constant, node = o.scope.constant(value), o.scope.producer(value)
     if constant is not None:
         return bool((constant >= 0).all())
     if node is None:
         return False
     if node.op in ("reshape", "expand", "transpose", "slice", "cast", "flip", "tile"):
-        return node.inputs[0] is not None and _never_negative(o, node.inputs[0])
+        return node.inputs[0] is not None and _is_nonnegative(o, node.inputs[0])
     if node.op == "arange":
         return isinstance(node.attributes["start"], int) and node.attributes["start"] >= 0 < node.attributes["step"]
     return node.op in ("argmax", "argmin")
@@ -70,28 +70,28 @@ def _(o: Operation) -> Expression:
 
 @form("index_add")
 def _(o: Operation) -> Expression:
-    return _scattered(o, "TensorScatterAdd", o.x(1), o.x(2), o["axis"])
+    return _scatter(o, "TensorScatterAdd", o.x(1), o.x(2), o["axis"])
 
 
 @form("slice_scatter")
 def _(o: Operation) -> Expression:
-    """What comes before, the part, and what comes after; with a step, by its indices."""
+    """Concatenate the elements before, the replacement and the elements after; with a step, scatter by indices."""
     axis, size = o["axis"] % o.type().rank, o.type().shape[o["axis"]]
     start, stop = o.size(o["start"], "start"), o.size(o["stop"], "stop")
     if o["step"] != 1:
         indices = call("ops.arange", start, stop, o.literal(o["step"], "step"))
-        return _scattered(o, "TensorScatterUpdate", indices, o.x(1), axis)
-    lead, held = ":, " * axis, o.x(0).within(ATOM)
+        return _scatter(o, "TensorScatterUpdate", indices, o.x(1), axis)
+    lead, operand = ":, " * axis, o.x(0).within(ATOM)
     parts = [o.x(1).text]
     if o["start"] != 0:
-        parts.insert(0, f"{held}[{lead}:{start}]")
+        parts.insert(0, f"{operand}[{lead}:{start}]")
     if o["stop"] != size:
-        parts.append(f"{held}[{lead}{stop}:]")
+        parts.append(f"{operand}[{lead}{stop}:]")
     return call("ops.cat", several(parts), axis=o.literal(axis, "axis"))
 
 
-def _scattered(o: Operation, how: str, indices: Expression, updates: Expression, axis: int) -> Expression:
-    """Scatters slices of any axis, through one along the first."""
+def _scatter(o: Operation, how: str, indices: Expression, updates: Expression, axis: int) -> Expression:
+    """Scatter slices along any axis, by a scatter along the first."""
     axis %= o.type().rank
     x = o.x(0)
     if axis:

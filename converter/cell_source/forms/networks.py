@@ -1,4 +1,4 @@
-"""Ops of neural networks, where they aren't a layer of their own."""
+"""Ops of neural networks that aren't a known layer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Padding = tuple[tuple[int, int], ...]
 
 @form("linear")
 def _(o: Operation) -> Expression:
-    bias = [o.x(2).text] if o.given(2) else []
+    bias = [o.x(2).text] if o.has(2) else []
     return call("ops.dense", o.x(0).text, o.x(1).text, *bias)
 
 
@@ -52,7 +52,7 @@ def _(o: Operation) -> Expression:
 
 @form("dropout")
 def _(o: Operation) -> Expression:
-    """Not an op: what `idioms` make of a draw, a division and a product."""
+    """Not an op of the IR: `idioms` combine a random draw, a division and a product."""
     return call("ops.dropout", o.x().text, p=o.literal(o["p"], "p"), training="self.training")
 
 
@@ -119,12 +119,12 @@ def _(o: Operation) -> Expression:
 
 
 def flat_padding(o: Attributes, padding: Padding) -> str:
-    """Padding before and after each axis: one number if all are the same, else all in the order of the axes."""
+    """Padding before and after each axis: one number if all are equal, else all in the order of the axes."""
     return o.each([size for pair in padding for size in pair], "padding")
 
 
 def symmetric(padding: Padding) -> list[int]:
-    """Padding on both sides of each axis; `UnsupportedForm` where the sides differ."""
+    """Padding of each axis; `UnsupportedForm` if the two sides differ."""
     if any(before != after for before, after in padding):
         raise UnsupportedForm("padding that isn't the same on both sides")
     return [before for before, _ in padding]
@@ -132,7 +132,7 @@ def symmetric(padding: Padding) -> list[int]:
 
 @form("conv")
 def _(o: Operation) -> Expression:
-    """Padding that differs from side to side is added before."""
+    """Asymmetric padding is a separate op before the convolution."""
     x, padding = o.x(0).text, o["padding"]
     if any(before != after for before, after in padding):
         x = call("ops.pad", x, o.sizes([size for pair in reversed(padding) for size in pair], "padding")).text
@@ -169,7 +169,7 @@ def _(o: Operation) -> Expression:
 
 
 def _conv_transpose_by_conv(o: Operation) -> Expression:
-    """MindSpore has no kernel for the operator on every device; only for the layer, without output padding."""
+    """MindSpore has kernels on every device only for the layer without output padding, not for the operator."""
     if o.type().rank != 4:
         raise UnsupportedForm("along another number of axes than two, in MindSpore")
     o.scope.use("conv_transpose2d")
@@ -187,7 +187,7 @@ def _conv_transpose_by_conv(o: Operation) -> Expression:
 
 @form("max_pool")
 def _(o: Operation) -> MultiOutput:
-    """A pool along one axis is one along two, of which the first has one element."""
+    """A pool along one axis is written as one along two, the first of which has one element."""
     kernel, stride, dilation = o["kernel"], o["stride"], o["dilation"]
     padding, x = tuple(symmetric(o["padding"])), o.x()
     along_one = len(kernel) == 1
@@ -241,7 +241,7 @@ def _(o: Operation) -> Expression:
 @form("adaptive_max_pool")
 def _(o: Operation) -> MultiOutput:
     size = o["output_size"]
-    if len(size) == 1:  # as one along two axes, which knows its indices
+    if len(size) == 1:  # as a pool along two axes, which returns indices
         x, sizes = method(o.x(), "expand_dims", "2"), several(["1", o.size(size[0], "output_size")])
         found = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
         return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
@@ -263,7 +263,7 @@ def _(o: Operation) -> Expression:
 
 
 def resize_mode(o: Operation) -> str:
-    """The mode by its name, which says how many axes there are."""
+    """The name of the mode, which includes the number of axes."""
     if not o["half_pixel"]:
         raise UnsupportedForm("sizes that aren't measured between the centres of pixels")
     mode: str = o["mode"]
@@ -273,7 +273,7 @@ def resize_mode(o: Operation) -> str:
 
 
 def resize_size(o: Operation) -> dict[str, str]:
-    """The size, or the scale where that was given and isn't the ratio of the sizes."""
+    """The size, or the scale if it was given and isn't the ratio of the sizes."""
     scales, before, after = o["scales"], o.type().shape[2:], o["size"]
     if scales is not None and any(s is not None for s in scales):
         exact = all(s is None or (isinstance(a, int) and isinstance(b, int) and a == b * s)

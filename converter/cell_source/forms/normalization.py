@@ -1,4 +1,4 @@
-"""Normalization, where it isn't a layer of its own."""
+"""Normalization that isn't a known layer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from .table import MultiOutput, Operation, form
 
 @form("layer_norm")
 def _(o: Operation) -> Expression:
-    if o.scope.target == "mindspore":  # which has no kernel for the operator on every device
+    if o.scope.target == "mindspore":  # it lacks a kernel for the operator on some devices
         o.scope.use("layer_norm")
         axes = o.literals.hole(str(tuple(range(-o["axes_count"], 0))), "axes")
         eps = o.literal(o["eps"], "eps")
@@ -46,12 +46,12 @@ def _(o: Operation) -> Expression:
     normal = infix(
         "*", PRODUCT, x, call("ops.rsqrt", infix("+", SUM, mean, Expression(o.literal(o["eps"], "eps"))).text)
     )
-    return infix("*", PRODUCT, normal, o.x(1)) if o.given(1) else normal
+    return infix("*", PRODUCT, normal, o.x(1)) if o.has(1) else normal
 
 
 @form("batch_norm")
 def _(o: Operation) -> Expression:
-    """Written out, with statistics that are given: (x - mean) / sqrt(variance + eps) * weight + bias."""
+    """Written out, with the statistics as operands: (x - mean) / sqrt(variance + eps) * weight + bias."""
     rank = o.type().rank
     mean, variance, weight, bias = (_per_channel(o, i, rank) for i in (1, 2, 3, 4))
     assert mean is not None
@@ -78,7 +78,7 @@ def _(o: Operation) -> MultiOutput:
 
 
 def _per_channel(o: Operation, i: int, rank: int) -> Expression | None:
-    """A vector of the channels, shaped to stand beside (batch, channels, ...)."""
-    if not o.given(i):
+    """A vector of channels, reshaped to broadcast with (batch, channels, ...)."""
+    if not o.has(i):
         return None
     return method(o.x(i), "reshape", "1", "-1", *["1"] * (rank - 2)) if rank > 2 else o.x(i)

@@ -1,4 +1,4 @@
-"""Random draws."""
+"""Random ops."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _(o: Operation) -> Expression:
 @form("uniform")
 def _(o: Operation) -> Expression:
     sampled = call("ops.rand", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
-    return _scaled(o, sampled, o["high"] - o["low"], o["low"])
+    return _scale(o, sampled, o["high"] - o["low"], o["low"])
 
 
 @form("normal")
 def _(o: Operation) -> Expression:
     sampled = call("ops.randn", *(o.size(dim) for dim in o["shape"]), dtype=_unless_float32(o))
-    return _scaled(o, sampled, o["deviation"], o["mean"])
+    return _scale(o, sampled, o["deviation"], o["mean"])
 
 
 @form("exponential")
@@ -51,7 +51,7 @@ def _unless_float32(o: Operation) -> str | None:
     return None if o["dtype"] == FLOAT32 else o.dtype(o["dtype"])
 
 
-def _scaled(o: Operation, x: Expression, factor: float, offset: float) -> Expression:
+def _scale(o: Operation, x: Expression, factor: float, offset: float) -> Expression:
     if factor != 1.0:
         x = infix("*", PRODUCT, x, Expression(o.literal(factor, "factor")))
     return x if offset == 0.0 else infix("+", SUM, x, Expression(o.literal(offset, "offset")))

@@ -1,4 +1,4 @@
-"""Recurrent ops where they aren't a layer: functions of the source that loop over time."""
+"""Recurrent ops that aren't a known layer: helper functions in the source that loop over time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ops that move, cut and join elements, look them up, or make them."""
+"""Ops that reshape, permute, slice, join or create tensors."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ def _(o: Operation) -> Expression:
         for axis, dim in enumerate(before):
             if dim == 1 and (*before[:axis], *before[axis + 1 :]) == after:
                 return method(o.x(), "squeeze", o.literal(axis, "axis"))
-    flat = flattened(before, after)
+    flat = flatten_start(before, after)
     if flat is not None:
         return flat_from(o, flat)
     return method(o.x(), "reshape", *(o.size(dim) for dim in _with_rest(before, after)) if after else ["()"])
 
 
-def flattened(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> int | None:
-    """The axis from which on all axes, at least two, become one."""
+def flatten_start(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> int | None:
+    """The first of the trailing axes, at least two, that are flattened to one; None for any other reshape."""
     start = len(after) - 1
     return start if start < len(before) - 1 and before[:start] == after[:start] else None
 
 
 def flat_from(o: Operation, start: int) -> Expression:
-    """All axes from `start` on as one."""
+    """Flatten all axes from `start` on."""
     return method(o.x(), "flatten", start_dim=o.literal(start, "start_dim"))
 
 
 def _with_rest(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """The new shape; its first size, where it is that of the old shape, is left for the others to determine.
+    """The new shape, with -1 for its first size if that equals the first size of the old shape.
 
-    So a batch may have another size than the one that was captured.
+    The batch may then have another size than the captured one.
     """
     same_start = len(after) > 1 and before[:1] == after[:1] and isinstance(after[0], int)
     return (-1, *after[1:]) if same_start and 0 not in after else after
@@ -83,11 +83,11 @@ def _(o: Operation) -> Expression:
 
 @form("pad")
 def _(o: Operation) -> Expression:
-    """Negative sizes cut."""
+    """Negative sizes crop."""
     before, after = o["before"], o["after"]
     result = o.x()
     if any(isinstance(size, int) and size < 0 for size in (*before, *after)):
-        cuts = [_cut(first, last) for first, last in zip(before, after, strict=True)]
+        cuts = [_crop_range(first, last) for first, last in zip(before, after, strict=True)]
         result = Expression(f"{result.within(ATOM)}[{', '.join(cuts)}]")
         before, after = (
             [0 if isinstance(size, int) and size < 0 else size for size in sizes] for sizes in (before, after)
@@ -101,7 +101,7 @@ def _(o: Operation) -> Expression:
     return call("ops.pad", result.text, o.sizes(sizes, "padding"), mode=mode, value=value)
 
 
-def _cut(before: Dim, after: Dim) -> str:
+def _crop_range(before: Dim, after: Dim) -> str:
     first = str(-before) if isinstance(before, int) and before < 0 else ""
     last = str(after) if isinstance(after, int) and after < 0 else ""
     return f"{first}:{last}"
@@ -119,7 +119,7 @@ def _(o: Operation) -> Expression:
 
 @form("roll")
 def _(o: Operation) -> Expression:
-    """By a function of the source: `ops.roll` isn't there on every device."""
+    """By a helper function of the source: `ops.roll` doesn't exist on every device."""
     result = o.x()
     for shift, axis in zip(o["shifts"], o["axes"], strict=True):
         size = o.type().shape[axis]
@@ -141,7 +141,7 @@ def _(o: Operation) -> Expression:
     return call(f"ops.{name}", o.x().text, diagonal=diagonal)
 
 
-# ---- made of nothing ----
+# ---- creation ----
 
 
 @form("full")

@@ -1,4 +1,4 @@
-"""The table of how ops are written, and what an entry is given: one node, with its operands as expressions."""
+"""The table of the forms of ops, and the argument of a form: one node, with its operands as expressions."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ FORMS: dict[str, Form] = {}
 
 @dataclass(frozen=True)
 class MultiOutput:
-    """How an op with several outputs is written.
+    """The form of an op with several outputs.
 
     Attributes:
-        call: gives a tuple with an item for each output of the op.
-        after: for each output, what is done with its item; None for nothing.
+        call: an expression for a tuple with an item for each output of the op.
+        after: for each output, a function applied to its item, or None.
     """
 
     call: Expression
@@ -32,16 +32,16 @@ class MultiOutput:
 
 
 class UnsupportedForm(Exception):
-    """Raised by a form for a use of the op that can't be written; the text says which."""
+    """Raised by a form for a use of the op that it doesn't support; the message says which."""
 
 
 def form(*ops: str) -> Callable[[Form], Form]:
-    """Enter how ops are written; a name taken raises."""
+    """Register the form of ops; a registered name raises."""
     return register_as(FORMS, ops)
 
 
 class Scope(Protocol):
-    """Where a node is written: knows what its operands are called there."""
+    """The scope in which a node is written, with the names of its operands."""
 
     literals: Literals
     target: str
@@ -50,23 +50,23 @@ class Scope(Protocol):
         """The expression of a value, as a tensor."""
 
     def scalar(self, value: Value) -> Any:
-        """The number that a value is; None if it isn't a constant number."""
+        """The number in a constant; None for other values."""
 
     def constant(self, value: Value) -> np.ndarray[Any, Any] | None:
-        """The data of a constant; None for what isn't one."""
+        """The data of a constant; None for other values."""
 
     def producer(self, value: Value) -> Node | None:
-        """The node that computes a value here."""
+        """The node of this scope that computes a value."""
 
     def size(self, dim: Dim) -> str:
-        """A symbolic dimension as an expression of the sizes at hand."""
+        """A symbolic dimension as an expression of the available sizes."""
 
     def use(self, helper: str) -> None:
-        """Ask for a function of the written source that isn't an operator."""
+        """Request a helper function in the generated source."""
 
 
 class Attributes:
-    """The attributes of one node, and the literals made of them."""
+    """The attributes of one node, and literals for them."""
 
     def __init__(self, literals: Literals, node: Node) -> None:
         self.literals = literals
@@ -76,29 +76,29 @@ class Attributes:
         return self.node.attributes[attribute]
 
     def type(self, i: int = 0) -> Type:
-        """Type of operand `i`."""
+        """The type of operand `i`."""
         value = self.node.inputs[i]
         assert value is not None, f"op {self.node.op} has no operand {i}"
         return value.type
 
     @property
     def out(self) -> Type:
-        """Type of the first output."""
+        """The type of the first output."""
         return self.node.outputs[0].type
 
     def literal(self, value: Any, name: str) -> str:
-        """A number, as a literal that is called `name`."""
+        """A literal for a number, which is named `name` if it becomes an argument."""
         return self.literals.hole(number(value), name)
 
     def each(self, values: Iterable[Any], name: str) -> str:
-        """A tuple of numbers; one number if all are the same."""
+        """A tuple of numbers; one number if all are equal."""
         numbers = list(values)
         if len(set(numbers)) == 1:
             return self.literal(numbers[0], name)
         return self.literals.hole(several([number(value) for value in numbers]), name)
 
     def unless(self, default: Any, value: Any, name: str) -> str | None:
-        """A number, or a tuple of one for each axis; None where that is the default."""
+        """A number, or a tuple with one for each axis; None if it is the default."""
         values = value if isinstance(value, tuple) else (value,)
         return None if set(values) == {default} else self.each(values, name)
 
@@ -108,19 +108,19 @@ class Attributes:
 
 
 def dtype_name(dtype: np.dtype[Any]) -> str:
-    """The name of a dtype in the written source."""
+    """The name of a dtype in the generated source."""
     return f"ms.{'bool_' if dtype.name == 'bool' else dtype.name}"
 
 
 class Operation(Attributes):
-    """One node to be written in a scope."""
+    """One node, to be written in a scope."""
 
     def __init__(self, scope: Scope, node: Node) -> None:
         super().__init__(scope.literals, node)
         self.scope = scope
 
-    def given(self, i: int) -> bool:
-        """Whether operand `i` is there."""
+    def has(self, i: int) -> bool:
+        """Whether operand `i` exists."""
         return i < len(self.node.inputs) and self.node.inputs[i] is not None
 
     def x(self, i: int = 0) -> Expression:
@@ -130,7 +130,7 @@ class Operation(Attributes):
         return self.scope.tensor(value)
 
     def n(self, i: int) -> Expression:
-        """Operand `i`: a number where it is a constant one that stands beside a tensor."""
+        """Operand `i`: a number if it is a constant of rank 0 beside a tensor."""
         value = self.node.inputs[i]
         assert value is not None, f"op {self.node.op} has no operand {i}"
         found = self.scope.scalar(value)
@@ -142,11 +142,11 @@ class Operation(Attributes):
         return Expression(self.literal(found, "value"), NEGATION if found < 0 else ATOM)
 
     def optional(self, i: int) -> str | None:
-        """Text of operand `i`, None where it is absent."""
-        return self.x(i).text if self.given(i) else None
+        """The text of operand `i`; None if it is absent."""
+        return self.x(i).text if self.has(i) else None
 
     def size(self, dim: Dim, name: str = "size") -> str:
-        """A dimension: a literal if it is known."""
+        """A dimension: a literal if it isn't symbolic."""
         return self.literal(dim, name) if isinstance(dim, int) else self.scope.size(dim)
 
     def sizes(self, dims: Iterable[Dim], name: str = "size") -> str:

@@ -1,4 +1,4 @@
-"""Which layer a module is, told from its ops: one table, filled family by family."""
+"""Recognition of known layers by their ops: one table, filled family by family."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("elu")
 def _(m: Leaf) -> Layer | None:
-    """With alpha 1: others aren't there on every device."""
+    """Only with alpha 1: other values aren't supported on every device."""
     return _activation(m, "ELU") if (m["alpha"], m["scale"], m["input_scale"]) == (1.0, 1.0, 1.0) else None
 
 
@@ -52,7 +52,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("prelu")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(w=1)
+    names = m.parameter_attributes(w=1)
     if not m.maps_input() or names is None or m.parameter_dtype() is not None:
         return None
     return Layer(call("nn.PReLU", m.literal(m.type(1).shape[0], "channel")).text, names)

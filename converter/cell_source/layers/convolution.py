@@ -1,4 +1,4 @@
-"""Convolutions, and transposed ones."""
+"""Convolutions and transposed convolutions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .table import Leaf, layer
 
 @layer("conv")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(weight=1, bias=2)
+    names = m.parameter_attributes(weight=1, bias=2)
     if not m.maps_input() or names is None:
         return None
     outputs, _, *kernel = m.type(1).shape
@@ -35,7 +35,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("conv_transpose")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(weight=1, bias=2)
+    names = m.parameter_attributes(weight=1, bias=2)
     if not m.maps_input() or names is None:
         return None
     inputs, group_outputs, *kernel = m.type(1).shape

@@ -1,4 +1,4 @@
-"""A network as its Cell source has it: modules that may be known layers, or call modules that others hold."""
+"""The network of a Cell source: modules that may be known layers, or call modules that aren't their children."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from ...structure import network as structure
 from ...structure.interfaces import Interface
 from ...structure.network import Array, common
 from ..text.expressions import RESERVED, Literals, attribute_of, identifier
-from .idioms import with_idioms
+from .idioms import merge_idioms
 
 __all__ = ["Array", "Layer", "Module", "Network", "common"]
 
 
 @dataclass(frozen=True)
 class Layer:
-    """A module that is a known layer.
+    """A known layer that represents a module.
 
     Attributes:
-        text: the expression that makes it.
-        names: for each Parameter of the layer, the module's attribute that it holds.
-        takes: how its inputs are passed, `{0}` the first.
-        gives: how its outputs are returned; a pattern likewise.
+        text: the expression that creates it.
+        names: for each Parameter of the layer, the attribute of the module.
+        takes: a pattern for its arguments; `{0}` is the first input.
+        gives: a pattern for its outputs.
         unit_axes: whether its kernels have an axis of size 1 before the last (convolutions along one axis).
     """
 
@@ -45,7 +45,7 @@ class Layer:
 
     @property
     def arguments(self) -> str:
-        """What the class is given."""
+        """The arguments of the class."""
         return self.text[self.text.index("(") + 1 : -1]
 
 
@@ -54,10 +54,10 @@ class Module(structure.Module):
     """One module.
 
     Attributes:
-        constants: tensors fixed in the program that its calls use, by the attributes that hold them.
-        borrowed: modules elsewhere that it calls, and the attributes under which it knows them.
-        layer: what layer it is, None if it is written out.
-        varies: whether its calls do different things: each is told which variant it is.
+        constants: constants of the program that its calls use, by attribute.
+        borrowed: modules that it calls and that aren't its children, with their attributes in it.
+        layer: the known layer that it is; None if its code is generated.
+        varies: whether its calls compute different things: each gets the number of its variant.
     """
 
     constants: dict[str, Value] = field(default_factory=dict)
@@ -65,14 +65,14 @@ class Module(structure.Module):
     layer: Layer | None = None
     varies: bool = False
 
-    def written_name(self, attribute: str) -> str:
-        """What the written layer calls a parameter or buffer."""
+    def layer_name(self, attribute: str) -> str:
+        """The name of a parameter or buffer in the generated layer."""
         if self.layer is None:
             return attribute
         return next(name for name, own in self.layer.names.items() if own == attribute)
 
     def path_from(self, above: Module) -> str:
-        """The module from the `self` of one above, or of itself."""
+        """The expression of the module in a method of a containing module, or of itself."""
         if self is above:
             return "self"
         assert self.parent is not None, f"{self.path} is not below {above.path}"
@@ -81,18 +81,18 @@ class Module(structure.Module):
 
     @property
     def is_numbered(self) -> bool:
-        """Whether its children are numbered from 0, as those of a list are."""
+        """Whether its children are numbered from 0, like those of a list."""
         return bool(self.children) and list(self.children) == [str(i) for i in range(len(self.children))]
 
 
 class Network(structure.Network[Module]):
-    """The modules of a program; in `flows`, idioms of several ops are one.
+    """The modules of a program; in `flows`, each idiom is one node.
 
     Attributes:
         target: the framework that the source is for.
         uses: how often each value is an operand or an output, not counting idioms.
-        literals: those of the source that is to be written.
-        size_names: what the sizes are called there that symbols stand for.
+        literals: the literals of the generated source.
+        size_names: names of symbols in the source.
     """
 
     def __init__(self, program: Program, target: str) -> None:
@@ -102,20 +102,20 @@ class Network(structure.Network[Module]):
         self.size_names: dict[str, str] = {}
         operands = Counter(value for node in self.nodes for value in node.inputs)
         for flow in self.flows:
-            flow.body[:] = with_idioms(flow.body, operands, self.scalar)
+            flow.body[:] = merge_idioms(flow.body, operands, self.scalar)
         self.uses = operands + Counter(program.outputs)
         self._grow()
 
     def _grow(self) -> None:
         self.grow_calls()
         for name, parameter in self.program.parameters.items():
-            self.hold(name, name, parameter.value)
+            self.add_state(name, name, parameter.value)
             for alias in parameter.aliases:
                 if alias.rpartition(".")[0] in self.modules:
-                    self.hold(alias, name, parameter.value)
+                    self.add_state(alias, name, parameter.value)
         for name, buffer in self.program.buffers.items():
             if self.uses[buffer.value] or buffer.update is not None:
-                self.hold(name, name, buffer.value)
+                self.add_state(name, name, buffer.value)
         for module in self.modules.values():
             if not module.class_name:
                 module.class_name = "".join(part.capitalize() for part in identifier(module.name, "part").split("_"))
@@ -125,14 +125,14 @@ class Network(structure.Network[Module]):
             self._borrow(self.of(self.flows[flow.call.parent or 0]), self.of(flow))
 
     def name_sizes(self, taken: Iterable[str]) -> None:
-        """Name the symbols, each as it is called if that name can stand in the source and isn't `taken`."""
+        """Name the symbols; each keeps its name if that is valid in the source and isn't in `taken`."""
         values = [*self.program.inputs, *(value for node in self.nodes for value in node.outputs)]
         used = [*RESERVED, *taken]
-        for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.told.keys()):
+        for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.size_sources.keys()):
             self.size_names[symbol] = free_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
 
-    def passed_sizes(self, interface: Interface) -> list[str]:
-        """Names of the sizes that a call is given."""
+    def size_arguments(self, interface: Interface) -> list[str]:
+        """The names of the sizes that a call receives."""
         return [self.size_names[symbol] for symbol in interface.symbols]
 
     def is_opaque(self, flow: Flow) -> bool:
@@ -140,7 +140,7 @@ class Network(structure.Network[Module]):
         return self.of(flow).layer is not None
 
     def _borrow(self, caller: Module, called: Module) -> None:
-        """Note a call of a module that isn't below the caller; the branch that holds it comes first."""
+        """Record a call of a module that isn't below the caller, and order the branch that contains it first."""
         if caller in called.lineage() or called in caller.borrowed:
             return
         caller.borrowed[called] = free_name(called.name, [*caller.children, *caller.state, *caller.borrowed.values()])

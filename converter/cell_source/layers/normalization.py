@@ -12,7 +12,7 @@ from .table import Leaf, layer
 
 @layer("layer_norm")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(gamma=1, beta=2)
+    names = m.parameter_attributes(gamma=1, beta=2)
     if not m.maps_input() or names is None or len(names) != 2:
         return None
     shape = several([m.literal(size, "width") for size in m.type(1).shape])
@@ -30,7 +30,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("group_norm")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(gamma=1, beta=2)
+    names = m.parameter_attributes(gamma=1, beta=2)
     if not m.maps_input() or names is None or len(names) != 2 or m.type().rank != 4:
         return None
     sizes = m.literal(m["groups"], "num_groups"), m.literal(m.type().shape[1], "num_channels")
@@ -39,8 +39,8 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("batch_norm")
 def _(m: Leaf) -> Layer | None:
-    """In eval mode, the momentum isn't known: it is the usual one."""
-    names = m.held(moving_mean=1, moving_variance=2, gamma=3, beta=4)
+    """In eval mode, the momentum is unknown, and the usual one is used."""
+    names = m.parameter_attributes(moving_mean=1, moving_variance=2, gamma=3, beta=4)
     if not m.maps_input() or names is None:
         return None
     return _batch_norm(m, names, _affine(m, 3), None)
@@ -48,14 +48,14 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("batch_norm_train")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(gamma=1, beta=2)
+    names = m.parameter_attributes(gamma=1, beta=2)
     if names is None or m.inputs != [m.node.inputs[0]] or m.outputs != [m.node.outputs[0]]:
         return None
     updates = {name: m.network.program.updates.get(q) for name, q in m.module.state.items()}
     statistics = {"moving_mean": "running_mean", "moving_variance": "running_var"}
     if not any(updates.values()):
         return _batch_norm(m, names, _affine(m, 1), None, always=True) if m.nodes == [m.node] else None
-    rates = [_kept(m, updates.get(name)) for name in statistics.values()]
+    rates = [_old_weight(m, updates.get(name)) for name in statistics.values()]
     if rates[0] is None or rates[0] != rates[1]:
         return None
     return _batch_norm(m, names | statistics, _affine(m, 1), rates[0])
@@ -79,13 +79,13 @@ def _batch_norm(
     return Layer(text, names)
 
 
-def _kept(m: Leaf, update: Value | None) -> float | None:
-    """How much of the old statistic an update keeps, `old * kept + new * (1 - kept)`; None if it isn't of that form."""
-    made = {value: node for node in m.nodes for value in node.outputs}
-    total = made.get(update) if update is not None else None
+def _old_weight(m: Leaf, update: Value | None) -> float | None:
+    """The weight w of the old statistic in an update `old * w + new * (1 - w)`; None for other updates."""
+    producers = {value: node for node in m.nodes for value in node.outputs}
+    total = producers.get(update) if update is not None else None
     if total is None or total.op != "add":
         return None
-    old = made.get(total.inputs[0]) if total.inputs[0] is not None else None
+    old = producers.get(total.inputs[0]) if total.inputs[0] is not None else None
     return _factor(m, old) if old is not None and _is_own(m, old.inputs) else None
 
 

@@ -1,4 +1,4 @@
-"""LSTM, GRU and RNN: many ops, an op of the family for each layer and direction."""
+"""LSTM, GRU and RNN layers: each has many ops, one recurrent op per layer and direction."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _(m: Leaf) -> Layer | None:
     op = m.node.op
     steps = [node for node in m.nodes if node.op == op]
     states = 3 if op == "lstm" else 2
-    weights = states  # where the weights stand among the operands
+    weights = states  # the position of the weights among the operands
     if {node.op for node in m.nodes} - {op} - AROUND or len(m.inputs) not in (1, states) or len(m.outputs) != states:
         return None
     bidirectional = any(node.attributes["reverse"] for node in steps)
@@ -22,14 +22,14 @@ def _(m: Leaf) -> Layer | None:
     names: list[str] = []
     for i, node in enumerate(steps):
         suffix = f"l{i // directions}" + ("_reverse" if i % directions else "")
-        wanted = [f"weight_ih_{suffix}", f"weight_hh_{suffix}", f"bias_ih_{suffix}", f"bias_hh_{suffix}"]
-        given = [value for value in node.inputs[weights : weights + 4] if value is not None]
-        if any(value is not None for value in node.inputs[weights + 4 :]) or len(given) not in (2, 4):
+        names_of_layer = [f"weight_ih_{suffix}", f"weight_hh_{suffix}", f"bias_ih_{suffix}", f"bias_hh_{suffix}"]
+        weight_values = [value for value in node.inputs[weights : weights + 4] if value is not None]
+        if any(value is not None for value in node.inputs[weights + 4 :]) or len(weight_values) not in (2, 4):
             return None
-        for name, value in zip(wanted, given, strict=False):
+        for name, value in zip(names_of_layer, weight_values, strict=False):
             if (m.module, name) not in m.network.owners(value):
                 return None
-        names += wanted[: len(given)]
+        names += names_of_layer[: len(weight_values)]
         if node.attributes["reverse"] != bool(i % directions) or node.attributes.get("nonlinearity", "tanh") != "tanh":
             return None
     if set(m.module.state) != set(names) or m.inputs[0].type.rank != 3:

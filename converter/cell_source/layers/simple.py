@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..forms.shapes import flattened
+from ..forms.shapes import flatten_start
 from ..text.expressions import call
 from .network import Layer
 from .table import Leaf, layer
@@ -10,7 +10,7 @@ from .table import Leaf, layer
 
 @layer("linear")
 def _(m: Leaf) -> Layer | None:
-    names = m.held(weight=1, bias=2)
+    names = m.parameter_attributes(weight=1, bias=2)
     if not m.maps_input() or names is None:
         return None
     outputs, inputs = m.type(1).shape
@@ -26,8 +26,8 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("embedding")
 def _(m: Leaf) -> Layer | None:
-    """A row whose gradient is masked (`padding_idx` of torch) isn't known to the layer."""
-    names = m.held(embedding_table=0)
+    """The layer doesn't support a row without gradient (torch's `padding_idx`)."""
+    names = m.parameter_attributes(embedding_table=0)
     if m.nodes != [m.node] or m.inputs != [m.node.inputs[1]] or m.outputs != [m.node.outputs[0]] or names is None:
         return None
     if m["padding_index"] is not None:
@@ -47,7 +47,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("reshape")
 def _(m: Leaf) -> Layer | None:
-    start = flattened(m.type().shape, m.out.shape)
+    start = flatten_start(m.type().shape, m.out.shape)
     if not m.maps_input() or m.module.state or start != 1:
         return None
     return Layer("nn.Flatten()")

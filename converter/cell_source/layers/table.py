@@ -1,4 +1,4 @@
-"""The table of known layers, and what an entry is given: a module that computes something by itself."""
+"""The table of known layers, and the argument of a recognizer: a call of a module without submodules."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ....runtime.ir.flow import Flow
 from ....runtime.ir.types import FLOAT32, Node, Value
 from ....runtime.registration import register_as
 from ..forms.table import Attributes, UnsupportedForm, dtype_name
-from ..text.expressions import filled
+from ..text.expressions import fill_holes
 from .network import Layer, Module, Network
 
 Recognizer = Callable[["Leaf"], "Layer | None"]
@@ -17,18 +17,18 @@ LAYERS: dict[str, Recognizer] = {}
 
 
 def layer(*ops: str) -> Callable[[Recognizer], Recognizer]:
-    """Enter what layer a module is whose work is one of `ops`; a name taken raises."""
+    """Register a recognizer for layers whose main op is one of `ops`; a registered name raises."""
     return register_as(LAYERS, ops)
 
 
 class Leaf(Attributes):
-    """One call of a module without modules in it.
+    """One call of a module without submodules.
 
     Attributes:
-        node: the op that is its work.
-        nodes: all that it computes.
-        inputs: the tensors it is given.
-        outputs: the tensors it gives back.
+        node: its main op.
+        nodes: all its nodes.
+        inputs: its input tensors.
+        outputs: its output tensors.
     """
 
     def __init__(self, network: Network, module: Module, flow: Flow, node: Node) -> None:
@@ -40,17 +40,17 @@ class Leaf(Attributes):
         self.outputs: list[Value] = [value for end in flow.exits for value in end.inputs if value is not None]
 
     def maps_input(self) -> bool:
-        """Whether it is one op that makes the one output (its first) of the one input (its first)."""
+        """Whether it is one op from its only input (the op's first operand) to its only output (the op's first)."""
         return (
             self.nodes == [self.node]
             and self.inputs == [self.node.inputs[0]]
             and self.outputs == [self.node.outputs[0]]
         )
 
-    def held(self, **operands: int) -> dict[str, str] | None:
-        """For Parameters of a layer and the operands that they are: the module's attributes, by name.
+    def parameter_attributes(self, **operands: int) -> dict[str, str] | None:
+        """The module's attributes by names of the layer's Parameters, each of which is an operand.
 
-        None if the module holds others besides, or an operand isn't its own.
+        None if the module has other parameters, or an operand isn't its own.
         """
         names: dict[str, str] = {}
         for name, i in operands.items():
@@ -64,17 +64,17 @@ class Leaf(Attributes):
         return names if trained <= set(names.values()) else None
 
     def parameter_dtype(self, i: int = 1) -> str | None:
-        """The dtype of the layer's Parameters where it isn't float32."""
+        """The dtype of the layer's Parameters; None for float32."""
         value = self.node.inputs[i]
         return None if value is None or value.dtype == FLOAT32 else dtype_name(value.dtype)
 
 
 def known_layer(network: Network, module: Module) -> Layer | None:
-    """The layer that a module is, the same in all its calls; None if there is none."""
+    """The known layer that a module is, the same in all its calls; None if it is none."""
     if not module.calls or module.children:
         return None
     found = [_of_call(network, module, flow) for flow in module.calls]
-    texts = {None if one is None else filled(one.text, network.literals.text) for one in found}
+    texts = {None if one is None else fill_holes(one.text, network.literals.text) for one in found}
     return found[0] if len(texts) == 1 else None
 
 
@@ -82,7 +82,7 @@ def _of_call(network: Network, module: Module, flow: Flow) -> Layer | None:
     nodes = network.inner(flow)
     work = [node for node in nodes if node.op in ("lstm", "gru", "rnn", "batch_norm_train")]
     node = work[0] if work else nodes[0] if len(nodes) == 1 else None
-    if not flow.number or _is_seen_outside(network, flow):
+    if not flow.number or _has_outside_uses(network, flow):
         return None  # the root's own calls aren't marked
     if not nodes:
         if (
@@ -108,12 +108,12 @@ def _identity(network: Network, module: Module) -> Layer:
     return Layer("nn.Identity()")
 
 
-def _is_seen_outside(network: Network, flow: Flow) -> bool:
-    """Whether anything else uses what the call computes and doesn't give back through its boundaries."""
+def _has_outside_uses(network: Network, flow: Flow) -> bool:
+    """Whether values of the call other than its boundary outputs are used outside."""
     nodes = network.inner(flow)
     inside = [value for node in (*nodes, *flow.exits) for value in node.inputs]
-    made = [value for node in nodes for value in node.outputs]
+    computed = [value for node in nodes for value in node.outputs]
     entered = [entry.outputs[0] for entry in flow.entries]
     return any(network.uses[value] > inside.count(value) for value in entered) or any(
-        network.uses[value] > inside.count(value) for value in made if value not in network.program.updates.values()
+        network.uses[value] > inside.count(value) for value in computed if value not in network.program.updates.values()
     )

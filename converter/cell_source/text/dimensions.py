@@ -9,11 +9,11 @@ from .expressions import POWER, PRODUCT, SUM, Expression, call, infix
 
 
 def dimension(dim: Dim, names: Mapping[str, str]) -> Expression:
-    """`2 * batch + 1`, with the names that sizes have."""
+    """The expression of a dimension, such as `2 * batch + 1`, with the names of sizes."""
     if isinstance(dim, int):
         return Expression(str(dim))
     total: Expression | None = None
-    for monomial, coefficient in sorted(dim.terms, key=lambda term: term[1] < 0):  # what is added comes first
+    for monomial, coefficient in sorted(dim.terms, key=lambda term: term[1] < 0):  # positive terms first
         factors = [_factor(factor, names) for factor in monomial]
         if abs(coefficient) != 1 or not factors:
             factors.insert(0, Expression(str(abs(coefficient))))
@@ -37,12 +37,12 @@ def _factor(factor: Factor, names: Mapping[str, str]) -> Expression:
 
 
 def _plain(dim: SymbolicDim) -> Dim:
-    """A dimension without symbols as an integer."""
+    """A dimension without symbols as an integer; other dimensions unchanged."""
     return dim if dim.symbols() else dim.evaluate({})
 
 
-def seen_size(tensor: str, axis: int, dim: SymbolicDim) -> str:
-    """The size of the symbol in a dimension that a tensor has at an axis: `(x.shape[1] - 1) // 2` for `2 * n + 1`."""
+def size_expression(tensor: str, axis: int, dim: SymbolicDim) -> str:
+    """The expression of a symbol, solved from a tensor's dimension: `(x.shape[1] - 1) // 2` for `2 * n + 1`."""
     terms = dict(dim.terms)
     offset = terms.pop((), 0)
     (coefficient,) = terms.values()

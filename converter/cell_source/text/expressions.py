@@ -1,7 +1,7 @@
-"""Python expressions as text, with what is needed to put them together: precedence, and holes for literals.
+"""Python expressions as text with precedence, and with holes for literals.
 
-A literal (a size, an axis, a rate) is written as a hole that stands for it, so that classes that differ in literals
-alone can be seen to be one class: where instances differ, the literal becomes an argument.
+A literal (a size, an axis, a rate) is written as a hole, so that classes that differ in literals only can be merged:
+where instances differ, the literal becomes an argument.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ....runtime.visible import visible_name
 from ...structure import naming
 
 ATOM, POWER, NEGATION, PRODUCT, SUM, SHIFT, BIT_AND, BIT_XOR, BIT_OR, COMPARISON = range(100, 0, -10)
-"""How tightly an expression holds together, from a name or call down to a comparison."""
+"""Precedence levels, from a name or call down to a comparison."""
 
 
 _HOLE = re.compile("\x01(\\d+)\x02")
@@ -31,25 +31,25 @@ RESERVED = frozenset(
     | {"super", "getattr", "isinstance", "len", "range", "zip", "enumerate", "reversed", "sorted", "any", "all"}
     | {"tuple", "list", "int", "float", "bool", "str", "type", "max", "min", "load_checkpoint", "load_param_into_net"}
 )
-"""Names that a variable or argument of the written source can't have."""
+"""Names that variables and arguments of the generated source can't have."""
 
 
 @dataclass(frozen=True)
 class Expression:
-    """Text of an expression, and how tightly it holds together."""
+    """The text of an expression, and its precedence."""
 
     text: str
     level: int = ATOM
 
     def within(self, level: int) -> str:
-        """The text, in parentheses where it holds together less tightly than `level`."""
+        """The text, in parentheses if its precedence is lower than `level`."""
         return self.text if self.level >= level else f"({self.text})"
 
 
 def call(function: str, *arguments: str, **named: str | None) -> Expression:
-    """`function(arguments, name=argument)`; named arguments that are None are left out."""
-    given = [*arguments, *(f"{name}={text}" for name, text in named.items() if text is not None)]
-    return Expression(f"{function}({', '.join(given)})")
+    """`function(arguments, name=argument)`; named arguments that are None are omitted."""
+    all_arguments = [*arguments, *(f"{name}={text}" for name, text in named.items() if text is not None)]
+    return Expression(f"{function}({', '.join(all_arguments)})")
 
 
 def method(on: Expression, name: str, *arguments: str, **named: str | None) -> Expression:
@@ -58,7 +58,7 @@ def method(on: Expression, name: str, *arguments: str, **named: str | None) -> E
 
 
 def infix(operator: str, level: int, a: Expression, b: Expression) -> Expression:
-    """`a operator b`, left to right."""
+    """`a operator b`, left-associative."""
     if level == POWER:
         return Expression(f"{a.within(POWER + 1)} ** {b.within(POWER)}", POWER)
     right = b.within(level + 1)
@@ -72,7 +72,7 @@ def several(texts: list[str]) -> str:
 
 
 def number(value: Any) -> str:
-    """A Python number as it is written; of a NumPy number, the shortest digits that give it back."""
+    """The literal of a number; for a NumPy number, the shortest that restores it."""
     if isinstance(value, (np.bool_, bool)):
         return str(bool(value))
     if isinstance(value, np.integer):
@@ -83,8 +83,8 @@ def number(value: Any) -> str:
     return repr(value)
 
 
-def quoted(value: Any) -> str:
-    """A constant as it is written, text in double quotes and with numbers for what can't be seen."""
+def quote(value: Any) -> str:
+    """The literal of a constant: strings in double quotes, with escapes for invisible characters."""
     if not isinstance(value, str):
         return repr(value)
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
@@ -92,34 +92,34 @@ def quoted(value: Any) -> str:
 
 
 def identifier(text: str, fallback: str = "x") -> str:
-    """`text` as a name that a written source may use."""
+    """`text` as a name that is valid in a generated source."""
     return naming.identifier(text, fallback, RESERVED)
 
 
 def attribute_of(on: str, name: str) -> str:
     """`on.name`, for any name."""
-    return f"{on}.{name}" if is_attribute(name) else f"getattr({on}, {quoted(name)})"
+    return f"{on}.{name}" if is_attribute(name) else f"getattr({on}, {quote(name)})"
 
 
 def is_attribute(name: str) -> bool:
-    """Whether `self.name` means the attribute of that very name, in a class too, and none of Python's own."""
+    """Whether `self.name` accesses the attribute of exactly that name, also within a class, and no special one."""
     plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
     return plain and not keyword.iskeyword(name) and not name.startswith("__")
 
 
 class Literals:
-    """The literals of one written source, each with the name that it would have as an argument."""
+    """The literals of one generated source, each with its name as an argument."""
 
     def __init__(self) -> None:
         self.values: list[tuple[str, str]] = []
 
     def hole(self, text: str, name: str) -> str:
-        """Text that stands for a literal."""
+        """Add a literal; return the hole that represents it."""
         self.values.append((text, name))
         return f"\x01{len(self.values) - 1}\x02"
 
     def text(self, hole: int) -> str:
-        """The literal at a hole."""
+        """The literal of a hole."""
         return self.values[hole][0]
 
     def name(self, hole: int) -> str:
@@ -129,28 +129,28 @@ class Literals:
 
 def holes(text: str) -> list[int]:
     """The holes in a text, in order."""
-    return [int(found) for found in _HOLE.findall(text)]
+    return [int(number) for number in _HOLE.findall(text)]
 
 
 def skeleton(text: str) -> str:
-    """A text without the literals: what texts that differ in literals alone have in common."""
+    """A text without its literals, which is equal for texts that differ in literals only."""
     return _HOLE.sub("\x01\x02", text)
 
 
-def filled(text: str, fill: Callable[[int], str]) -> str:
-    """The text with its holes filled, and its lists written out."""
+def fill_holes(text: str, fill: Callable[[int], str]) -> str:
+    """The text with its holes filled and its lists expanded."""
     text = _HOLE.sub(lambda match: fill(int(match[1])), text)
     while _LIST.search(text):
-        text = _LIST.sub(lambda match: _written_list(match[1].split("\x04")), text)
+        text = _LIST.sub(lambda match: _list_text(match[1].split("\x04")), text)
     return text
 
 
 def elements(texts: list[str]) -> str:
-    """A list; it is written as a comprehension if its elements turn out to be the same."""
+    """A list, which becomes a comprehension if its elements are equal."""
     return "\x03" + "\x04".join(texts) + "\x05"
 
 
-def _written_list(texts: list[str]) -> str:
+def _list_text(texts: list[str]) -> str:
     if len(texts) > 1 and len(set(texts)) == 1:
         return f"[{texts[0]} for _ in range({len(texts)})]"
     return f"[{', '.join(texts)}]"

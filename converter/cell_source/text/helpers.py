@@ -1,4 +1,4 @@
-"""Functions that a written source defines for what isn't one operator."""
+"""Helper functions of a generated source, for ops without a single operator."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ HELPERS = {
     return centred * r, r''',
     **RECURRENT,
 }
-"""By name; each is there only if it is used."""
+"""The helper functions by name; a source contains those that it uses."""
 
 
-def with_needed(names: Iterable[str]) -> list[str]:
-    """The names, and those of the helpers that they call, sorted."""
-    found = set(names)
+def with_dependencies(names: Iterable[str]) -> list[str]:
+    """The names, with those of the helpers that they call, sorted."""
+    needed = set(names)
     for name in names:
-        found |= {other for other in HELPERS if f"{other}(" in HELPERS[name]}
-    return sorted(found)
+        needed |= {other for other in HELPERS if f"{other}(" in HELPERS[name]}
+    return sorted(needed)

@@ -1,4 +1,4 @@
-"""Lines of source laid out as a formatter would: at most 100 characters, broken at brackets."""
+"""Layout of source lines in the style of a formatter: at most 100 characters, broken at brackets."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _STRING = re.compile(r"""(["'])(?:(?!\1)[^\\]|\\.)*\1""")
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
-def laid_out(line: str, depth: int = 0) -> list[str]:
+def lay_out(line: str, depth: int = 0) -> list[str]:
     """One logical line as lines of at most `WIDTH` characters, where brackets allow."""
     margin = INDENT * depth
     if len(margin) + len(line) <= WIDTH:
@@ -21,10 +21,10 @@ def laid_out(line: str, depth: int = 0) -> list[str]:
         value = line[start_of_value:]
         if len(margin) + len(INDENT) + len(value) <= WIDTH:
             return [f"{margin}{line[:start_of_value]}(", margin + INDENT + value, f"{margin})"]
-    found = _last_bracket(line)
-    if found is None:
+    bracket = _last_bracket(line)
+    if bracket is None:
         return [margin + line]
-    start, end = found
+    start, end = bracket
     head, inside, tail = line[: start + 1], line[start + 1 : end], line[end:]
     if len(margin) + len(INDENT) + len(inside) <= WIDTH and not inside.endswith(","):
         return [margin + head, margin + INDENT + inside, margin + tail]
@@ -32,12 +32,12 @@ def laid_out(line: str, depth: int = 0) -> list[str]:
     items = _split(inside)
     for item in items:
         comma = "" if len(items) == 1 and (item[0] in _PAIRS or " for " in item) else ","
-        lines += laid_out(item + comma, depth + 1)
+        lines += lay_out(item + comma, depth + 1)
     return [*lines, margin + tail]
 
 
 def _value(line: str) -> int:
-    """Where the value of an assignment or a return starts; 0 if the line is neither."""
+    """The position of the value in an assignment or a return; 0 if the line is neither."""
     if line.startswith("return "):
         return len("return ")
     match = re.match(r"[\w., ()\[\]]+ = ", line)
@@ -45,8 +45,8 @@ def _value(line: str) -> int:
 
 
 def _joins_several(value: str) -> bool:
-    """Whether a value is a chain of calls, or joins three operands or more: then it is broken around, not in it."""
-    outside = list(_masked(value))
+    """Whether a value is a chain of calls or has three operands or more: then parentheses are put around it."""
+    outside = list(_mask_strings(value))
     for start, end in _brackets(value):
         outside[start + 1 : end] = "." * (end - start - 1)
     text = "".join(outside)
@@ -55,36 +55,36 @@ def _joins_several(value: str) -> bool:
     return loosest > 1 or (not loosest and len(re.findall(r"[)\]]\.\w", text)) > 1)
 
 
-def _masked(line: str) -> str:
-    """The line with a letter for each character within a string: nothing there is a bracket or a comma."""
-    return _STRING.sub(lambda found: "s" * len(found[0]), line)
+def _mask_strings(line: str) -> str:
+    """The line with each character of a string replaced by a letter, which hides brackets and commas there."""
+    return _STRING.sub(lambda match: "s" * len(match[0]), line)
 
 
 def _brackets(line: str) -> list[tuple[int, int]]:
     """Start and end of each outermost pair of brackets that isn't in a string."""
-    found: list[tuple[int, int]] = []
+    pairs: list[tuple[int, int]] = []
     open_at: list[int] = []
-    for i, character in enumerate(_masked(line)):
+    for i, character in enumerate(_mask_strings(line)):
         if character in _PAIRS:
             open_at.append(i)
         elif character in _PAIRS.values():
             start = open_at.pop()
             if not open_at:
-                found.append((start, i))
-    return found
+                pairs.append((start, i))
+    return pairs
 
 
 def _last_bracket(line: str) -> tuple[int, int] | None:
-    """The last outermost pair that holds anything; the one before it if that leaves nothing long behind."""
+    """The last outermost pair of brackets with contents, or the one before if only a short rest follows that."""
     pairs = [pair for pair in _brackets(line) if pair[1] - pair[0] > 1]
     return pairs[-1] if pairs else None
 
 
 def _split(inside: str) -> list[str]:
-    """What stands between commas that are in no bracket and no string."""
+    """The parts between commas outside brackets and strings."""
     covered = _brackets(inside)
     cuts = [-1]
-    for i, character in enumerate(_masked(inside)):
+    for i, character in enumerate(_mask_strings(inside)):
         if character == "," and not any(start < i < end for start, end in covered):
             cuts.append(i)
     cuts.append(len(inside))

@@ -1,4 +1,4 @@
-"""Functions of a written source that run recurrent layers step by step, where the module isn't a known layer."""
+"""Helper functions of a generated source that run recurrent ops step by step if the module isn't a known layer."""
 
 from __future__ import annotations
 

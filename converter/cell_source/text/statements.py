@@ -1,4 +1,4 @@
-"""Statements of a construct: first over values, then with names, then with loops over lists of Cells."""
+"""Statements of a construct: first with values, then with names, then with loops over lists of Cells."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ASSIGNED = re.compile(r"([A-Za-z_][\w\s,()]*?)\s*[-+*/@|&^]?=(?!=)")
 
 
 class Places:
-    """Values in a text, each as a mark that a name takes the place of."""
+    """Values in a text, each represented by a mark that a name replaces later."""
 
     def __init__(self) -> None:
         self.values: list[Value] = []
@@ -27,11 +27,11 @@ class Places:
         return f"\x06{self.values.index(value)}\x07"
 
     def within(self, text: str) -> list[Value]:
-        """The values in a text, in order, as often as they are there."""
-        return [self.values[int(found)] for found in _PLACE.findall(text)]
+        """The values in a text, in order, with repetitions."""
+        return [self.values[int(mark)] for mark in _PLACE.findall(text)]
 
-    def filled(self, text: str, name: Callable[[Value], str]) -> str:
-        """The text with names in place of the marks."""
+    def fill(self, text: str, name: Callable[[Value], str]) -> str:
+        """The text with names instead of marks."""
         return _PLACE.sub(lambda match: name(self.values[int(match[1])]), text)
 
 
@@ -40,11 +40,11 @@ class Statement:
     """One statement.
 
     Attributes:
-        text: the expression, or the whole statement where nothing is assigned.
-        targets: the values assigned; None stands for one that nothing uses.
-        pattern: how the targets stand on the left, `{0}` the first.
-        hints: names for the targets: what the original calls them, the best first.
-        fallback: a name where neither a hint nor the name of what isn't needed any more is free.
+        text: the expression, or the whole statement if nothing is assigned.
+        targets: the assigned values; None for an unused one.
+        pattern: the pattern of the targets; `{0}` is the first.
+        hints: names for the targets in the original, the best first.
+        fallback: a name if neither a hint nor the name of a value that is no longer needed is free.
     """
 
     text: str
@@ -54,24 +54,24 @@ class Statement:
     fallback: str = ""
 
 
-def named(
-    statements: Sequence[Statement], places: Places, arguments: dict[Value, str], kept: Iterable[str]
+def assign_names(
+    statements: Sequence[Statement], places: Places, arguments: dict[Value, str], protected: Iterable[str]
 ) -> list[str]:
-    """The statements as lines, with names chosen so that none hides a value that is still needed.
+    """The statements as lines, with names that never overwrite a value that is still needed.
 
     Args:
-        statements: in order.
-        places: their marks.
-        arguments: names of the values that are there from the start.
-        kept: names that hold something throughout.
+        statements: the statements in order.
+        places: the marks of their values.
+        arguments: names of the arguments.
+        kept: names that must not be assigned.
     """
     last = {value: i for i, statement in enumerate(statements) for value in places.within(statement.text)}
     names = dict(arguments)
     holders = {name: value for value, name in arguments.items()}
-    taken = set(kept)
+    taken = set(protected)
     lines: list[str] = []
     for i, statement in enumerate(statements):
-        text = places.filled(statement.text, names.__getitem__)
+        text = places.fill(statement.text, names.__getitem__)
         read = places.within(statement.text)
         dying = {value for value in read if last[value] == i}
         free = {name for name, value in holders.items() if last.get(value, -1) <= i} - taken
@@ -84,7 +84,7 @@ def named(
             if read and read[0] in dying and is_floating(read[0].dtype) == is_floating(target.dtype):
                 hints.append(names[read[0]])
             hints += [statement.fallback, *(names[value] for value in read[:1])]
-            name = _chosen(hints, {n for n in holders if n not in free} | taken | set(left))
+            name = _choose_name(hints, {n for n in holders if n not in free} | taken | set(left))
             names[target] = name
             holders[name] = target
             left.append(name)
@@ -92,11 +92,11 @@ def named(
     return lines
 
 
-def _chosen(hints: Sequence[str], taken: set[str]) -> str:
-    """The first hint that is free, else the first one numbered."""
-    given = [name for name in hints if name] or ["x"]
-    found = next((name for name in given if name not in taken), None)
-    return found or free_name(re.sub(r"_\d+$", "", given[0]), taken)
+def _choose_name(hints: Sequence[str], taken: set[str]) -> str:
+    """The first free hint, else the first hint with a number."""
+    candidates = [name for name in hints if name] or ["x"]
+    free = next((name for name in candidates if name not in taken), None)
+    return free or free_name(re.sub(r"_\d+$", "", candidates[0]), taken)
 
 
 def assigned_names(line: str) -> list[str]:
@@ -105,29 +105,31 @@ def assigned_names(line: str) -> list[str]:
     return [identifier(name) for name in re.findall(r"\w+", match[1])] if match else []
 
 
-def with_loops(lines: Sequence[str], lists: dict[str, int]) -> list[str]:
-    """Lines in which the elements of a list are called one after the other, the same way, as a loop over the list.
+def merge_into_loops(lines: Sequence[str], lists: dict[str, int]) -> list[str]:
+    """Replace lines that call the elements of a list one after the other, in the same way, by a loop over the list.
 
     Args:
-        lines: of a construct.
-        lists: number of elements of each list, by the expression that is it.
+        lines: the lines of a construct.
+        lists: the number of elements of each list, by its expression.
     """
     result: list[str] = []
     i = 0
     while i < len(lines):
-        found = next((name for name, count in lists.items() if _runs_through(lines[i : i + count], name, count)), None)
-        if found is None:
+        sequence = next(
+            (name for name, count in lists.items() if _runs_through(lines[i : i + count], name, count)), None
+        )
+        if sequence is None:
             result.append(lines[i])
             i += 1
         else:
-            item = _singular(found, lines[i])
-            result += [f"for {item} in {found}:", "    " + lines[i].replace(f"{found}[0](", f"{item}(")]
-            i += lists[found]
+            item = _singular(sequence, lines[i])
+            result += [f"for {item} in {sequence}:", "    " + lines[i].replace(f"{sequence}[0](", f"{item}(")]
+            i += lists[sequence]
     return result
 
 
 def _runs_through(lines: Sequence[str], name: str, count: int) -> bool:
-    """Whether the lines call the elements of a list, all of them in the same way."""
+    """Whether the lines call all elements of a list in the same way."""
     if len(lines) != count or count < 2:
         return False
     calls = [line.replace(f"{name}[{k}](", "\0(") for k, line in enumerate(lines)]

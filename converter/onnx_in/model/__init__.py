@@ -1,1 +1,1 @@
-"""What a model holds: protobuf messages, schemas, functions and Cells, and what its values are in a program."""
+"""The contents of a model: protobuf messages, schemas, functions and Cells, and its values in a program."""

@@ -1,4 +1,4 @@
-"""The Cells of an imported model: from the metadata of its nodes where there is any, else from their names."""
+"""The Cells of an imported model, read from the metadata of its nodes or else from their names."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ....runtime.lowering.graph import CELL
 
 SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modules around a node, then its own name
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
-NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: of what a pass put in
+NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: the scope of nodes that a pass inserted
 MAX_TEXT_LENGTH = 2**16  # characters of metadata that are read
-MAX_DEPTH = 256  # Cells within each other; a name with more parts is no path
+MAX_DEPTH = 256  # nested Cells; a name with more parts is no path
 _CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>[0-9]{1,9}))?$", re.DOTALL)
 
 
 class CellPaths:
-    """Enters the calls of Cells that nodes belong to, parents before children."""
+    """Collects the Cell calls that nodes belong to, parents before children."""
 
     def __init__(self, root: str, calls: list[CellCall] | None = None) -> None:
-        """With the calls that the model tells, or with the root alone, of that class name."""
+        """Start with the calls in the model's metadata, or with the root alone, whose class name is `root`."""
         self.calls = calls or [CellCall("", root)]
         self._numbers = {(call.path, call.index): number for number, call in enumerate(self.calls)}
 
@@ -31,13 +31,13 @@ class CellPaths:
         return self.calls[number].path
 
     def call_of(self, node: NodeProto, around: int) -> int:
-        """The number of the call that a node belongs to; `around` where nothing tells."""
+        """The number of the call that a node belongs to; `around` if neither metadata nor name says."""
         metadata = {entry.key: entry.value for entry in node.metadata_props}
         if CELL in metadata:
             found = _CALL.match(metadata[CELL])
             assert found is not None, "the pattern matches any text"
             return self._enter(found["path"], int(found["index"] or 0), {})
-        scopes, classes = _listed(metadata.get(SCOPES, "")), _listed(metadata.get(CLASSES, ""))
+        scopes, classes = _parse_list(metadata.get(SCOPES, "")), _parse_list(metadata.get(CLASSES, ""))
         if scopes:
             names = [scope for scope in scopes[:-1] if scope and scope != NO_SCOPE]
             pairs = zip(scopes, classes, strict=False)
@@ -45,11 +45,11 @@ class CellPaths:
             return self._enter(names[-1], 0, kinds) if names else around
         parts = [part for part in node.name.split("/")[:-1] if part]
         if node.name.startswith("/") and parts:
-            return self._enter(".".join(_unrepeated(parts)), 0, {})
+            return self._enter(".".join(_without_repetition(parts)), 0, {})
         return around
 
     def _enter(self, path: str, index: int, classes: dict[str, str]) -> int:
-        """The number of a call, which is entered with all that are around it if it is new; the root for no path."""
+        """The number of a call, which is added with its parents if it is new; the root for an empty path."""
         missing: list[tuple[str, int]] = []
         call = path, index
         while call not in self._numbers:
@@ -65,8 +65,8 @@ class CellPaths:
         return parent
 
 
-def _listed(text: str) -> list[str]:
-    """A list of strings as torch.onnx writes it into metadata; empty for anything else."""
+def _parse_list(text: str) -> list[str]:
+    """Parse a list of strings as torch.onnx writes it to metadata; empty for other text."""
     if len(text) > MAX_TEXT_LENGTH:
         return []
     try:
@@ -76,8 +76,8 @@ def _listed(text: str) -> list[str]:
     return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
 
 
-def _unrepeated(parts: list[str]) -> list[str]:
-    """TorchScript's names of modules in a list: `/layers/layers.0/proj/MatMul` stands for `layers.0.proj`."""
+def _without_repetition(parts: list[str]) -> list[str]:
+    """TorchScript's path of a module in a list, without the repetition: `layers/layers.0/proj` is `layers.0.proj`."""
     kept: list[str] = []
     for i, part in enumerate(parts):
         following = parts[i + 1] if i + 1 < len(parts) else ""

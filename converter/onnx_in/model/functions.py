@@ -1,4 +1,4 @@
-"""Operators that are functions: the bodies that onnx itself defines for them."""
+"""Operators that are functions: the bodies that onnx defines for them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from ....runtime.errors import ConversionError
 Functions = Mapping[tuple[str, str, str], FunctionProto]
 Key = tuple[str, str, str]
 
-MAX_DEPTH = 40  # functions and sub-graphs within each other
-MAX_NODES = 50_000  # nodes when all functions are put in line and loops unrolled, beside those that stand in the file
+MAX_DEPTH = 40  # nested functions and sub-graphs
+MAX_NODES = 50_000  # nodes that inlined functions and unrolled loops may add to those in the file
 
 
 def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
-    """How many nodes there are when all calls of functions are replaced by their bodies.
+    """The number of nodes after all function calls are inlined.
 
     Raises:
-        ConversionError: functions call each other in a circle or too deep, or the nodes are too many.
+        ConversionError: functions call each other in a cycle or too deep, or there are too many nodes.
     """
     counts: dict[Key, int] = {}
 
@@ -34,7 +34,7 @@ def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
                 continue
             if key in calls or len(calls) >= MAX_DEPTH:
                 trail = " -> ".join(name for _, name, _ in (*calls[-4:], key))
-                kind = "in a circle" if key in calls else f"more than {MAX_DEPTH} deep"
+                kind = "in a cycle" if key in calls else f"more than {MAX_DEPTH} deep"
                 raise ConversionError(f"the functions of the model call each other {kind}: {trail}")
             if key not in counts:
                 counts[key] = count(functions[key].node, (*calls, key))
@@ -44,7 +44,7 @@ def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
     total = count(nodes, ())
     if total > MAX_NODES + sum(1 for _ in _with_subgraphs(nodes)):
         raise ConversionError(
-            f"with its functions put in line, the model has {total} nodes; at most {MAX_NODES} are taken"
+            f"with its functions inlined, the model has {total} nodes; at most {MAX_NODES} are supported"
         )
     return total
 
@@ -58,16 +58,16 @@ def _with_subgraphs(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
 
 
 def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]) -> FunctionProto | None:
-    """The body of an operator of a version of its domain; None if onnx defines none.
+    """The body of an operator in a version of its domain; None if onnx defines none.
 
     Args:
-        node: the use of it.
-        domain: empty for the standard one.
-        version: of the domain.
-        types: of the operands, which the bodies of some operators depend on.
+        node: the node that uses the operator.
+        domain: empty for the standard domain.
+        version: opset version of the domain.
+        types: types of the operands; the bodies of some operators depend on them.
 
     Raises:
-        ConversionError: names or attributes of the node are nothing that onnx can write a body with.
+        ConversionError: onnx can't construct the body with the names or attributes of the node.
     """
     try:
         schema: Any = onnx.defs.get_schema(node.op_type, version, domain)
@@ -86,7 +86,7 @@ def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypePro
                 newest, node.SerializeToString(), given
             )
         except RuntimeError as error:
-            raise ConversionError(f"onnx can't write the function that it is: {str(error)[:1000]}") from error
+            raise ConversionError(f"onnx can't construct its function body: {str(error)[:1000]}") from error
         body = FunctionProto.FromString(serialized) if serialized else None
     if body is None:
         return None

@@ -1,4 +1,4 @@
-"""What a model that `to_onnx` wrote tells of its program, in the metadata of the model."""
+"""The metadata with which `to_onnx` describes the original program in a model."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ KINDS = {"parameters": "parameter", "frozen": "frozen", "buffers": "buffer"}
 
 @dataclass(frozen=True)
 class Origin:
-    """What a model tells.
+    """The description of the original program.
 
     Attributes:
-        calls: of Cells, in order.
-        kinds: by name, what each stored tensor is: "parameter", "frozen" or "buffer"; others are constants.
-        transposed: names of tensors that are a parameter with its axes in another order: its name, and that order.
-        arguments: structure of the arguments; None where it isn't told.
-        result: structure of the result; likewise.
+        calls: the Cell calls, in order.
+        kinds: the kind of each stored tensor by name: "parameter", "frozen" or "buffer"; others are constants.
+        transposed: for each tensor that is a parameter with permuted axes: the parameter's name and the permutation.
+        arguments: structure of the arguments; None if unknown.
+        result: structure of the result; None if unknown.
     """
 
     calls: list[CellCall]
@@ -35,11 +35,11 @@ class Origin:
     result: Structure | None
 
 
-def written_by_us(model: onnx.ModelProto) -> Origin | None:
-    """What a model that `to_onnx` wrote tells; None for a model of other origin.
+def read_origin(model: onnx.ModelProto) -> Origin | None:
+    """Read the description from a model that `to_onnx` wrote; None for any other model.
 
     Raises:
-        ConversionError: the metadata aren't what `to_onnx` writes.
+        ConversionError: `to_onnx` can't have written these metadata.
     """
     text = next((entry.value for entry in model.metadata_props if entry.key == PROGRAM), None)
     if text is None:

@@ -1,4 +1,4 @@
-"""Reading what protobuf messages hold: tensors, attributes, declared types. Nothing outside the model's folder."""
+"""Reads tensors, attributes and declared types from protobuf messages; external data only from the model's folder."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ....runtime.namespace import Namespace
 
 Array = np.ndarray[Any, Any]
 
-SPARSEST = 1000  # a sparse tensor is stored dense: so many elements to each one that isn't zero ...
-SMALL = 2**20  # ... or so many in all
+MAX_SPARSITY = 1000  # a sparse tensor is stored dense if it has at most so many elements per non-zero element ...
+SMALL = 2**20  # ... or at most so many elements in all
 MAX_NAME_LENGTH = 1000  # characters of the name of a dimension
-MAX_WORK = 3 * 10**6  # characters times operators of the expressions that dimensions are, all together
+MAX_WORK = 3 * 10**6  # total, over all expressions in dimensions, of characters times operators
 
 
-class NoNumbers(ConversionError):
-    """A tensor has elements that a program can't have: texts, complex numbers."""
+class NonNumericTensor(ConversionError):
+    """A tensor has elements that a program can't have: strings or complex numbers."""
 
 
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
@@ -40,7 +40,7 @@ def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
         raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
     if dtype.kind in "OSUTc":
         name = TensorProto.DataType.Name(element_type).lower()
-        raise NoNumbers(f"{where}: tensors of {name} aren't supported")
+        raise NonNumericTensor(f"{where}: tensors of {name} aren't supported")
     return dtype
 
 
@@ -48,7 +48,7 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
     """The data of a tensor; external data is read from `folder` only.
 
     Raises:
-        ConversionError: the data don't fit dtype and shape, or lie in a file that can't be read or is elsewhere.
+        ConversionError: the data don't fit dtype and shape, or are in a file outside the folder or that can't be read.
     """
     dtype = dtype_of(tensor.data_type, where)
     if any(dim < 0 for dim in tensor.dims):
@@ -63,7 +63,7 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
 
 
 def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
-    """Data in a file beside the model: read, since a mapped file that somebody cuts off ends the process."""
+    """Data in a file beside the model. They are read, not mapped: truncating a mapped file would crash the process."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     require_text(*entries.values())
     if folder is None:
@@ -72,7 +72,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     try:
         path = (root / entries.get("location", "")).resolve()
         found = path.is_relative_to(root) and path.is_file()
-    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, links in a circle
+    except (OSError, ValueError, RuntimeError):  # a name that is too long, a null byte, a cycle of links
         found = False
     if not found:
         location = entries.get("location", "")[:200]
@@ -89,7 +89,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
         raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
     if not count:
         return np.zeros(tuple(tensor.dims), dtype)
-    check_memory((size,), np.dtype(np.uint8))  # a file may have holes, which cost nothing on a disk
+    check_memory((size,), np.dtype(np.uint8))  # a sparse file may be larger than the disk
     try:
         raw = np.fromfile(path, np.uint8, size, offset=offset)
     except OSError as error:
@@ -113,15 +113,15 @@ _SMALL |= {getattr(TensorProto, name): 2 for name in ("INT2", "UINT2") if hasatt
 
 
 def onnx_bits(element_type: int, dtype: np.dtype[Any]) -> int:
-    """How many bits an element takes in a file."""
+    """The number of bits of an element in a file."""
     return _SMALL.get(element_type, 8 * dtype.itemsize)
 
 
-def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Array:
-    """A sparse tensor with its zeros."""
+def to_dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Array:
+    """A sparse tensor as a dense array."""
     shape = tuple(sparse.dims)
     values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
-    if not shape or any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, SPARSEST * values.size):
+    if not shape or any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, MAX_SPARSITY * values.size):
         raise ConversionError(
             f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values is too large to be stored dense"
         )
@@ -146,15 +146,15 @@ def dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) -> Ar
     return result
 
 
-def referred(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
+def resolve_reference(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) -> AttributeProto | None:
     """The attribute itself, or the one that it refers to.
 
     Args:
         proto: the attribute.
-        given: attributes of the function call that the node stands in, to which `proto` may refer.
+        given: attributes of the enclosing function call, to which `proto` may refer.
 
     Returns:
-        It; None for a reference to an attribute that the call doesn't give.
+        The attribute; None for a reference to an attribute that the call doesn't set.
     """
     if not proto.ref_attr_name:
         return proto
@@ -164,7 +164,7 @@ def referred(proto: AttributeProto, given: Mapping[str, AttributeProto] | None) 
 
 
 def attribute(proto: AttributeProto, where: str) -> Any:
-    """An attribute as Python value: strings decoded, tensors and graphs as protos."""
+    """The value of an attribute: strings decoded, tensors and graphs as protos."""
     match proto.type:
         case AttributeProto.FLOAT:
             return proto.f
@@ -192,7 +192,7 @@ def attribute(proto: AttributeProto, where: str) -> Any:
 
 
 def require_text(*texts: Any) -> None:
-    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf gives its bytes then."""
+    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf then returns bytes."""
     for text in texts:
         if not isinstance(text, str):
             raise ConversionError(f"the name or text {text[:40]!r} isn't UTF-8")
@@ -206,7 +206,7 @@ def _text(data: bytes, where: str) -> str:
 
 
 def graphs_of(graph: GraphProto) -> list[GraphProto]:
-    """The graph and all graphs within it."""
+    """The graph and all its sub-graphs."""
     found = [graph]
     for current in found:
         for node in current.node:
@@ -217,11 +217,11 @@ def graphs_of(graph: GraphProto) -> list[GraphProto]:
 
 
 class Symbols:
-    """Symbolic sizes by the names that the model gives them, as identifiers: different names stay different.
+    """Symbolic sizes by their names in the model, turned into identifiers: different names stay different.
 
     Attributes:
-        sizes: of symbols that are known, such as those of an input whose shape was given.
-        opaque: symbols in place of expressions whose own symbols no shape tells.
+        sizes: values of symbols that are known, such as those of an input whose shape was given.
+        opaque: symbols that replace expressions whose own symbols can't be solved from the shapes.
     """
 
     def __init__(self) -> None:
@@ -235,18 +235,18 @@ class Symbols:
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
         """A declared dimension; one without value and name, or of size -1, is called `unnamed`.
 
-        So is one whose name tells nothing: exporters write "?", "-1" or "None" for any number of open dimensions.
+        So is one with a meaningless name: exporters write "?", "-1" or "None" for several open dimensions.
         """
-        dim = self._declared(proto, unnamed)
+        dim = self._declared_dim(proto, unnamed)
         try:
             return substitute(self.opaque.get(dim, dim), self.sizes)
         except ZeroDivisionError:
             raise ConversionError(f"dimension {unnamed!r}: its size {dim} divides by 0 at the sizes given") from None
 
-    def name_unsolved(self, inputs: Iterable[Type]) -> None:
-        """Give a symbol of its own to each dimension of the inputs that the shapes of the inputs don't tell.
+    def name_unsolved_dims(self, inputs: Iterable[Type]) -> None:
+        """Replace each expression in the input dimensions that the input shapes don't determine by a new symbol.
 
-        To ONNX, `N//2` or `N%s` is but a name, and nothing need have the size `N`.
+        To ONNX, `N//2` or `N%s` is only a name, and no dimension needs to have the size `N`.
         """
         dims = [dim for declared in inputs for dim in declared.shape if isinstance(dim, SymbolicDim)]
         known = {solved[0] for dim in dims if (solved := dim.solve(0))}
@@ -254,22 +254,22 @@ class Symbols:
             if not dim.symbols() <= known:
                 self.opaque[dim] = self._symbol(str(dim))
 
-    def _declared(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+    def _declared_dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
         if proto.HasField("dim_value") and proto.dim_value != -1:
             if proto.dim_value < 0:
                 raise ConversionError(f"dimension {unnamed!r} has the size {proto.dim_value}")
             return int(proto.dim_value)
         require_text(proto.dim_param)
-        if _TELLS_NOTHING.fullmatch(proto.dim_param):
+        if _MEANINGLESS.fullmatch(proto.dim_param):
             return self._symbol(unnamed, named=False)
         if len(proto.dim_param) > MAX_NAME_LENGTH:
             raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
         if proto.dim_param not in self._parsed:
-            self._parsed[proto.dim_param] = self._read(proto.dim_param)
+            self._parsed[proto.dim_param] = self._parse(proto.dim_param)
         return self._parsed[proto.dim_param]
 
-    def _read(self, text: str) -> Dim:
-        """A name or an expression, which takes time in proportion to its length and to its operators."""
+    def _parse(self, text: str) -> Dim:
+        """Parse a name or an expression, in time proportional to its length times its number of operators."""
         if text.isascii() and text.isidentifier():
             return self._symbol(text)
         self._work += len(text) * sum(map(text.count, "+-*/%,"))
@@ -284,23 +284,23 @@ class Symbols:
         return substitute(dim, {name: self._symbol(name) for name in dim.symbols()})
 
     def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
-        """The symbol for a name, or for a dimension without one; each has its own."""
+        """The symbol of a name, or a new one for a dimension without a name."""
         if (text, named) not in self._names:
             self._names[text, named] = self._given.free(symbol_name(text))
         return symbol(self._names[text, named])
 
 
-_TELLS_NOTHING = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
+_MEANINGLESS = re.compile(r"[^A-Za-z0-9]*|\s*-\s*\d+\s*|none", re.IGNORECASE)
 
 
 def symbol_name(text: str) -> str:
-    """`text` as the name of a symbol, which may stand in an expression of sizes."""
+    """`text` as the name of a symbol, valid in an expression of sizes."""
     name = re.sub(r"\W", "_", text, flags=re.ASCII)
     return f"_{name}" if not name or name[0].isdigit() or keyword.iskeyword(name) else name
 
 
 def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> Type | None:
-    """The type that a model declares for a tensor; None where dtype or rank are left open or it is no tensor."""
+    """The type that a model declares for a tensor; None if dtype or rank are open or it is no tensor."""
     if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
         return None
     if proto.tensor_type.elem_type == TensorProto.UNDEFINED:

@@ -1,4 +1,4 @@
-"""What the schemas of onnx say of a node, checked before it is translated."""
+"""Checks of a node against the schemas of onnx, before it is translated."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from onnx import AttributeProto
 
 from ....runtime.errors import ConversionError
 
-MAX_AXIS = 63  # of tensors that NumPy has
-MAX_INT32 = 2**31 - 1  # of 32 bits, in which ONNX Runtime keeps most of them
+MAX_AXIS = 63  # the last axis that a NumPy array can have
+MAX_INT32 = 2**31 - 1  # ONNX Runtime keeps most integers in 32 bits
 Limits = tuple[int, int]
 AXIS: Limits = (-MAX_AXIS - 1, MAX_AXIS)
 COUNT: Limits = (1, MAX_INT32)
@@ -20,7 +20,7 @@ NUMBER: Limits = (0, MAX_INT32)
 SIZE: Limits = (-1, 2**63 - 1)
 ANY: Limits = (-(2**63), 2**63 - 1)
 OTHERS: Limits = (-MAX_INT32 - 1, MAX_INT32)
-"""What an integer of the standard domain's operators may be that `LIMITS` doesn't list: flags, element types, ..."""
+"""The limits of integer attributes of the standard domain that `LIMITS` doesn't list: flags, element types, ..."""
 LIMITS: Mapping[str, Limits] = {
     **dict.fromkeys(("axis", "axes", "batch_axis", "time_axis", "scan_input_axes", "scan_output_axes", "perm"), AXIS),
     **dict.fromkeys(("kernel_shape", "strides", "dilations", "blocksize", "size"), COUNT),
@@ -34,13 +34,13 @@ LIMITS: Mapping[str, Limits] = {
     **dict.fromkeys(("start", "end", "starts", "ends", "k", "num_outputs", "seed", "ignore_index"), ANY),
     **dict.fromkeys(("value_int", "value_ints", "pool_int64s"), ANY),
 }
-"""The smallest and the largest value of integers, by attribute: operators of a family use the same names."""
+"""The smallest and the largest value of integer attributes by name: operators of a family use the same names."""
 
 
 def require_valid(domain: str, operator: str, version: int, proto: AttributeProto, name: str, where: str) -> None:
     """Raise `ConversionError` unless attribute `name` has the type of the operator's schema, and its integers fit.
 
-    What the schema of that version doesn't list passes: an importer may know it of another version.
+    An attribute that the schema of that version doesn't list passes: the importer may know it from another version.
     """
     needed = _kinds(domain, operator, version).get(name)
     if needed is None:
@@ -58,22 +58,20 @@ def require_valid(domain: str, operator: str, version: int, proto: AttributeProt
 def require_complete(
     domain: str, operator: str, version: int, inputs: Sequence[str], attributes: Collection[str], where: str
 ) -> None:
-    """Raise `ConversionError` unless the inputs and attributes are there that the operator's schema needs.
+    """Raise `ConversionError` unless the node has the inputs and attributes that the operator's schema requires.
 
-    An input may be a sequence or an optional only where the schema says so.
-
-    What onnx defines no schema of passes. Some inputs were attributes in earlier versions, so that a translation alone
-    can't tell.
+    An input may be a sequence or an optional only where the schema says so. Operators without a schema in onnx pass.
+    The translations can't check this: some inputs were attributes in earlier versions.
 
     Args:
-        domain: empty for the standard one.
-        operator: of the domain.
-        version: of the domain.
-        inputs: what each input of the node is, "tensor", "seq" or "optional"; empty if it isn't given.
-        attributes: the names of those that the node has.
-        where: what the message begins with.
+        domain: empty for the standard domain.
+        operator: name of the operator.
+        version: opset version of the domain.
+        inputs: the kind of each input, "tensor", "seq" or "optional"; empty if it is absent.
+        attributes: names of the attributes of the node.
+        where: the beginning of the message.
     """
-    needed, needed_attributes, kinds = _needed(domain, operator, version)
+    needed, needed_attributes, kinds = _requirements(domain, operator, version)
     absent = [name for at, name in enumerate(needed) if name and (at >= len(inputs) or not inputs[at])]
     if absent:
         raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
@@ -86,11 +84,14 @@ def require_complete(
 
 
 @functools.cache
-def _needed(
+def _requirements(
     domain: str, operator: str, version: int
 ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[frozenset[str], ...]]:
-    """The names of an operator's inputs, empty for those that may be left out; of the attributes that it needs; and
-    what each input may be: "tensor", "seq" or "optional".
+    """The requirements of an operator's schema.
+
+    Returns:
+        The names of the inputs (empty for optional ones), the names of the required attributes, and the allowed kinds
+        of each input: "tensor", "seq" or "optional".
     """
     try:
         schema = onnx.defs.get_schema(operator, version, domain)
@@ -109,7 +110,7 @@ def _kinds(domain: str, operator: str, version: int) -> Mapping[str, int]:
         schema = onnx.defs.get_schema(operator, version, domain)
     except onnx.defs.SchemaError:
         return {}
-    attributes: Mapping[str, Any] = schema.attributes  # whose types are enumerations, unlike what their stubs say
+    attributes: Mapping[str, Any] = schema.attributes  # the stubs are wrong: the types are enumerations
     return {name: int(attribute.type.value) for name, attribute in attributes.items()}
 
 

@@ -1,7 +1,7 @@
-"""What an ONNX value is while a model is imported: a traced tensor, known contents, a sequence, or nothing.
+"""The values during import: a symbolic tensor, a known tensor, a sequence, an optional, or nothing.
 
-Contents are known of constants, and of what is computed from shapes: there an element may be a symbolic size. They
-become a tensor of the program only where they are used as data.
+Constants and results computed from shapes are known tensors; in the latter, an element may be a symbolic size. They
+become tensors of the program only where they are used as data.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Known:
+class KnownTensor:
     """A tensor whose elements are known on import.
 
     Attributes:
-        data: of `dtype`, or an object array in which some elements are symbolic sizes.
-        dtype: of the elements.
-        name: of the initializer that it is, empty if it is none.
+        data: an array of `dtype`, or an object array in which some elements are symbolic sizes.
+        dtype: the dtype of the elements.
+        name: the name of the initializer, empty if it is none.
     """
 
     data: Array
@@ -34,22 +34,22 @@ class Known:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape."""
+        """The shape of the tensor."""
         shape: tuple[int, ...] = self.data.shape
         return shape
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """The number of dimensions."""
         return self.data.ndim
 
     @property
     def symbolic(self) -> bool:
-        """Whether there are symbolic sizes among the elements."""
+        """Whether some elements are symbolic sizes."""
         return bool(self.data.dtype == object)
 
     def contents(self) -> Any:
-        """The elements as Python numbers and sizes: one, or a tuple (of tuples)."""
+        """The elements as Python numbers and sizes: a number, or nested tuples."""
         return _nested(self.data.tolist())
 
 
@@ -66,8 +66,8 @@ class Pieces:
 
     Attributes:
         data: the tensor.
-        axis: along which it is cut, from the front.
-        size: of each piece but the last, which may be smaller; a tensor without dimensions, or a number.
+        axis: the axis along which it is split.
+        size: the size of each piece except the last, which may be smaller; a tensor of rank 0, or a number.
         keepdims: whether pieces of size 1 keep the axis.
     """
 
@@ -79,26 +79,26 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Optional:
-    """An optional that holds a value, or None."""
+    """An optional: a value, or None if it is empty."""
 
     value: Any
 
 
-Imported = SymbolicTensor | Known | Sequence | Pieces | Optional | None
+Imported = SymbolicTensor | KnownTensor | Sequence | Pieces | Optional | None
 
 
-def known(data: Any, dtype: Any = None) -> Known:
-    """Known contents from an array or numbers."""
+def known_tensor(data: Any, dtype: Any = None) -> KnownTensor:
+    """A known tensor with the elements of an array or of numbers."""
     array = np.asarray(data, dtype)
-    return Known(array, array.dtype)
+    return KnownTensor(array, array.dtype)
 
 
-def known_dims(dims: Any, dtype: np.dtype[Any] = INT64) -> Known:
-    """Known contents from sizes: an object array (or a nested sequence), or numbers only if none is symbolic."""
+def known_dims(dims: Any, dtype: np.dtype[Any] = INT64) -> KnownTensor:
+    """A known tensor of sizes (an array or nested sequence); an object array only if some are symbolic."""
     array = dims if isinstance(dims, np.ndarray) else _object_array(dims)
     if all(isinstance(item, (bool, int, float, np.generic)) for item in array.reshape(-1)):
-        return Known(array.astype(dtype), dtype)
-    return Known(array, dtype)
+        return KnownTensor(array.astype(dtype), dtype)
+    return KnownTensor(array, dtype)
 
 
 def _object_array(dims: tuple[Dim, ...]) -> Array:

@@ -13,9 +13,9 @@ from ....runtime.ops import activation, comparison, creation, elementwise, recti
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
-from .heads import aligned
+from .heads import align
 from .table import onnx
-from .whole import kept_whole
+from .whole import as_single_node
 
 
 @onnx("Relu")
@@ -102,7 +102,7 @@ def softsign(context: Context, input: SymbolicTensor) -> Any:
 @onnx("Swish")
 def swish(context: Context, X: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """Swish-24(X) -> Y"""
-    return kept_whole("Swish", 24, lambda x: [_swish(x, alpha)], [X], {"alpha": alpha})[0]
+    return as_single_node("Swish", 24, lambda x: [_swish(x, alpha)], [X], {"alpha": alpha})[0]
 
 
 def _swish(x: SymbolicTensor, alpha: float) -> Any:
@@ -111,7 +111,7 @@ def _swish(x: SymbolicTensor, alpha: float) -> Any:
 
 @onnx("SwiGLU")
 def swiglu(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: float = 1.0) -> Any:
-    """SwiGLU-28(A, B) -> Y: Swish of the gate, times the value; of one shape"""
+    """SwiGLU-28(A, B) -> Y: Swish of the gate times the value, which have the same shape"""
     if A.ndim != B.ndim:
         raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
     pairs = zip(A.shape, B.shape, strict=True)
@@ -119,13 +119,13 @@ def swiglu(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: flo
         raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
 
     def definition(A: Any, B: Any) -> list[Any]:
-        return [_swish(A, alpha) * aligned(B, tuple(A.shape))]
+        return [_swish(A, alpha) * align(B, tuple(A.shape))]
 
-    return kept_whole("SwiGLU", 28, definition, [A, B], {"alpha": alpha})[0]
+    return as_single_node("SwiGLU", 28, definition, [A, B], {"alpha": alpha})[0]
 
 
 def _along(context: Context, x: SymbolicTensor, axis: int | None, op: Callable[..., Any]) -> Any:
-    """`op` along an axis; before version 13, along all from that axis on (1 by default), taken as one."""
+    """Apply `op` along an axis; before version 13, along all axes from that one on (1 by default), flattened to one."""
     if context.opset >= 13:
         return op(x, normalize_axis(-1 if axis is None else axis, x.ndim))
     at = normalize_axis(1 if axis is None else axis, x.ndim) if axis != x.ndim else x.ndim

@@ -1,4 +1,4 @@
-"""The standard operators of attention: softmax attention with its cache, and rotary positions."""
+"""The standard operators of attention: softmax attention with a cache, and rotary position embedding."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ....runtime.ops.trigonometry import tanh
 from ....runtime.tracing import SymbolicTensor
 from ..model import protos
 from .context import Context
-from .heads import aligned, join_heads, rotated, shape_of_heads, split_heads
+from .heads import align, join_heads, rotate, shape_of_heads, split_heads
 from .table import cast, onnx
-from .whole import kept_whole
+from .whole import as_single_node
 
-UNBOUNDED = -1  # of a window
-RAW, CAPPED, BIASED, SOFTMAX = range(4)  # what the output `qk_matmul_output` holds, by its mode
+UNBOUNDED = -1  # a window without a bound
+RAW, CAPPED, BIASED, SOFTMAX = range(4)  # the modes of the output `qk_matmul_output`
 PRECISIONS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
 
 
@@ -31,13 +31,13 @@ class Form:
 
     Attributes:
         causal: whether no query attends to a later key.
-        left: how many keys before its own a query attends to.
-        right: how many after.
-        scale: of the scores.
-        softcap: to which scores are bounded; 0 for no bound.
+        left: the number of keys before its own that a query attends to.
+        right: the number of keys after its own.
+        scale: the scale of the scores.
+        softcap: the bound of the scores; 0 for no bound.
         precision: dtype of the softmax; None for that of the queries.
-        heads: of queries and of keys, where operands have three dimensions.
-        scores: the mode of the fourth output; None if it isn't asked for.
+        heads: numbers of heads of queries and of keys, if operands have three dimensions.
+        scores: the mode of the fourth output; None if it isn't used.
     """
 
     causal: bool
@@ -92,15 +92,15 @@ def attention(
         attributes |= {"left_window_size": form.left, "right_window_size": form.right}
     version = 25 if windowed else 24 if nonpad_kv_seqlen is not None else 23
     count = 3 if presents else 1
-    return kept_whole("Attention", version, lambda *xs: _attention(*xs, form=form)[:count], operands, attributes)
+    return as_single_node("Attention", version, lambda *xs: _attention(*xs, form=form)[:count], operands, attributes)
 
 
 def _needs_definition(form: Form, q: Any, k: Any, past: Any, presents: bool) -> bool:
-    """Whether the ops alone say it: where the op of attention does, or the operator isn't what runs best."""
+    """Whether to use ops only: ONNX Runtime's operator differs, or the op of attention covers this form."""
     if form.scores is not None or (presents and past is None):
-        return True  # biased scores with a past are others in ONNX Runtime (1.31, 1.32)
+        return True  # ONNX Runtime (1.31, 1.32) computes other biased scores with a past
     if past is None and form.causal and q[2] != k[2]:
-        return True  # which keys are the later ones there, ONNX Runtime's versions disagree on
+        return True  # versions of ONNX Runtime disagree on which keys are later
     plain = form.softcap == 0 and form.precision is None and form.left == form.right == UNBOUNDED
     return plain and past is None and form.heads is None and q[1] == k[1]
 
@@ -119,7 +119,7 @@ def _heads(q: Any, k: Any, v: Any, queries: int | None, keys: int | None) -> tup
 
 
 def _check(q: Any, k: Any, v: Any, past_key: Any, past_value: Any, lengths: Any) -> None:
-    """Raise `ShapeError` unless the shapes (batch, heads, length, features) and what comes with them fit."""
+    """Raise `ShapeError` unless the shapes (batch, heads, length, features) and the other operands fit."""
 
     def agree(what: str, *sizes: Any) -> None:
         if len({size for size in sizes if isinstance(size, int)}) > 1:
@@ -154,23 +154,23 @@ def _check(q: Any, k: Any, v: Any, past_key: Any, past_value: Any, lengths: Any)
 def _attention(
     Q: Any, K: Any, V: Any, mask: Any, past_key: Any, past_value: Any, lengths: Any, *, form: Form
 ) -> tuple[Any, ...]:
-    """Result, keys and values with what was before, and the scores that `form` asks for (None for none)."""
+    """The result, keys and values with the past, and the scores that `form` requests (None for none)."""
     q, k, v = (x if form.heads is None else split_heads(x, form.heads[min(i, 1)]) for i, x in enumerate((Q, K, V)))
     if past_key is not None:
         k, v = (
-            slicing.concat(aligned(past, (*x.shape[:2], past.shape[2], x.shape[3])), x, axis=2)
+            slicing.concat(align(past, (*x.shape[:2], past.shape[2], x.shape[3])), x, axis=2)
             for past, x in ((past_key, k), (past_value, v))
         )
-    k, v = (aligned(x, (q.shape[0], *x.shape[1:])) for x in (k, v))
+    k, v = (align(x, (q.shape[0], *x.shape[1:])) for x in (k, v))
     presents = k, v
-    k, v = _repeated(k, q.shape[1]), _repeated(v, q.shape[1])
-    v = cast(aligned(v, (*v.shape[:2], k.shape[2], v.shape[3])), q.dtype)
+    k, v = _repeat_heads(k, q.shape[1]), _repeat_heads(v, q.shape[1])
+    v = cast(align(v, (*v.shape[:2], k.shape[2], v.shape[3])), q.dtype)
     scores_shape = (*q.shape[:3], k.shape[2])
     allowed, added = _masks(q, mask, scores_shape)
     first = 0 if past_key is None else past_key.shape[2]  # the place of the first query
     simple = past_key is None and lengths is None and form.left == form.right == UNBOUNDED
     if lengths is not None:
-        lengths = aligned(lengths, (q.shape[0],))
+        lengths = align(lengths, (q.shape[0],))
         first = -q.shape[2]  # from the end of each sequence
     if not (simple and form.causal):
         allowed = _both(allowed, _visible(q, k.shape[2], first, lengths, form))
@@ -192,7 +192,7 @@ def _attention(
 
 
 def _attention_of_scores(q: Any, k: Any, v: Any, mask: Any, form: Form) -> tuple[Any, Any]:
-    """The result by way of the scores, and these as `form` asks for them."""
+    """The result computed from explicit scores, and the scores that `form` requests."""
     keys = shaping.transpose(k, permutation=(0, 1, 3, 2))
     raw = linear.matmul(q * form.scale, keys)
     capped = tanh(raw / form.softcap) * form.softcap if form.softcap else raw
@@ -214,8 +214,8 @@ def _attention_of_scores(q: Any, k: Any, v: Any, mask: Any, form: Form) -> tuple
     return linear.matmul(weights, v), None if form.scores is None else shown[form.scores]
 
 
-def _repeated(x: Any, heads: Any) -> Any:
-    """Keys or values with a head for each head of the queries, of which neighbours share one."""
+def _repeat_heads(x: Any, heads: Any) -> Any:
+    """Keys or values with a head for each head of the queries; neighbouring query heads share one."""
     batch, own, length, size = x.shape
     if own == heads:
         return x
@@ -226,7 +226,7 @@ def _repeated(x: Any, heads: Any) -> Any:
 
 
 def _masks(q: Any, mask: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """The mask as which keys are allowed, or as what is added to scores of that shape; what is missing is masked."""
+    """The mask, as bools for allowed keys or as a term for scores of that shape; missing elements are masked."""
     if mask is None:
         return None, None
     if not 1 <= mask.ndim <= 4:
@@ -240,14 +240,14 @@ def _masks(q: Any, mask: Any, shape: tuple[Any, ...]) -> tuple[Any, Any]:
         mask = slicing.concat(
             mask, mask.builder.create(creation.full, shape=rest, value=filling, dtype=mask.dtype), axis=-1
         )
-    mask = aligned(mask, shape)
+    mask = align(mask, shape)
     return (mask, None) if is_bool else (None, mask)
 
 
 def _visible(q: Any, keys: Any, first: Any, lengths: Any, form: Form) -> Any:
-    """Which keys queries may attend to by their places; None if all.
+    """The keys that queries may attend to by their positions; None if all.
 
-    The place of the first query is `first`, counted from the ends of sequences where there are `lengths`.
+    The position of the first query is `first`, counted from the ends of sequences if there are `lengths`.
     """
     places = _range(q, keys)
     own = shaping.reshape(_range(q, first + q.shape[2], first), shape=(q.shape[2], 1))
@@ -270,7 +270,7 @@ def _both(first: Any, second: Any) -> Any:
 
 
 def _one_mask(allowed: Any, added: Any, dtype: np.dtype[Any]) -> Any:
-    """One mask of both; None for none."""
+    """The combination of two masks; None for none."""
     if allowed is None or added is None:
         return added if allowed is None else allowed
     return elementwise.where(allowed, added, np.asarray(-np.inf).astype(dtype))
@@ -306,9 +306,9 @@ def rotary_embedding(
         x = X if heads is None else split_heads(X, heads)
         if position_ids is not None:
             cos, sin = (indexing.take(cache, position_ids, axis=0) for cache in (cos, sin))
-        y = rotated(x, cos, sin, interleaved=bool(interleaved))
+        y = rotate(x, cos, sin, interleaved=bool(interleaved))
         return [y if heads is None else join_heads(y)]
 
     attributes = {"interleaved": interleaved, "num_heads": heads, "rotary_embedding_dim": rotary_embedding_dim}
     operands = [X, cos_cache, sin_cache, position_ids]
-    return kept_whole("RotaryEmbedding", 23, definition, operands, attributes)[0]
+    return as_single_node("RotaryEmbedding", 23, definition, operands, attributes)[0]

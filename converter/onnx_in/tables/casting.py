@@ -1,4 +1,4 @@
-"""ONNX conversions between dtypes, the narrow ones of quantized models included."""
+"""ONNX conversions between dtypes, including the narrow ones of quantized models."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SATURATING = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnu
 ROUNDING = ("up", "down", "nearest")
 
 
-def converted(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
+def convert(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
     """`x` in `dtype` by the rules of Cast-25: an 8-bit float saturates, an exponent is rounded by `round_mode`."""
     if x.dtype == dtype:
         return x
@@ -37,7 +37,7 @@ def converted(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True,
 
 
 def _exponent(x: SymbolicTensor, dtype: np.dtype[Any], round_mode: str) -> Any:
-    """A power of two, of which only the exponent is kept."""
+    """Convert to a dtype of powers of two, which stores only the exponent."""
     if round_mode not in ROUNDING:
         raise ShapeError(f"round_mode must be one of {', '.join(ROUNDING)}, given {round_mode!r}")
     wide = cast(x, FLOAT32)
@@ -54,7 +54,7 @@ def _exponent(x: SymbolicTensor, dtype: np.dtype[Any], round_mode: str) -> Any:
 @onnx("Cast")
 def cast_(context: Context, input: SymbolicTensor, *, to: int, saturate: int = 1, round_mode: str = "up") -> Any:
     """Cast-6..28(input) -> output"""
-    return converted(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
+    return convert(input, protos.dtype_of(to, "Cast"), saturate=bool(saturate), round_mode=round_mode)
 
 
 @onnx("CastLike", likes=("target_type",))
@@ -62,7 +62,7 @@ def cast_like(
     context: Context, input: SymbolicTensor, target_type: Any, *, saturate: int = 1, round_mode: str = "up"
 ) -> Any:
     """CastLike-15..25(input, target_type) -> output"""
-    return converted(input, target_type.dtype, saturate=bool(saturate), round_mode=round_mode)
+    return convert(input, target_type.dtype, saturate=bool(saturate), round_mode=round_mode)
 
 
 @onnx("BitCast")

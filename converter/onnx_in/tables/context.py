@@ -1,4 +1,4 @@
-"""`Context`: what a translation of an ONNX operator is given beside its operands."""
+"""`Context`: the first argument of a translation of an ONNX operator."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...unsupported import Unsupported
 from ..model.subprograms import Draft
-from ..model.values import Imported, Known
+from ..model.values import Imported, KnownTensor
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a translation needs to know beside its operands.
+    """The context of a translation, besides its operands.
 
     Attributes:
-        builder: of the program under construction.
+        builder: the builder of the program under construction.
         opset: version of the operator's domain that the model (or function) imports.
-        outputs: names of the outputs, empty for one that is left out.
+        outputs: names of the outputs, empty for an omitted one.
         notes: metadata of the node.
-        folder: where external data lie; None for a model that was given as a proto.
-        declared: the types that the model declares or onnx infers for the outputs; None where they don't.
-        tensor: an imported value as a tensor of the program.
-        run: a sub-graph (the value of an attribute) on operands; its outputs.
-        draft: a sub-graph as a sub-program, with operands that are known or, given as types, its inputs; and its name.
-        choice: whether the first of two branches is taken, where the graph around doesn't fit both.
+        folder: folder of external data; None for a model that was given as a proto.
+        declared: returns the types that the model declares or onnx infers for the outputs; None for unknown ones.
+        tensor: converts an imported value to a tensor of the program.
+        run: imports a sub-graph (the value of an attribute) on operands; returns its outputs.
+        draft: imports a sub-graph, with operands that are values or types of its inputs, as a sub-program of a name.
+        choice: whether to use the first of two branches if the surrounding graph doesn't fit both.
     """
 
     builder: Builder
@@ -51,26 +51,26 @@ class Context:
     choice: Callable[[], bool]
 
     def fresh(self) -> SymbolicDim:
-        """A symbol for a size that only the run tells."""
+        """A new symbol for a data-dependent size."""
         return symbol(self.builder.new_symbol())
 
     def uses(self, output: int) -> bool:
-        """Whether the node has an output of that number."""
+        """Whether the node has an output with that index."""
         return output < len(self.outputs) and bool(self.outputs[output])
 
     def full(self, shape: tuple[Any, ...], value: Any, dtype: np.dtype[Any]) -> SymbolicTensor:
-        """A tensor with `value` everywhere."""
+        """A tensor filled with `value`."""
         result: SymbolicTensor = self.builder.create(creation.full, shape=shape, value=value, dtype=dtype)
         return result
 
     def runtime_shaped(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
-        """Apply the function of an ONNX operator, now if what it needs is known, else when the program runs.
+        """Apply the function of an ONNX operator: now if its structural operands are known, else at run time.
 
         Args:
             operator: name of the function.
-            *operands: those of the operator's newest version; None for absent ones.
-            types: what is known of the outputs, if they are computed when the program runs, where the model doesn't
-                say; without them the ranks must be inferred from the model.
+            *operands: the operands of the operator's newest version; None for absent ones.
+            types: types of the outputs at run time, for those that the model doesn't declare; without them the ranks
+                must be inferred from the model.
             **options: the attributes.
 
         Raises:
@@ -79,14 +79,14 @@ class Context:
         onnx_function = get_onnx_function(operator)
         pairs = list(zip(operands, onnx_function.flags(len(operands)), strict=True))
         fixed = [x for x, structural in pairs if structural]
-        if all(x is None or (isinstance(x, Known) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
+        if all(x is None or (isinstance(x, KnownTensor) and (onnx_function.symbolic or not x.symbolic)) for x in fixed):
             taken = [
-                x if x is None else x.contents() if structural and isinstance(x, Known) else self.tensor(x)
+                x if x is None else x.contents() if structural and isinstance(x, KnownTensor) else self.tensor(x)
                 for x, structural in pairs
             ]
             try:
                 return onnx_function.function(*taken, **options)
-            except ShapeError:  # sizes that can't be told to fit before the program runs
+            except ShapeError:  # sizes that aren't known to fit before the program runs
                 if all(isinstance(size, int) for x in taken if isinstance(x, SymbolicTensor) for size in x.shape):
                     raise
         tensors = [None if x is None else self.tensor(x) for x, _ in pairs]
@@ -100,12 +100,12 @@ class Context:
     def broadcast(
         self, operator: str, *operands: SymbolicTensor, dtype: np.dtype[Any] | None = None, **options: Any
     ) -> Any:
-        """Apply the function of an elementwise operator; at run time, if it isn't known before whether the sizes fit.
+        """Apply the function of an elementwise operator; at run time, if the sizes aren't known to fit.
 
         Args:
             operator: name of the function.
             *operands: tensors that broadcast.
-            dtype: of the result; that of the first operand if not given.
+            dtype: dtype of the result; by default that of the first operand.
             **options: the attributes.
         """
         try:
@@ -114,10 +114,10 @@ class Context:
             if all(isinstance(size, int) for x in operands for size in x.shape):
                 raise
         shape = self.common(*(x.shape for x in operands))
-        return self.when_run(operator, operands, Type(dtype or operands[0].dtype, shape), options)
+        return self.at_run_time(operator, operands, Type(dtype or operands[0].dtype, shape), options)
 
-    def when_run(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
-        """Apply the function of an operator without structural operands when the program runs."""
+    def at_run_time(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
+        """Apply the function of an operator without structural operands at run time."""
         kind = None if type.dtype == operands[0].dtype else type.dtype
         shape = tuple(size if isinstance(size, int) else str(size) for size in type.shape)
         return runtime_shaped(
@@ -125,12 +125,12 @@ class Context:
         )
 
     def common(self, *shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape to which shapes broadcast, as far as it can be told before the program runs."""
+        """The shape to which shapes broadcast, as far as it is known."""
         rank = max(map(len, shapes))
         return tuple(self._common({s[axis] for s in shapes if -axis <= len(s)}) for axis in range(-rank, 0))
 
     def _common(self, sizes: set[Any]) -> Any:
-        """The size to which sizes broadcast: a fixed one wins, of several symbolic ones only the run tells which."""
+        """The size to which sizes broadcast: a constant one if there is one; a new symbol for different symbols."""
         fixed = {size for size in sizes if isinstance(size, int)} - {1}
         if len(fixed) == 1:
             return fixed.pop()
@@ -138,7 +138,7 @@ class Context:
         return self.fresh() if len(symbolic) > 1 else symbolic.pop() if symbolic else 1
 
     def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
-        """Types of the outputs as attributes, with fresh symbols for sizes that only the run tells."""
+        """The types of the outputs as attributes, with new symbols for data-dependent sizes."""
         result = []
         for i, declared in enumerate(self.declared()):
             type = known[i] if i < len(known) and known[i] is not None else declared

@@ -1,4 +1,4 @@
-"""ONNX control flow: what is decided on import is put in line, the rest becomes ops with sub-programs."""
+"""ONNX control flow: decisions known on import are inlined, others become ops with sub-programs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ...warning import warn
 from ..model.subprograms import MISSING, Draft, Inexpressible, union
-from ..model.values import Known, known
+from ..model.values import KnownTensor, known_tensor
 from .context import Context
 from .table import cast, onnx, require_few
 
@@ -25,13 +25,13 @@ OTHER_BRANCH = (
     "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "
     "read; read the model with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
 )
-MAX_ITERATIONS = 256  # iterations of a loop that is put in line
+MAX_ITERATIONS = 256  # iterations of an unrolled loop
 NO_LIMIT = 2**63 - 1
 
 
 def truth(value: Any) -> bool | None:
-    """Whether a condition holds, as far as it is known."""
-    if not isinstance(value, Known) or value.symbolic or value.data.size != 1:
+    """The truth value of a condition; None if it isn't known."""
+    if not isinstance(value, KnownTensor) or value.symbolic or value.data.size != 1:
         return None
     return bool(value.data.reshape(-1)[0])
 
@@ -53,7 +53,9 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
     if chosen is not None:
         return context.run(then_branch if chosen else else_branch, ())
     try:
-        drafts = [_drafted(context, branch, name) for branch, name in ((then_branch, "then"), (else_branch, "else"))]
+        drafts = [
+            _draft_branch(context, branch, name) for branch, name in ((then_branch, "then"), (else_branch, "else"))
+        ]
     except Inexpressible:
         raise Unsupported("branches that give sequences or optionals, by a condition that the run decides") from None
     first, second = drafts
@@ -74,8 +76,8 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
     )
 
 
-def _drafted(context: Context, branch: Any, name: str) -> Draft | ConversionError:
-    """A branch as a sub-program, or why it can't be run on what there is: sizes that don't fit, say."""
+def _draft_branch(context: Context, branch: Any, name: str) -> Draft | ConversionError:
+    """A branch as a sub-program, or the error if it can't run on its operands: sizes that don't fit, say."""
     try:
         return context.draft(branch, (), name)
     except UnsupportedOperators:
@@ -85,9 +87,10 @@ def _drafted(context: Context, branch: Any, name: str) -> Draft | ConversionErro
 
 
 def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: bool) -> Any:
-    """One of two branches in line; that the condition chooses it is checked when the program runs.
+    """Inline one of two branches; the program checks that the condition selects it.
 
-    Exporters write `x.squeeze(1)` as an If whose branches give tensors of other ranks. What follows fits one of them.
+    Exporters write `x.squeeze(1)` as an If whose branches return tensors of different ranks, one of which fits the
+    nodes that follow.
     """
     warn(
         f"of an If whose branches don't both fit the sizes and what follows, the {'then' if chosen else 'else'} branch "
@@ -106,7 +109,7 @@ def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: 
 
 
 def _unlike(a: Type, b: Type) -> int:
-    """How many sizes of a value that has either type only the run tells: at most one for each that isn't fixed."""
+    """The number of data-dependent sizes of a value of either type: at most one for each size that isn't constant."""
     return sum(x != y or not isinstance(x, int) for x, y in zip(a.shape, b.shape, strict=False))
 
 
@@ -119,35 +122,35 @@ def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, bod
         draft, carried = _loop_body(context, v_initial, body)
     except (Inexpressible, ShapeError, Unsupported):
         return _in_line(context, M, cond, v_initial, body)
-    captured = union(draft)
-    program = draft.program(captured)
+    captures = union(draft)
+    program = draft.program(captures)
     stacked = len(body.output) > 1 + len(carried)
     changing = sum(_unlike(x.value.type, t) for x, t in zip(carried, draft.types[1:], strict=False))
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
-    limit = _scalar(context, known(np.array(NO_LIMIT)) if M is None else M, INT64)
-    going = _scalar(context, known(np.array(True)) if cond is None else cond, BOOL)
-    return as_tuple(loops.loop(limit, going, *carried, *captured, body=program, carried=len(carried), symbols=symbols))
+    limit = _scalar(context, known_tensor(np.array(NO_LIMIT)) if M is None else M, INT64)
+    going = _scalar(context, known_tensor(np.array(True)) if cond is None else cond, BOOL)
+    return as_tuple(loops.loop(limit, going, *carried, *captures, body=program, carried=len(carried), symbols=symbols))
 
 
 def _loop_body(context: Context, initial: tuple[Any, ...], body: Any) -> tuple[Draft, list[SymbolicTensor]]:
-    """The body with inputs general enough for whatever shapes come back, and the values to begin with."""
-    if not all(isinstance(x, SymbolicTensor | Known) for x in initial):
+    """The body with input types that also fit the shapes it returns, and the initial values."""
+    if not all(isinstance(x, SymbolicTensor | KnownTensor) for x in initial):
         raise Inexpressible
     carried = [context.tensor(x) for x in initial]
     types = [x.value.type for x in carried]
     while True:
-        draft = context.draft(body, (Type(INT64, ()), known(np.array(True)), *types), "body")
+        draft = context.draft(body, (Type(INT64, ()), known_tensor(np.array(True)), *types), "body")
         if draft.tensors[0].ndim:
             draft.tensors[0] = shaping.reshape(draft.tensors[0], shape=())
         results = draft.types[1 : 1 + len(types)]
-        general = [_generalized(context, a, b) for a, b in zip(types, results, strict=True)]
+        general = [_generalize(context, a, b) for a, b in zip(types, results, strict=True)]
         if general == types:
             return draft, carried
         types = general
 
 
-def _generalized(context: Context, before: Type, after: Type) -> Type:
-    """A type for what goes in as `before` and comes out as `after`: a fixed size that changes becomes a symbol."""
+def _generalize(context: Context, before: Type, after: Type) -> Type:
+    """A type for a carried value of the types `before` and `after`: a constant size that changes becomes a symbol."""
     if before.dtype != after.dtype or before.rank != after.rank:
         raise Unsupported(f"a carried value that goes in as {before} and comes out as {after}")
     pairs = zip(before.shape, after.shape, strict=True)
@@ -159,8 +162,8 @@ def _general(context: Context, before: Dim, after: Dim) -> Dim:
 
 
 def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> Any:
-    """A loop whose number of iterations is known, iteration after iteration."""
-    count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, Known) and not M.symbolic else -1
+    """Unroll a loop with a known number of iterations."""
+    count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, KnownTensor) and not M.symbolic else -1
     going = True if cond is None else truth(cond)
     if going is None or count == -1:
         raise Unsupported("values that a loop op can't carry, for a number of iterations that the run decides")
@@ -169,7 +172,7 @@ def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> An
     while going and (count is None or i < count):
         if i >= MAX_ITERATIONS:
             raise Unsupported(f"values that a loop op can't carry, for more than {MAX_ITERATIONS} iterations")
-        results = context.run(body, (known(np.array(i, np.int64)), known(np.array(True, BOOL)), *carried))
+        results = context.run(body, (known_tensor(np.array(i, np.int64)), known_tensor(np.array(True, BOOL)), *carried))
         if MISSING in results:
             return _missing(context)
         going = truth(results[0])
@@ -179,11 +182,11 @@ def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> An
         for rows, item in zip(collected, results[1 + len(carried) :], strict=True):
             rows.append(item)
         i += 1
-    return *carried, *(_stacked(context, rows) for rows in collected)
+    return *carried, *(_stack(context, rows) for rows in collected)
 
 
-def _stacked(context: Context, rows: list[Any]) -> Any:
-    """Results of iterations as one tensor, along a new first axis."""
+def _stack(context: Context, rows: list[Any]) -> Any:
+    """Stack the results of iterations along a new first axis."""
     if not rows:
         raise Unsupported("no iteration, so that the shapes of what is collected aren't known")
     tensors = [context.tensor(row) for row in rows]
@@ -199,27 +202,26 @@ def scan(
     """Scan-8..25(*initial_state_and_scan_inputs) { body } -> *final_state_and_scan_outputs"""
     operands = initial_state_and_scan_inputs
     if context.opset < 9:
-        return _batched(context, operands, body, num_scan_inputs, directions)
+        return _scan_batch(context, operands, body, num_scan_inputs, directions)
     carried = [context.tensor(x) for x in operands[: len(operands) - num_scan_inputs]]
     xs = [context.tensor(x) for x in operands[len(carried) :]]
     turned = scan_input_directions or [0] * len(xs)
     axes = scan_input_axes or [0] * len(xs)
     slices = [
-        _flipped(_to_front(x, normalize_axis(axis, x.ndim)), back)
-        for x, axis, back in zip(xs, axes, turned, strict=True)
+        _flip(_to_front(x, normalize_axis(axis, x.ndim)), back) for x, axis, back in zip(xs, axes, turned, strict=True)
     ]
-    results = _scanned(context, carried, slices, body)
+    results = _scan(context, carried, slices, body)
     rows = results[len(carried) :]
     backward, places = scan_output_directions or [0] * len(rows), scan_output_axes or [0] * len(rows)
     finished = [
-        _from_front(_flipped(row, back), normalize_axis(axis, row.ndim))
+        _from_front(_flip(row, back), normalize_axis(axis, row.ndim))
         for row, back, axis in zip(rows, backward, places, strict=True)
     ]
     return *results[: len(carried)], *finished
 
 
-def _scanned(context: Context, carried: list[SymbolicTensor], slices: list[Any], body: Any) -> tuple[Any, ...]:
-    """A scan along the first axes."""
+def _scan(context: Context, carried: list[SymbolicTensor], slices: list[Any], body: Any) -> tuple[Any, ...]:
+    """A scan along the first axes of its inputs."""
     if not slices:
         raise ShapeError("needed something to slice")
     types = [*(x.value.type for x in carried), *(Type(x.dtype, tuple(x.shape[1:])) for x in slices)]
@@ -227,13 +229,13 @@ def _scanned(context: Context, carried: list[SymbolicTensor], slices: list[Any],
         draft = context.draft(body, tuple(types), "body")
     except Inexpressible:
         raise Unsupported("a body that gives sequences or optionals") from None
-    captured = union(draft)
-    program = draft.program(captured)
-    return as_tuple(loops.scan(*carried, *slices, *captured, body=program, carried=len(carried), scanned=len(slices)))
+    captures = union(draft)
+    program = draft.program(captures)
+    return as_tuple(loops.scan(*carried, *slices, *captures, body=program, carried=len(carried), scanned=len(slices)))
 
 
-def _batched(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:
-    """Scan-8: a batch of scans, whose lengths come first."""
+def _scan_batch(context: Context, operands: Any, body: Any, count: int, directions: Any) -> Any:
+    """Scan-8: a batch of scans, whose lengths are the first operand."""
     if operands[0] is not None:
         raise Unsupported("sequence_lens")
     tensors = [context.tensor(x) for x in operands[1:]]
@@ -247,12 +249,12 @@ def _batched(context: Context, operands: Any, body: Any, count: int, directions:
         row = [slicing.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=(0,)) for x in tensors]
         row = [shaping.reshape(x, shape=tuple(x.shape[1:])) for x in row]
         carried = row[: len(row) - count]
-        slices = [_flipped(x, back) for x, back in zip(row[len(carried) :], backward, strict=True)]
-        scans.append(_scanned(context, carried, slices, body))
-    return tuple(_stacked(context, list(column)) for column in zip(*scans, strict=True))
+        slices = [_flip(x, back) for x, back in zip(row[len(carried) :], backward, strict=True)]
+        scans.append(_scan(context, carried, slices, body))
+    return tuple(_stack(context, list(column)) for column in zip(*scans, strict=True))
 
 
-def _flipped(x: Any, back: int) -> Any:
+def _flip(x: Any, back: int) -> Any:
     return shaping.flip(x, axes=(0,)) if back else x
 
 

@@ -23,7 +23,7 @@ def window_padding(
     auto_pad: str, pads: Any, sizes: tuple[Dim, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Padding:  # fmt: skip
-    """The padding of windows: as given, or such that there are ceil(size / stride) of them ("SAME").
+    """The padding of windows: as given, or for ceil(size / stride) windows ("SAME").
 
     Its widths are symbolic only for "SAME" with strides along axes of symbolic sizes.
     """
@@ -47,24 +47,24 @@ def window_padding(
 
 
 def is_symbolic(pads: Padding) -> bool:
-    """Whether the run tells how wide the padding is."""
+    """Whether the width of the padding is symbolic."""
     return not all(isinstance(width, int) for pair in pads for width in pair)
 
 
-def widened(x: Any, pads: Padding, value: float = 0.0) -> Any:
-    """The tensor with the padding of windows around it."""
+def pad_windows(x: Any, pads: Padding, value: float = 0.0) -> Any:
+    """Pad a tensor by the padding of windows."""
     before, after = zip(*pads, strict=True)
     return slicing.pad(x, before=(0, 0, *before), after=(0, 0, *after), value=value)
 
 
-def same_sized(y: Any, x: Any, stride: tuple[int, ...]) -> Any:
-    """What was computed of windows of `x` with "SAME" padding, with sizes that are written as ceil(size / stride)."""
+def with_same_sizes(y: Any, x: Any, stride: tuple[int, ...]) -> Any:
+    """A result of windows of `x` with "SAME" padding, whose sizes are expressed as ceil(size / stride)."""
     sizes = ((size + s - 1) // s for size, s in zip(x.shape[2:], stride, strict=True))
     return shaping.reshape(y, shape=(*y.shape[:2], *sizes))
 
 
 def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
-    """An attribute with one number per spatial axis, 1 where it is left out."""
+    """An attribute with one number per spatial axis, by default 1."""
     if given is None:
         return (1,) * rank
     if len(given) != rank or any(number < 1 for number in given):
@@ -72,8 +72,8 @@ def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
     return tuple(given)
 
 
-def fixed(sizes: Any) -> tuple[int, ...]:
-    """Sizes of a kernel, which must be known."""
+def constant_sizes(sizes: Any) -> tuple[int, ...]:
+    """The sizes of a kernel, which must be constants."""
     if any(not isinstance(size, int) for size in sizes):
         raise Unsupported("a kernel of symbolic size")
     return tuple(sizes)
@@ -86,16 +86,16 @@ def spatial_rank(x: SymbolicTensor) -> int:
     return x.ndim - 2
 
 
-def convolved(
+def convolve(
     x: Any, weight: Any, bias: Any, auto_pad: str, dilations: Any, group: int, kernel_shape: Any, pads: Any,
     strides: Any,
 ) -> Any:  # fmt: skip
-    """A convolution by the attributes of Conv."""
+    """A convolution with the attributes of Conv."""
     rank = spatial_rank(x)
     if weight.ndim != x.ndim:
         raise ShapeError(f"needed a weight of {x.ndim} dimensions, given {tuple(weight.shape)}")
-    kernel = fixed(weight.shape[2:])
-    if not isinstance(x.shape[1], int):  # whether it has these channels, the run tells
+    kernel = constant_sizes(weight.shape[2:])
+    if not isinstance(x.shape[1], int):  # the number of channels is checked at run time
         x = shaping.reshape(x, shape=(x.shape[0], weight.shape[1] * group, *x.shape[2:]))
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
         raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
@@ -103,8 +103,8 @@ def convolved(
     padded = window_padding(auto_pad, pads, tuple(x.shape[2:]), kernel, stride, dilation)
     options = {"stride": stride, "dilation": dilation, "groups": group}
     if is_symbolic(padded):
-        y = convolution.conv(widened(x, padded), weight, bias, padding=((0, 0),) * rank, **options)
-        return same_sized(y, x, stride)
+        y = convolution.conv(pad_windows(x, padded), weight, bias, padding=((0, 0),) * rank, **options)
+        return with_same_sizes(y, x, stride)
     return convolution.conv(x, weight, bias, padding=padded, **options)
 
 
@@ -115,7 +115,7 @@ def conv(
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """Conv-1..22(X, W, B?) -> Y"""
-    return convolved(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return convolve(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
 
 
 @onnx("ConvTranspose")
@@ -129,7 +129,7 @@ def conv_transpose(
     rank = spatial_rank(X)
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
     extra = (0,) * rank if output_padding is None else tuple(output_padding)
-    kernel = fixed(W.shape[2:])
+    kernel = constant_sizes(W.shape[2:])
     whole = [
         s * (size - 1) + extra_ + d * (k - 1) + 1
         for size, k, s, d, extra_ in zip(X.shape[2:], kernel, stride, dilation, extra, strict=True)
@@ -149,7 +149,7 @@ def conv_transpose(
 
 
 def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple[int, ...]) -> tuple[Padding, Any]:
-    """The padding that cuts the whole result down to the sizes wanted, and the padding that makes up what lacks."""
+    """The padding that crops the whole result to the requested sizes, and the padding that extends it."""
     pads, added = [], []
     for size, target, more in zip(whole, wanted, extra, strict=True):
         total = size - target
@@ -170,14 +170,14 @@ def matmul(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
 
 
 def product_of(context: Context, A: Any, B: Any) -> Any:
-    """A product of matrices; when the program runs, if the sizes can't be told to fit before."""
+    """A matrix product; at run time, if the sizes aren't known to fit."""
     try:
         return linear.matmul(A, B)
     except ShapeError:
         if min(A.ndim, B.ndim) < 2 or all(isinstance(size, int) for size in (*A.shape, *B.shape)):
             raise
     lead = context.common(A.shape[:-2], B.shape[:-2]) if max(A.ndim, B.ndim) > 2 else ()
-    return context.when_run("MatMul", (A, B), Type(A.dtype, (*lead, A.shape[-2], B.shape[-1])), {})
+    return context.at_run_time("MatMul", (A, B), Type(A.dtype, (*lead, A.shape[-2], B.shape[-1])), {})
 
 
 @onnx("Gemm")

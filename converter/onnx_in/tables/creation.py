@@ -1,4 +1,4 @@
-"""ONNX operators that make tensors: constants, ranges, diagonals, windows."""
+"""ONNX operators that create tensors: constants, ranges, diagonals, windows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ....runtime.ops import comparison, creation, elementwise, shaping
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
-from ..model.values import Known, known
+from ..model.values import KnownTensor, known_tensor
 from .context import Context
 from .shaping import length_of, unknown_shape
 from .table import cast, onnx
@@ -29,14 +29,14 @@ def constant(
     """Constant-1..25() -> output"""
     where = f"Constant {context.outputs[0]!r}"
     if value is not None:
-        return known(protos.array_of(value, context.folder, where))
+        return known_tensor(protos.array_of(value, context.folder, where))
     if sparse_value is not None:
-        return known(protos.dense(sparse_value, context.folder, where))
+        return known_tensor(protos.to_dense(sparse_value, context.folder, where))
     if value_string is not None or value_strings is not None:
         raise Unsupported("strings")
     for number, dtype in ((value_float, FLOAT32), (value_floats, FLOAT32), (value_int, INT64), (value_ints, INT64)):
         if number is not None:
-            return known(np.asarray(number, dtype))
+            return known_tensor(np.asarray(number, dtype))
     raise ConversionError(f"{where} has no value")
 
 
@@ -47,7 +47,7 @@ def constant_of_shape(context: Context, input: Any, *, value: Any = None) -> Any
     if filled.size != 1:
         raise ShapeError(f"needed a value of one element, given {filled.size}")
     item, dtype = filled.reshape(-1)[0].item(), filled.dtype
-    if isinstance(input, Known):
+    if isinstance(input, KnownTensor):
         return context.full(input.contents(), item, dtype)
     declared = context.declared()[0]
     types = () if declared else unknown_shape(context, filled, length_of(input))
@@ -61,7 +61,7 @@ def range_(context: Context, start: Any, limit: Any, delta: Any, *, stash_type: 
     dtype = start.dtype
     if is_half(dtype) and stash_type != TensorProto.FLOAT:
         raise Unsupported(f"stash_type {stash_type}")
-    if all(isinstance(x, Known) for x in bounds):
+    if all(isinstance(x, KnownTensor) for x in bounds):
         first, stop, step = (x.data.reshape(-1)[0] for x in bounds)
         first, stop, step = (x.item() if isinstance(x, np.generic) else x for x in (first, stop, step))
         if step == 0:

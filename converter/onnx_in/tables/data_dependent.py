@@ -1,4 +1,4 @@
-"""ONNX operators whose result has a size that its elements decide."""
+"""ONNX operators whose result size depends on the elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ONNX operators that compute element by element: arithmetic, functions of one number, extremes, casts."""
+"""ONNX elementwise operators: arithmetic, functions of one number, extremes, casts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ....runtime.errors import ShapeError
 from ....runtime.ops import boundary, comparison, elementwise, rounding, shaping, trigonometry
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from ..model.values import Known
+from ..model.values import KnownTensor
 from .context import Context
 from .table import onnx
 
@@ -70,8 +70,8 @@ def identity(context: Context, input: Any) -> Any:
 # ---- two operands ----
 
 
-def aligned(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
-    """`b` with its dimensions at those of `a` from `axis` on, as before version 7; itself without an axis."""
+def align(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
+    """`b` with its dimensions aligned to those of `a` from `axis` on, as before version 7; unchanged without one."""
     if axis is None:
         return b
     at = normalize_axis(axis, a.ndim)
@@ -81,25 +81,25 @@ def aligned(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
 @onnx("Add")
 def add(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Add-6..14(A, B) -> C"""
-    return context.broadcast("Add", A, aligned(A, B, axis))
+    return context.broadcast("Add", A, align(A, B, axis))
 
 
 @onnx("Sub")
 def sub(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Sub-6..14(A, B) -> C"""
-    return context.broadcast("Sub", A, aligned(A, B, axis))
+    return context.broadcast("Sub", A, align(A, B, axis))
 
 
 @onnx("Mul")
 def mul(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Mul-6..14(A, B) -> C"""
-    return context.broadcast("Mul", A, aligned(A, B, axis))
+    return context.broadcast("Mul", A, align(A, B, axis))
 
 
 @onnx("Div")
 def div(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
-    return context.broadcast("Div", A, aligned(A, B, axis))
+    return context.broadcast("Div", A, align(A, B, axis))
 
 
 @onnx("Mod")
@@ -116,9 +116,9 @@ def pow(context: Context, X: SymbolicTensor, Y: SymbolicTensor) -> Any:
 
 @onnx("PRelu")
 def prelu(context: Context, X: SymbolicTensor, slope: SymbolicTensor) -> Any:
-    """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the axis of channels on"""
+    """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the channel axis on"""
     if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
-        slope = aligned(X, slope, 1)
+        slope = align(X, slope, 1)
     zero = np.zeros((), X.dtype)
     scaled = context.broadcast("Mul", X, slope)
     return context.broadcast("Where", comparison.less(X, zero), scaled, X, dtype=X.dtype)
@@ -159,19 +159,19 @@ def where(context: Context, condition: SymbolicTensor, X: SymbolicTensor, Y: Sym
 
 @onnx("Clip", values=("min", "max"))
 def clip(context: Context, input: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
-    """Clip-6..13(input, min?, max?) -> output; max wins where the bounds cross"""
+    """Clip-6..13(input, min?, max?) -> output; max wins if min is greater"""
     bounds = [_bound(bound) for bound in (min, max)]
     if all(not isinstance(bound, SymbolicTensor) for bound in bounds):
         low, high = (None if bound == end else bound for bound, end in zip(bounds, (-math.inf, math.inf), strict=True))
         return elementwise.clamp(input, minimum=low, maximum=high) if (low, high) != (None, None) else input
-    # bounds that the run computes
+    # bounds that the program computes
     if min is not None:
         input = elementwise.maximum(input, context.tensor(min))
     return input if max is None else elementwise.minimum(input, context.tensor(max))
 
 
 def _bound(bound: Any) -> Any:
-    if not isinstance(bound, Known) or bound.symbolic:
+    if not isinstance(bound, KnownTensor) or bound.symbolic:
         return None if bound is None else bound
     return bound.data.reshape(-1)[0].item() if bound.data.size == 1 else bound
 

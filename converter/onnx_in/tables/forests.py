@@ -1,4 +1,4 @@
-"""Ensembles of decision trees as tables: for each node what it compares, where it leads, and what a leaf adds."""
+"""Ensembles of decision trees as tables: the comparison and successors of each node, and the weights of leaves."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 MEMBER, LEAF = 6, 7
-SMALL, MAX_TABLE_ELEMENTS = 2**20, 2**26  # elements of a table that is small, or that is large however much is in it
-SPARSEST = 1000  # elements of a table between the two to each one that the file gives
+SMALL, MAX_TABLE_ELEMENTS = 2**20, 2**26  # elements of a table that is always allowed, and of the largest table
+SPARSEST = 1000  # between the two, the largest number of elements of a table for each element in the file
 
 
 @dataclass(frozen=True)
@@ -25,18 +25,18 @@ class Forest:
     """Trees, whose nodes are rows of these tables.
 
     Attributes:
-        roots: the node at which each tree begins.
+        roots: the root node of each tree.
         features: the feature that a node compares.
-        modes: how, an index of `MODES`.
-        splits: with what.
-        yes: the node that comes next where the comparison holds; a leaf leads to itself.
-        no: the node that comes next where it doesn't.
-        follows_missing: whether NaN goes on as if the comparison held.
-        weights: what each node adds to each result; shape (nodes, results).
-        weighted: whether it adds anything.
-        members: for nodes that ask for membership, a row of values each, filled up with NaN; empty if there are none.
+        modes: the comparison, an index of `MODES`.
+        splits: the value that it compares with.
+        yes: the next node if the comparison holds; a leaf leads to itself.
+        no: the next node if it doesn't.
+        follows_missing: whether NaN counts as if the comparison held.
+        weights: the weight of each node for each result; shape (nodes, results).
+        weighted: whether a node has a weight.
+        members: a row of values for each node that tests membership, padded with NaN; empty if there are none.
         member_rows: the row of each node.
-        depth: how many comparisons are made at most.
+        depth: the largest number of comparisons.
     """
 
     roots: Array
@@ -71,16 +71,16 @@ def forest(
     """The tables of trees, after a check that they are trees.
 
     Args:
-        roots, features, modes, splits, yes, no, follows_missing: as in `Forest`, of any integers and numbers.
-        rows: the nodes that add something ...
-        results: ... to which result ...
-        amounts: ... and how much.
-        count: of results.
-        membership: the values that nodes ask for, in order of these nodes; NaN ends those of each.
+        roots, features, modes, splits, yes, no, follows_missing: as in `Forest`, with any integers and numbers.
+        rows: the nodes with weights.
+        results: the result of each weight.
+        amounts: the weights.
+        count: the number of results.
+        membership: the values that nodes test for, in the order of these nodes; NaN ends those of each.
 
     Raises:
-        ShapeError: a number is out of range, or nodes lead in a circle or meet again.
-        Unsupported: there is more than can be put in line.
+        ShapeError: a number is out of range, or the nodes have a cycle or a common successor.
+        Unsupported: the tables are too large.
     """
     size = len(modes)
     if count < 1:
@@ -109,7 +109,7 @@ def _require_below(numbers: Array, limit: int, what: str) -> None:
 
 
 def _depth(roots: Array, modes: Array, yes: Array, no: Array) -> int:
-    """How many comparisons lead to the leaf that is furthest from its root."""
+    """The number of comparisons on the longest path from a root to a leaf."""
     reached = np.zeros(len(modes), np.int64)
     current, depth = roots[modes[roots] != LEAF], 0
     while current.size:
@@ -123,7 +123,7 @@ def _depth(roots: Array, modes: Array, yes: Array, no: Array) -> int:
 
 
 def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
-    """The values that each node asks for as a table, and the row of each node in it."""
+    """A table of the values that each node tests for, and the row of each node in it."""
     asking = np.flatnonzero(modes == MEMBER)
     rows = np.zeros(len(modes), np.int64)
     if not asking.size:
@@ -143,13 +143,13 @@ def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
     return table, rows
 
 
-def listed_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count: int) -> Forest:
+def forest_from_lists(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count: int) -> Forest:
     """The trees of TreeEnsembleRegressor and TreeEnsembleClassifier: nodes are named by tree and number.
 
     Args:
         nodes: the attributes `nodes_...` by the rest of their names, lists or None.
-        leaves: likewise what leaves add: `treeids`, `nodeids`, `ids`, `weights`.
-        count: of results.
+        leaves: the attributes of weights by the rest of their names: `treeids`, `nodeids`, `ids`, `weights`.
+        count: the number of results.
     """
     trees, numbers, names = nodes["treeids"], nodes["nodeids"], nodes["modes"]
     values = _numbers(nodes["values"])
@@ -205,7 +205,7 @@ def listed_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count: in
 
 
 def _numbers(given: Any) -> Array:
-    """Numbers of an attribute, those of a list in float32."""
+    """The numbers of an attribute; those of a list in float32."""
     return given.reshape(-1) if isinstance(given, np.ndarray) else np.asarray(given, np.float32)
 
 
@@ -215,15 +215,17 @@ def _require_alike(what: str, lengths: Mapping[str, int]) -> None:
         raise ShapeError(f"the attributes of {what} have different lengths: {shown}")
 
 
-def numbered_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], roots: Sequence[int], count: int) -> Forest:
+def forest_from_numbers(
+    nodes: Mapping[str, Any], leaves: Mapping[str, Any], roots: Sequence[int], count: int
+) -> Forest:
     """The trees of TreeEnsemble: nodes and leaves are numbered.
 
     Args:
         nodes: `modes`, `splits`, `featureids`, `truenodeids`, `falsenodeids`, `trueleafs`, `falseleafs`,
             `missing_value_tracks_true` (or nothing), `membership` (or None).
         leaves: `targetids`, `weights`.
-        roots: the nodes at which trees begin.
-        count: of results.
+        roots: the root nodes.
+        count: the number of results.
     """
     modes, splits = np.asarray(nodes["modes"]).reshape(-1).astype(np.int64), _numbers(nodes["splits"])
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
@@ -244,7 +246,7 @@ def numbered_forest(nodes: Mapping[str, Any], leaves: Mapping[str, Any], roots: 
         return np.concatenate([np.where(leads, ids + inner, ids), inner + np.arange(ends)])
 
     yes, no = following("true"), following("false")
-    alone = (yes[starts] == no[starts]) & (yes[starts] >= inner)  # a tree that is nothing but a leaf
+    alone = (yes[starts] == no[starts]) & (yes[starts] >= inner)  # a tree of a single leaf
     more = np.zeros(ends, np.int64)
     return forest(
         roots=np.where(alone, yes[starts], starts),

@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft that ONNX Runtime's optimizers put in place of several of the standard ones."""
+"""Fused operators of the domain com.microsoft, with which ONNX Runtime's optimizers replace standard operators."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
-from .convolution import convolved, gemm, product_of
+from .convolution import convolve, gemm, product_of
 from .table import cast, onnx
 
 DOMAIN = "com.microsoft"
@@ -62,8 +62,8 @@ def bias_add(context: Context, X: SymbolicTensor, bias: SymbolicTensor, skip: Sy
     return context.broadcast("Add", context.broadcast("Add", X, bias), skip)
 
 
-def activated(x: Any, name: str, parameters: Sequence[float]) -> Any:
-    """A function that a fused operator ends with, by the name and the attributes of the standard operator."""
+def apply_activation(x: Any, name: str, parameters: Sequence[float]) -> Any:
+    """Apply the activation of a fused operator, by the name and attributes of the standard operator."""
     given = [*parameters, 0.0, 0.0]
     match name:
         case "":
@@ -91,15 +91,15 @@ def fused_matmul(
     context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: float = 1.0, transA: int = 0, transB: int = 0,
     transBatchA: int = 0, transBatchB: int = 0,
 ) -> Any:  # fmt: skip
-    """FusedMatMul-1(A, B) -> Y: alpha * A @ B, of operands whose last two axes may be exchanged"""
+    """FusedMatMul-1(A, B) -> Y: alpha * A @ B, with operands whose last two axes may be transposed"""
     if transBatchA or transBatchB:
-        raise Unsupported("batch axes that are exchanged")
-    first, second = (_exchanged(x) if turned and x.ndim > 1 else x for x, turned in ((A, transA), (B, transB)))
+        raise Unsupported("transposed batch axes")
+    first, second = (_swap_axes(x) if turned and x.ndim > 1 else x for x, turned in ((A, transA), (B, transB)))
     result = product_of(context, first, second)
     return result if alpha == 1.0 else result * alpha
 
 
-def _exchanged(x: SymbolicTensor) -> Any:
+def _swap_axes(x: SymbolicTensor) -> Any:
     return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
 
 
@@ -112,7 +112,7 @@ def fused_gemm(
 ) -> Any:  # fmt: skip
     """FusedGemm-1(A, B, C?) -> Y: Gemm, and an activation"""
     y = gemm(context, A, B, C, alpha=alpha, beta=beta, transA=transA, transB=transB)
-    return activated(y, activation, (activation_alpha, activation_beta))
+    return apply_activation(y, activation, (activation_alpha, activation_beta))
 
 
 @onnx("FusedConv", domain=DOMAIN)
@@ -123,8 +123,8 @@ def fused_conv(
     group: int = 1, kernel_shape: Any = None, pads: Any = None, strides: Any = None,
 ) -> Any:  # fmt: skip
     """FusedConv-1(X, W, B?, Z?) -> Y: Conv, plus Z, and an activation"""
-    y = convolved(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
-    return activated(y if Z is None else context.broadcast("Add", y, Z), activation, activation_params)
+    y = convolve(X, W, B, auto_pad, dilations, group, kernel_shape, pads, strides)
+    return apply_activation(y if Z is None else context.broadcast("Add", y, Z), activation, activation_params)
 
 
 # ---- normalizations ----
@@ -140,7 +140,7 @@ def simplified_layer_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Any:
-    """SimplifiedLayerNormalization-1(X, scale) -> Y: RMSNormalization, under the name that ONNX Runtime gives it"""
+    """SimplifiedLayerNormalization-1(X, scale) -> Y: ONNX Runtime's name of RMSNormalization"""
     if context.uses(1):
         raise Unsupported("the inverse of the root mean square as a result")
     return elementwise.mul(

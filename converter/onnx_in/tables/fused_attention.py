@@ -1,4 +1,4 @@
-"""Attention as ONNX Runtime's optimizers write it: operators of the domain com.microsoft."""
+"""Attention operators of the domain com.microsoft, which ONNX Runtime's optimizers create."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...unsupported import Unsupported
 from .context import Context
 from .convolution import product_of
 from .fused import DOMAIN
-from .heads import item, join_heads, part, rotated, split_heads
+from .heads import item, join_heads, part, rotate, split_heads
 from .table import cast, onnx
 
 
@@ -23,27 +23,27 @@ def _with_past(past: Any, now: Any) -> Any:
 
 
 def _of_batch(x: Any, batch: Any) -> Any:
-    """`x` with a first axis of that size; whether it has it the run may tell."""
+    """`x` with a first axis of that size, which may be checked at run time."""
     if x.shape[0] in (1, batch) or (isinstance(x.shape[0], int) and isinstance(batch, int)):
         return x
     return shaping.reshape(x, shape=(batch, *x.shape[1:]))
 
 
-def _attended(
+def _attend(
     context: Context, q: Any, k: Any, v: Any, mask: Any, bias: Any, causal: bool, fill: float, scale: float
 ) -> Any:
-    """Attention of heads: masked scores get `fill` added to them, so that all of them may be masked."""
+    """Attention of heads: `fill` is added to masked scores, so that all of them may be masked."""
     keys, queries = k.shape[2], q.shape[2]
     added = bias
     if mask is not None:
         allowed = _four(_of_batch(mask, q.shape[0]), keys, q.shape[0], context)
-        added = _sum(context, added, _filled(allowed, fill, q.dtype))
+        added = _sum(context, added, _fill(allowed, fill, q.dtype))
     if causal:
         at = context.builder.create(creation.arange, start=keys - queries, stop=keys, dtype=INT64)
         at = shaping.reshape(at, shape=(queries, 1))
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
         allowed = comparison.less_equal(places, at)
-        added = _sum(context, added, _filled(allowed, fill, q.dtype))
+        added = _sum(context, added, _fill(allowed, fill, q.dtype))
     given = None if scale == 0.0 else scale
     return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
 
@@ -52,12 +52,12 @@ def _sum(context: Context, first: Any, second: Any) -> Any:
     return second if first is None else context.broadcast("Add", first, second)
 
 
-def _filled(allowed: Any, fill: float, dtype: np.dtype[Any]) -> Any:
+def _fill(allowed: Any, fill: float, dtype: np.dtype[Any]) -> Any:
     return elementwise.where(allowed, np.zeros((), dtype), np.asarray(fill).astype(dtype))
 
 
 def _four(mask: Any, keys: Any, batch: Any, context: Context) -> Any:
-    """Which keys may be attended to, (batch, heads, queries, keys), of a mask of one to three dimensions."""
+    """The allowed keys, (batch, heads, queries, keys), for a mask of one to three dimensions."""
     if mask.ndim == 1:
         if mask.shape != (batch,):
             raise Unsupported("a mask that says where sequences begin and end")
@@ -94,7 +94,7 @@ def attention_(
     q, k, v = (split_heads(part(projected, 2, ends[i], ends[i + 1]), num_heads) for i in range(3))
     if past is not None:
         k, v = (_with_past(item(past, 0, i), x) for i, x in enumerate((k, v)))
-    y = _attended(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
+    y = _attend(context, q, k, v, mask_index, attention_bias, bool(unidirectional), mask_filter_value, scale)
     if not context.uses(1):
         return y
     return y, slicing.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in (k, v)), axis=0)
@@ -124,12 +124,12 @@ def multi_head_attention(
             for x, part in zip((q, k, v), parts, strict=True)
         )
     k, v = _with_past(past_key, k), _with_past(past_value, v)
-    y = _attended(context, q, k, v, key_padding_mask, attention_bias, bool(unidirectional), mask_filter_value, scale)
+    y = _attend(context, q, k, v, key_padding_mask, attention_bias, bool(unidirectional), mask_filter_value, scale)
     return (y, k, v) if context.uses(1) or context.uses(2) else y
 
 
 def _three(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]:
-    """Queries, keys and values, (batch, heads, length, features), of what may be packed into one tensor."""
+    """Queries, keys and values, (batch, heads, length, features), which may be packed into one tensor."""
     if query.ndim == 5:  # (batch, length, heads, 3, features)
         q, k, v = (shaping.transpose(item(query, 3, i), permutation=(0, 2, 1, 3)) for i in range(3))
         return q, k, v
@@ -159,11 +159,11 @@ def rotary_embedding(
         x = input
     turned = rotary_embedding_dim or x.shape[3]
     length = x.shape[2]
-    if position_ids.ndim == 1:  # where the sequence begins
+    if position_ids.ndim == 1:  # the position of the first element
         places = context.builder.create(creation.arange, stop=length, dtype=INT64)
         position_ids = shaping.reshape(context.broadcast("Add", places, position_ids), shape=(1, length))
     cos, sin = (indexing.take(cache, position_ids, axis=0) for cache in (cos_cache, sin_cache))
     if cos.shape[-1] != turned // 2 and isinstance(cos.shape[-1], int):
         raise ShapeError(f"needed angles for {turned // 2} pairs of features, given {cos.shape[-1]}")
-    y = rotated(x, cos, sin, interleaved=bool(interleaved))
+    y = rotate(x, cos, sin, interleaved=bool(interleaved))
     return join_heads(y) if flat else y

@@ -1,4 +1,4 @@
-"""Heads of attention: split from features, joined again, cut and rotated. On traced tensors."""
+"""Attention heads of symbolic tensors: splitting, joining, slicing and rotation."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def part(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 
 def item(x: Any, axis: int, position: int) -> Any:
-    """One of what stands along an axis, without the axis."""
+    """One element along an axis, without the axis."""
     row = part(x, axis, position, position + 1)
     return shaping.reshape(row, shape=(*x.shape[:axis], *x.shape[axis + 1 :]))
 
 
 def shape_of_heads(x: Any, count: Any) -> tuple[Any, ...]:
-    """The shape of what `split_heads` gives; that of `x` where `count` is None."""
+    """The shape of the result of `split_heads`; that of `x` if `count` is None."""
     if count is None:
         return tuple(x.shape)
     batch, length, features = x.shape
@@ -30,20 +30,20 @@ def shape_of_heads(x: Any, count: Any) -> tuple[Any, ...]:
 
 
 def split_heads(x: Any, count: Any) -> Any:
-    """(batch, length, features) as (batch, heads, length, features of a head)."""
+    """Reshape (batch, length, features) to (batch, heads, length, features of a head)."""
     batch, _, length, size = shape_of_heads(x, count)
     split = shaping.reshape(x, shape=(batch, length, count, size))
     return shaping.transpose(split, permutation=(0, 2, 1, 3))
 
 
 def join_heads(x: Any) -> Any:
-    """The opposite of `split_heads`."""
+    """The inverse of `split_heads`."""
     batch, count, length, size = x.shape
     return shaping.reshape(shaping.transpose(x, permutation=(0, 2, 1, 3)), shape=(batch, length, count * size))
 
 
-def aligned(x: Any, shape: tuple[Any, ...]) -> Any:
-    """`x` as it broadcasts to `shape`: sizes that only the run can compare are taken to be those of `shape`."""
+def align(x: Any, shape: tuple[Any, ...]) -> Any:
+    """`x` ready to broadcast to `shape`: sizes that can't be compared before run time are assumed to fit."""
     wanted = shape[len(shape) - x.ndim :]
     sizes = tuple(
         size if size in (1, other) or (isinstance(size, int) and isinstance(other, int)) else other
@@ -52,18 +52,18 @@ def aligned(x: Any, shape: tuple[Any, ...]) -> Any:
     return x if sizes == tuple(x.shape) else shaping.reshape(x, shape=sizes)
 
 
-def rotated(x: Any, cos: Any, sin: Any, *, interleaved: bool) -> Any:
+def rotate(x: Any, cos: Any, sin: Any, *, interleaved: bool) -> Any:
     """Rotary position embedding (Su et al. 2021) of heads.
 
     Args:
         x: (batch, heads, length, features).
-        cos: of the angles, (batch or 1, length, rotated / 2); features beyond the rotated ones stay as they are.
-        sin: of the angles.
-        interleaved: whether pairs are neighbours; otherwise they are the elements of the two halves.
+        cos: cosines of the angles, (batch or 1, length, rotated / 2); features beyond the rotated ones don't change.
+        sin: sines of the angles.
+        interleaved: whether pairs are adjacent; otherwise they are the elements of the two halves.
     """
     half = cos.shape[-1]
     turned = half * 2
-    tables = [aligned(table, (x.shape[0], x.shape[2], half)) for table in (cos, sin)]
+    tables = [align(table, (x.shape[0], x.shape[2], half)) for table in (cos, sin)]
     cos, sin = (shaping.reshape(table, shape=(table.shape[0], 1, *table.shape[1:])) for table in tables)
     if interleaved:
         pairs = shaping.reshape(part(x, 3, 0, turned), shape=(*x.shape[:3], half, 2))

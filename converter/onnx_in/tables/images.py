@@ -12,9 +12,9 @@ from ....runtime.ir.types import INT64, Type
 from ....runtime.ops import comparison, convolution, creation, elementwise, indexing, resize, rounding, shaping, slicing
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from ..model.values import Known
+from ..model.values import KnownTensor
 from .context import Context
-from .convolution import fixed, per_axis, window_padding
+from .convolution import constant_sizes, per_axis, window_padding
 from .shaping import unknown_shape
 from .table import cast, onnx
 
@@ -40,14 +40,14 @@ def resize_(
     if options.get("coordinate_transformation_mode") != "tf_crop_and_resize":
         roi = None
     symbolic = any(not isinstance(size, int) for size in X.shape[2:])
-    if symbolic or (isinstance(sizes, Known) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
+    if symbolic or (isinstance(sizes, KnownTensor) and any(not isinstance(s, int) for s in sizes.contents()[-2:])):
         return _symbolic(X, scales, sizes, options)
     types = () if context.declared()[0] else unknown_shape(context, X, X.ndim)
     return context.runtime_shaped("Resize", X, roi, scales, sizes, types=types, **options)
 
 
 def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any]) -> Any:
-    """By the op, which knows symbolic sizes, and of the coordinates those that PyTorch has."""
+    """Resize by the op, which supports symbolic sizes, and PyTorch's coordinate transformations."""
     mode = options.get("mode", "nearest")
     where = options.get("coordinate_transformation_mode", "half_pixel")
     nearest = options.get("nearest_mode", "round_prefer_floor")
@@ -55,12 +55,12 @@ def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any
         raise Unsupported("antialias or exclude_outside along an axis of symbolic size")
     axes = options.get("axes") or tuple(range(x.ndim))
     at = [axis % x.ndim for axis in axes]
-    if isinstance(sizes, Known):
+    if isinstance(sizes, KnownTensor):
         wanted = dict(zip(at, sizes.contents(), strict=True))
         factors = None
-    elif isinstance(scales, Known):
+    elif isinstance(scales, KnownTensor):
         given = dict(zip(at, scales.contents(), strict=True))
-        wanted = {axis: _scaled(x.shape[axis], factor) for axis, factor in given.items()}
+        wanted = {axis: _scale(x.shape[axis], factor) for axis, factor in given.items()}
         factors = tuple(float(given.get(axis, 1.0)) for axis in range(2, x.ndim))
     else:
         raise Unsupported("sizes that are known only when the program runs, of a tensor of symbolic size")
@@ -82,7 +82,7 @@ def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any
     )  # fmt: skip
 
 
-def _scaled(size: Any, factor: float) -> Any:
+def _scale(size: Any, factor: float) -> Any:
     numerator, denominator = float(factor).as_integer_ratio()
     return size * numerator // denominator
 
@@ -147,13 +147,13 @@ def grid_sample(
     count = product(points)
     places = []
     for axis in range(rank):
-        at = rank - 1 - axis  # the grid holds x, y, z; the axes are z, y, x
+        at = rank - 1 - axis  # the grid has x, y, z; the axes are z, y, x
         part = slicing.slice(grid, starts=(at,), stops=(at + 1,), steps=(1,), axes=(grid.ndim - 1,))
         part = cast(shaping.reshape(part, shape=(grid.shape[0], count)), X.dtype)
         size = _number(context, X.shape[2 + axis], X.dtype)
         spread = (part + 1.0) * (size - 1.0) * 0.5 if align_corners else ((part + 1.0) * size - 1.0) * 0.5
-        places.append(_wrapped(context, spread, X.shape[2 + axis], padding_mode, align_corners, mode))
-    y = sampled(context, X, places, mode, padding_mode, align_corners)
+        places.append(_wrap(context, spread, X.shape[2 + axis], padding_mode, align_corners, mode))
+    y = sample(context, X, places, mode, padding_mode, align_corners)
     return shaping.reshape(y, shape=(X.shape[0], X.shape[1], *points))
 
 
@@ -161,24 +161,24 @@ def _number(context: Context, size: Any, dtype: Any) -> Any:
     return float(size) if isinstance(size, int) else context.full((), size, dtype)
 
 
-def _wrapped(context: Context, x: Any, size: Any, padding_mode: str, align_corners: int, mode: str) -> Any:
-    """Positions brought inside, unless their taps are brought inside one by one (cubic)."""
+def _wrap(context: Context, x: Any, size: Any, padding_mode: str, align_corners: int, mode: str) -> Any:
+    """Move positions inside by the padding mode, unless this is done for each tap (cubic)."""
     if mode == "cubic" or padding_mode == "zeros":
         return x
     if padding_mode == "reflection":
-        x = _reflected(context, x, size, align_corners)
-    return _held(context, x, size)
+        x = _reflect(context, x, size, align_corners)
+    return _clip(context, x, size)
 
 
-def _held(context: Context, x: Any, size: Any) -> Any:
+def _clip(context: Context, x: Any, size: Any) -> Any:
     if isinstance(size, int):
         return elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
     last = context.full((), size - 1, x.dtype)
     return elementwise.minimum(elementwise.clamp(x, minimum=0.0), last)
 
 
-def _reflected(context: Context, x: Any, size: Any, align_corners: int) -> Any:
-    """Positions mirrored at the centres of the corner elements, or at their outer edges."""
+def _reflect(context: Context, x: Any, size: Any, align_corners: int) -> Any:
+    """Reflect positions at the centres of the corner elements, or at their outer edges."""
     low = 0.0 if align_corners else -0.5
     span = _number(context, size - 1 if align_corners else size, x.dtype)
     if isinstance(span, float) and span == 0.0:
@@ -190,10 +190,10 @@ def _reflected(context: Context, x: Any, size: Any, align_corners: int) -> Any:
     return elementwise.where(odd, span - rest, rest) + low
 
 
-def sampled(
+def sample(
     context: Context, x: SymbolicTensor, places: list[Any], mode: str, padding_mode: str, align_corners: int
 ) -> Any:
-    """`x`, (batch, channels, *spatial), at points: positions (batch, points) per axis. (batch, channels, points)."""
+    """Sample `x`, (batch, channels, *spatial), at positions (batch, points) per axis: (batch, channels, points)."""
     taps = [_taps(place, mode) for place in places]
     total: Any = None
     for choice in np.ndindex(*(len(t) for t in taps)):
@@ -211,12 +211,12 @@ def sampled(
                 )
                 w = (1.0 if w is None else w) * cast(inside, position.dtype)
             elif mode == "cubic" and padding_mode == "reflection":
-                position = _reflected(context, position, size, align_corners)
-            index = cast(_held(context, position, size), INT64)
+                position = _reflect(context, position, size, align_corners)
+            index = cast(_clip(context, position, size), INT64)
             scale = context.full((), size, INT64) if not isinstance(size, int) else size
             flat = index if flat is None else flat * scale + index
             weight = w if weight is None else weight if w is None else weight * w
-        value = _picked(x, flat)
+        value = _pick(x, flat)
         if weight is not None:
             value = value * shaping.reshape(weight, shape=(weight.shape[0], 1, weight.shape[1]))
         total = value if total is None else total + value
@@ -224,7 +224,7 @@ def sampled(
 
 
 def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
-    """Positions next to `place` and their weights (None: 1)."""
+    """The positions next to `place` and their weights (None: 1)."""
     if mode == "nearest":
         return [(rounding.round(place), None)]
     base = rounding.floor(place)
@@ -244,7 +244,7 @@ def _taps(place: Any, mode: str) -> list[tuple[Any, Any]]:
     ]  # fmt: skip
 
 
-def _picked(x: SymbolicTensor, flat: Any) -> Any:
+def _pick(x: SymbolicTensor, flat: Any) -> Any:
     """The elements at flat positions (batch, points) of each plane."""
     batch, channels = x.shape[:2]
     planes = shaping.reshape(x, shape=(batch, channels, product(x.shape[2:])))
@@ -259,10 +259,10 @@ def deform_conv(
     dilations: Any = None, group: int = 1, kernel_shape: Any = None, offset_group: int = 1, pads: Any = None,
     strides: Any = None,
 ) -> Any:  # fmt: skip
-    """DeformConv-19..22(X, W, offset, B?, mask?) -> Y: a convolution whose taps are moved by offsets"""
+    """DeformConv-19..22(X, W, offset, B?, mask?) -> Y: a convolution whose taps are shifted by offsets"""
     if X.ndim != 4:
         raise Unsupported(f"{X.ndim - 2} spatial dimensions")
-    kernel = fixed(W.shape[2:])
+    kernel = constant_sizes(W.shape[2:])
     stride, dilation = per_axis(strides, 2, "strides"), per_axis(dilations, 2, "dilations")
     padded = window_padding("NOTSET", pads, tuple(X.shape[2:]), kernel, stride, dilation)
     batch, channels = X.shape[:2]
@@ -282,11 +282,11 @@ def deform_conv(
         part = shaping.reshape(part, shape=(batch * offset_group, count, rows, columns))
         places.append(shaping.reshape(base + part, shape=(batch * offset_group, count * rows * columns)))
     grouped = shaping.reshape(X, shape=(batch * offset_group, each, *X.shape[2:]))
-    samples = sampled(context, grouped, places, "linear", "zeros", 1)
+    samples = sample(context, grouped, places, "linear", "zeros", 1)
     if mask is not None:
         weights = shaping.reshape(mask, shape=(batch * offset_group, 1, count * rows * columns))
         samples = samples * weights
-    # one tap per row of a block, so that the convolution with the kernel's height and width as stride is what is left
+    # each block has one element per tap, so that a convolution with the kernel's size as stride completes it
     blocks = shaping.reshape(samples, shape=(batch, channels, *kernel, rows, columns))
     blocks = shaping.transpose(blocks, permutation=(0, 1, 4, 2, 5, 3))
     image = shaping.reshape(blocks, shape=(batch, channels, rows * kernel[0], columns * kernel[1]))

@@ -73,7 +73,7 @@ def scatter_nd(
 
 
 def _of_shape(x: SymbolicTensor, shape: tuple[Any, ...]) -> SymbolicTensor:
-    """`x` in a shape that it must have when the program runs, if its sizes are others by name only."""
+    """`x` with the sizes of `shape`, which it must have at run time if its own symbols differ."""
     pairs = zip(x.shape, shape, strict=False)
     if x.shape == shape or x.ndim != len(shape) or any(a != b for a, b in pairs if {type(a), type(b)} == {int}):
         return x

@@ -1,4 +1,4 @@
-"""Recurrent mixers: linear attention and the causal convolution that goes before it."""
+"""Recurrent mixers: linear attention and the causal convolution before it."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ....runtime.ops.higher_order import loops
 from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
-from .heads import aligned, part
+from .heads import align, part
 from .table import cast, onnx
-from .whole import kept_whole
+from .whole import as_single_node
 
-# by update rule, whether it decays the state and whether it writes the difference from what the state recalls
+# by update rule: whether it decays the state, and whether it writes the difference from the recalled value
 RULES = {"linear": (False, False), "gated": (True, False), "delta": (False, True), "gated_delta": (True, True)}
 
 
@@ -30,8 +30,8 @@ def linear_attention(
 ) -> Any:  # fmt: skip
     """LinearAttention-27(query, key, value, past_state?, decay?, beta?) -> output, present_state
 
-    `state = exp(decay) * state + key ⊗ written; output = scale * query @ state`, step by step; what is written is the
-    value, or with a delta rule `beta * (value - key @ state)`.
+    `state = exp(decay) * state + key ⊗ update; output = scale * query @ state`, step by step; the update is the value
+    or, with a delta rule, `beta * (value - key @ state)`.
     """
     if update_rule not in RULES:
         raise ShapeError(f"update_rule must be one of {', '.join(RULES)}, given {update_rule!r}")
@@ -55,7 +55,7 @@ def linear_attention(
         if past is None:
             state = query.builder.create(creation.full, shape=state_shape, value=0.0, dtype=wide)
         else:
-            state = cast(aligned(past, state_shape), wide)
+            state = cast(align(past, state_shape), wide)
         sliced = [
             _steps(x, batch, length, heads, wide)
             for x, heads in ((query, q_num_heads), (key, kv_num_heads), (value, kv_num_heads))
@@ -93,11 +93,11 @@ def linear_attention(
         "kv_num_heads": kv_num_heads, "q_num_heads": q_num_heads, "chunk_size": chunk_size, "scale": scale,
         "update_rule": update_rule,
     }  # fmt: skip
-    return kept_whole("LinearAttention", 27, definition, operands, attributes)
+    return as_single_node("LinearAttention", 27, definition, operands, attributes)
 
 
 def _check(query: Any, key: Any, value: Any, queries: int, keys: int) -> tuple[int, int]:
-    """The features of a head, of keys and of values."""
+    """The number of features of a head, for keys and for values."""
     sizes = []
     for name, x, heads in (("query", query, queries), ("key", key, keys), ("value", value, keys)):
         if x.ndim != 3:
@@ -123,7 +123,7 @@ def _check_gate(name: str, gate: Any, features: Sequence[int]) -> None:
 
 
 def _steps(x: Any, batch: Any, length: Any, heads: int, dtype: Any) -> Any:
-    """(batch, length, features) as (length, batch, heads, features of a head)."""
+    """Reshape (batch, length, features) to (length, batch, heads, features of a head)."""
     split = shaping.reshape(cast(x, dtype), shape=(batch, length, heads, x.shape[2] // heads))
     return shaping.transpose(split, permutation=(1, 0, 2, 3))
 
@@ -134,7 +134,7 @@ def causal_conv_with_state(
     past_state: SymbolicTensor | None = None, *,
     activation: str = "none",
 ) -> Any:  # fmt: skip
-    """CausalConvWithState-27(input, weight, bias?, past_state?) -> output, present_state: each channel by itself"""
+    """CausalConvWithState-27(input, weight, bias?, past_state?) -> output, present_state: depthwise"""
     if activation not in ("none", "silu", "swish"):
         raise ShapeError(f"activation must be none, silu or swish, given {activation!r}")
     for name, x, rank in (("input", input, 3), ("weight", weight, 3), ("bias", bias, 1), ("past_state", past_state, 3)):
@@ -148,14 +148,14 @@ def causal_conv_with_state(
             raise ShapeError(f"{name} has {x.shape[1]} channels, the weight {channels}")
 
     def definition(input: Any, weight: Any, bias: Any, past: Any) -> list[Any]:
-        x = aligned(input, (input.shape[0], channels, input.shape[2]))
+        x = align(input, (input.shape[0], channels, input.shape[2]))
         before = (x.shape[0], channels, width - 1)
         if past is None:
             past = x.builder.create(creation.full, shape=before, value=0.0, dtype=x.dtype)
-        whole = slicing.concat(aligned(past, before), x, axis=2)
+        whole = slicing.concat(align(past, before), x, axis=2)
         y = convolution.conv(whole, weight, bias, stride=(1,), padding=((0, 0),), dilation=(1,), groups=channels)
         y = self_gated.silu(y) if activation != "none" else y
-        return [aligned(y, tuple(x.shape)), part(whole, 2, x.shape[2], x.shape[2] + width - 1)]
+        return [align(y, tuple(x.shape)), part(whole, 2, x.shape[2], x.shape[2] + width - 1)]
 
     operands = [input, weight, bias, past_state]
-    return kept_whole("CausalConvWithState", 27, definition, operands, {"activation": activation})
+    return as_single_node("CausalConvWithState", 27, definition, operands, {"activation": activation})

@@ -1,4 +1,4 @@
-"""ONNX comparisons, logic of bools and of bits."""
+"""ONNX comparisons, logical and bitwise operators."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
-from .elementwise import aligned
+from .elementwise import align
 from .table import onnx
 
 
@@ -19,7 +19,7 @@ def _enter(name: str, dtype: np.dtype[Any] | None = None) -> None:
     def translation(
         context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0
     ) -> Any:
-        return context.broadcast(name, A, aligned(A, B, axis), dtype=dtype or A.dtype)
+        return context.broadcast(name, A, align(A, B, axis), dtype=dtype or A.dtype)
 
     translation.__doc__ = f"{name}-1..19(A, B) -> C"
     onnx(name)(translation)

@@ -19,7 +19,7 @@ REDUCTIONS = ("mean", "sum", "none")
 def likelihood(
     x: SymbolicTensor, target: SymbolicTensor, weight: SymbolicTensor | None, ignore_index: int | None, reduction_: str
 ) -> Any:
-    """Minus the entries of `x`, (batch, classes, ...), at the targets (batch, ...), weighted and reduced."""
+    """The negated entries of `x`, (batch, classes, ...), at the targets (batch, ...), weighted and reduced."""
     if reduction_ not in REDUCTIONS:
         raise ShapeError(f"reduction must be one of {', '.join(REDUCTIONS)}, given {reduction_!r}")
     places = cast(target, INT64)

@@ -36,7 +36,7 @@ def binarizer(context: Context, X: SymbolicTensor, *, threshold: float = 0.0) ->
 
 @onnx("Scaler", domain=DOMAIN)
 def scaler(context: Context, X: SymbolicTensor, *, offset: Any = (), scale: Any = ()) -> Any:
-    """Scaler-1(X) -> Y: (X - offset) * scale, each one number or one for each feature"""
+    """Scaler-1(X) -> Y: (X - offset) * scale, with one number or one per feature for each"""
     width = X.shape[-1] if X.ndim else 1
     for name, numbers in (("offset", offset), ("scale", scale)):
         if len(numbers) not in {1, width}:
@@ -46,7 +46,7 @@ def scaler(context: Context, X: SymbolicTensor, *, offset: Any = (), scale: Any 
 
 @onnx("Normalizer", domain=DOMAIN)
 def normalizer(context: Context, X: SymbolicTensor, *, norm: str = "MAX") -> Any:
-    """Normalizer-1(X) -> Y: divided by the largest element, the sum of magnitudes or the length; not where that is 0"""
+    """Normalizer-1(X) -> Y: X divided by its largest element, its L1 norm or its L2 norm, unless that is 0"""
     x, last = cast(X, FLOAT32), (X.ndim - 1,)
     match norm:
         case "MAX":
@@ -89,12 +89,12 @@ def linear_classifier(
 
 
 def _scores(x: SymbolicTensor, coefficients: Any, intercepts: Any, count: int) -> Any:
-    """A linear layer by numbers in attributes."""
+    """A linear layer with its coefficients in attributes."""
     if x.ndim != 2:
         raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
     width = x.shape[1]
     if not isinstance(width, int):
-        raise Unsupported("features of symbolic number")
+        raise Unsupported("a symbolic number of features")
     if count < 1 or len(coefficients) != count * width or len(intercepts) not in (0, count):
         raise ShapeError(
             f"needed {count * width} coefficients for {width} features and {count} results and as many intercepts as "
@@ -122,7 +122,7 @@ def after_transform(scores: Any, how: str) -> Any:
 
 
 def _softmax_but_zeros(scores: Any) -> Any:
-    """A softmax in which what is 0 stays that."""
+    """A softmax in which zeros stay zeros."""
     highest = reduction.reduce_max(scores, axes=(1,), keepdims=True)
     counts = comparison.greater(elementwise.abs(scores), np.asarray(1e-7, scores.dtype))
     shares = elementwise.where(counts, elementwise.exp(scores - highest), scores * elementwise.exp(-highest))
@@ -151,7 +151,7 @@ def label_encoder(
     values_int64s: Any = (), values_strings: Any = (), keys_tensor: Any = None, values_tensor: Any = None,
     default_tensor: Any = None,
 ) -> Any:  # fmt: skip
-    """LabelEncoder-2..4(X) -> Y: the value of the key that an element is, or the default"""
+    """LabelEncoder-2..4(X) -> Y: the value for the key equal to an element, or the default"""
     tensors = {"keys": keys_tensor, "values": values_tensor, "default": default_tensor}
     texts = [t for t in tensors.values() if t is not None and t.data_type == TensorProto.STRING]
     if keys_strings or values_strings or texts:

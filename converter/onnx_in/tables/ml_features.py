@@ -1,4 +1,4 @@
-"""Operators of the domain ai.onnx.ml that prepare features, and support vector machines that give a number."""
+"""Operators of the domain ai.onnx.ml that prepare features, and support vector regression."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def imputer(
     context: Context, X: SymbolicTensor, *, imputed_value_floats: Any = (), imputed_value_int64s: Any = (),
     replaced_value_float: float = 0.0, replaced_value_int64: int = 0,
 ) -> Any:  # fmt: skip
-    """Imputer-1(X) -> Y: another value, of all features or of each, in place of one that stands for a missing one"""
+    """Imputer-1(X) -> Y: replaces the value that marks a missing element, by one number or one per feature"""
     real = is_floating(X.dtype)
     values, replaced = (
         (imputed_value_floats, replaced_value_float) if real else (imputed_value_int64s, replaced_value_int64)
@@ -37,7 +37,7 @@ def imputer(
 def one_hot_encoder(
     context: Context, X: SymbolicTensor, *, cats_int64s: Any = (), cats_strings: Any = (), zeros: int = 1
 ) -> Any:
-    """OneHotEncoder-1(X) -> Y: 1 at the place of the category that an element is"""
+    """OneHotEncoder-1(X) -> Y: 1 at the index of the element's category"""
     if cats_strings:
         raise Unsupported("categories that are strings: tensors hold numbers only")
     if not zeros:
@@ -50,7 +50,7 @@ def one_hot_encoder(
 
 @onnx("FeatureVectorizer", domain=DOMAIN)
 def feature_vectorizer(context: Context, *X: SymbolicTensor, inputdimensions: Any = ()) -> Any:
-    """FeatureVectorizer-1(*X) -> Y: features side by side, of each input as many as it is said to have"""
+    """FeatureVectorizer-1(*X) -> Y: concatenated features, with a declared number from each input"""
     if len(X) != len(inputdimensions):
         raise ShapeError(f"{len(inputdimensions)} inputdimensions for {len(X)} inputs")
     columns = []
@@ -71,7 +71,7 @@ def svm_regressor(
     kernel_type: str = "LINEAR",
     n_supports: int = 0, one_class: int = 0, post_transform: str = "NONE", rho: Any = (), support_vectors: Any = (),
 ) -> Any:  # fmt: skip
-    """SVMRegressor-1(X) -> Y: the sum of kernels with support vectors, or a linear function"""
+    """SVMRegressor-1(X) -> Y: a sum of kernels with support vectors, or a linear function"""
     if X.ndim != 2 or not isinstance(X.shape[1], int) or post_transform != "NONE":
         raise Unsupported("an input that isn't (batch, features), or a post_transform")
     x, width = cast(X, FLOAT32), X.shape[1]

@@ -16,7 +16,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
-from ..model.values import Known, known
+from ..model.values import KnownTensor, known_tensor
 from .context import Context
 from .table import cast, onnx
 
@@ -59,11 +59,11 @@ def group_normalization(
     """GroupNormalization-18..21(X, scale, bias) -> Y; before 21, scale and bias are per group"""
     if context.opset < 21:
         each = X.shape[1] // num_groups
-        scale, bias = (_repeated(x, num_groups, each) for x in (scale, bias))
+        scale, bias = (_repeat(x, num_groups, each) for x in (scale, bias))
     return group_ops.group_norm(X, scale, bias, groups=num_groups, eps=epsilon)
 
 
-def _repeated(x: SymbolicTensor, groups: int, each: Any) -> Any:
+def _repeat(x: SymbolicTensor, groups: int, each: Any) -> Any:
     spread = shaping.expand(shaping.reshape(x, shape=(groups, 1)), shape=(groups, each))
     return shaping.reshape(spread, shape=(groups * each,))
 
@@ -102,7 +102,7 @@ def rms_normalization(
     epsilon: float = 1e-5,
     stash_type: int = 1,
 ) -> Any:
-    """RMSNormalization-23(X, scale) -> Y, of the dtype of the scale"""
+    """RMSNormalization-23(X, scale) -> Y, in the dtype of the scale"""
     at = normalize_axis(axis, X.ndim)
     if tuple(scale.shape) == tuple(X.shape[at:]) and scale.dtype == X.dtype:
         return normalization.rms_norm(X, scale, axes_count=X.ndim - at, eps=epsilon)
@@ -144,7 +144,7 @@ def lrn(
         raise ShapeError(f"size must be at least 1, given {size}")
     flat = shaping.reshape(X * X, shape=(n, 1, c, product(X.shape[2:])))
     before, after = (size - 1) // 2, size // 2
-    if isinstance(c, int):  # beyond the channels there are zeros
+    if isinstance(c, int):  # zeros beyond the channels
         before, after = min(before, max(c - 1, 0)), min(after, max(c - 1, 0))
     taken = before + 1 + after
     pads = ((before, after), (0, 0))
@@ -160,15 +160,15 @@ def dropout(
 ) -> Any:  # fmt: skip
     """Dropout-6..22(data, ratio?, training_mode?) -> output, mask?; identity unless in training mode
 
-    Before version 12 the ratio is an attribute, and a model in inference has no other mode.
+    Before version 12 the ratio is an attribute, and a model in inference has only that mode.
     """
-    if training_mode is None or (isinstance(training_mode, Known) and not training_mode.data.any()):
+    if training_mode is None or (isinstance(training_mode, KnownTensor) and not training_mode.data.any()):
         return data, context.full(tuple(data.shape), True, BOOL) if context.uses(1) else None
     wide = np.dtype(np.float64)
-    probability = cast(context.tensor(known(0.5) if ratio is None else ratio), wide)
+    probability = cast(context.tensor(known_tensor(0.5) if ratio is None else ratio), wide)
     sampled = context.builder.create(random.uniform, shape=tuple(data.shape), dtype=wide)
     kept = comparison.greater_equal(sampled, probability)
-    if not isinstance(training_mode, Known):
+    if not isinstance(training_mode, KnownTensor):
         training = shaping.reshape(context.tensor(training_mode), shape=())
         kept = comparison.logical_or(kept, comparison.logical_not(training))
         probability = elementwise.where(training, probability, np.zeros((), wide))

@@ -25,7 +25,7 @@ from ....runtime.ops import (
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
-from .convolution import Padding, is_symbolic, per_axis, same_sized, spatial_rank, widened, window_padding
+from .convolution import Padding, is_symbolic, pad_windows, per_axis, spatial_rank, window_padding, with_same_sizes
 from .shaping import unknown_shape
 from .table import onnx
 
@@ -58,18 +58,18 @@ def max_pool(
     apart = is_symbolic(padded) or not _is_narrow(kernel, padded, dilation)
     if apart:
         lowest = -math.inf if X.dtype.kind in "fV" else int(np.iinfo(X.dtype).min)
-        x, padded = widened(X, padded, lowest), ((0, 0),) * len(kernel)
+        x, padded = pad_windows(X, padded, lowest), ((0, 0),) * len(kernel)
     values, places = max_pooling.max_pool(
         x, kernel=kernel, stride=stride, padding=padded, dilation=dilation, ceil_mode=bool(ceil_mode)
     )
     if is_symbolic(around):
-        values = same_sized(values, X, stride)
+        values = with_same_sizes(values, X, stride)
     if not context.uses(1):
         return values, None
     sizes = tuple(X.shape[2:])
     if apart:
         places = _without_padding(context, places, tuple(x.shape[2:]), sizes, around)
-        places = same_sized(places, X, stride) if is_symbolic(around) else places
+        places = with_same_sizes(places, X, stride) if is_symbolic(around) else places
     if storage_order:
         places = _column_major(context, places, sizes)
     planes = context.builder.create(creation.arange, stop=X.shape[0] * X.shape[1], dtype=INT64)
@@ -79,7 +79,7 @@ def max_pool(
 
 
 def _coordinate(context: Context, places: SymbolicTensor, sizes: tuple[Dim, ...], axis: int) -> Any:
-    """Where flat positions are along an axis."""
+    """The coordinates of flat positions along an axis."""
     after = context.full((), product(sizes[axis + 1 :]), INT64)
     return rounding.remainder(rounding.floor_divide(places, after), context.full((), sizes[axis], INT64))
 
@@ -87,11 +87,11 @@ def _coordinate(context: Context, places: SymbolicTensor, sizes: tuple[Dim, ...]
 def _without_padding(
     context: Context, places: SymbolicTensor, wide: tuple[Dim, ...], sizes: tuple[Dim, ...], pads: Padding
 ) -> Any:
-    """Flat positions in what has padding around it as those in what has none."""
+    """Convert flat positions in the padded tensor to positions in the unpadded one."""
     result: Any = None
     for axis, (before, _) in enumerate(pads):
         at = _coordinate(context, places, wide, axis) - context.full((), before, INT64)
-        at = elementwise.maximum(at, np.zeros((), np.int64))  # where the lowest number is in the tensor, too
+        at = elementwise.maximum(at, np.zeros((), np.int64))  # if the tensor also has the lowest number
         at = elementwise.minimum(at, context.full((), sizes[axis] - 1, INT64))
         along = at * context.full((), product(sizes[axis + 1 :]), INT64)
         result = along if result is None else result + along
@@ -99,7 +99,7 @@ def _without_padding(
 
 
 def _column_major(context: Context, places: SymbolicTensor, sizes: tuple[Dim, ...]) -> Any:
-    """Flat positions in row-major order as those in column-major order."""
+    """Convert flat positions from row-major to column-major order."""
     result: Any = None
     for axis in range(len(sizes)):
         along = _coordinate(context, places, sizes, axis) * context.full((), product(sizes[:axis]), INT64)
@@ -116,17 +116,19 @@ def average_pool(
     kernel, stride, padded, dilation = _geometry(X, auto_pad, dilations, kernel_shape, pads, strides)
     if is_symbolic(padded):
         unpadded = ((0, 0),) * len(kernel)
-        total = _convolved(widened(X, padded), kernel, stride, unpadded, dilation)
+        total = _convolve_ones(pad_windows(X, padded), kernel, stride, unpadded, dilation)
         if count_include_pad:
-            return same_sized(total / np.asarray(math.prod(kernel), X.dtype), X, stride)
+            return with_same_sizes(total / np.asarray(math.prod(kernel), X.dtype), X, stride)
         there = context.full((1, 1, *X.shape[2:]), 1.0, X.dtype)
-        return same_sized(total / _convolved(widened(there, padded), kernel, stride, unpadded, dilation), X, stride)
+        return with_same_sizes(
+            total / _convolve_ones(pad_windows(there, padded), kernel, stride, unpadded, dilation), X, stride
+        )
     if _is_narrow(kernel, padded, dilation) and set(dilation) == {1}:
         return average_pooling.avg_pool(
             X, kernel=kernel, stride=stride, padding=padded, ceil_mode=bool(ceil_mode),
             count_include_pad=bool(count_include_pad),
         )  # fmt: skip
-    total, reach = _summed(X, kernel, stride, padded, dilation, bool(ceil_mode))
+    total, reach = _sum_windows(X, kernel, stride, padded, dilation, bool(ceil_mode))
     spatial = [size for size in X.shape[2:] if isinstance(size, int)]
     if len(spatial) < X.ndim - 2:
         raise Unsupported("dilations or wide padding along an axis of symbolic size")
@@ -136,11 +138,11 @@ def average_pool(
         before, after = zip(*padded, strict=True)
         ones = slicing.pad(ones, before=(0, 0, *before), after=(0, 0, *after), value=1.0)
         reach = tuple((0, r - p) for (_, r), (_, p) in zip(reach, padded, strict=True))
-    counts = _convolved(ones, kernel, stride, reach, dilation)
+    counts = _convolve_ones(ones, kernel, stride, reach, dilation)
     return total / counts.astype(X.dtype)
 
 
-def _summed(
+def _sum_windows(
     x: SymbolicTensor,
     kernel: tuple[int, ...],
     stride: tuple[int, ...],
@@ -148,7 +150,7 @@ def _summed(
     dilation: tuple[int, ...],
     ceil: bool,
 ) -> tuple[Any, Padding]:
-    """The sums of windows, and the padding under which the last one fits."""
+    """The sums of windows, and the padding with which the last one fits."""
     reach = []
     for size, k, s, d, (before, after) in zip(x.shape[2:], kernel, stride, dilation, pads, strict=True):
         span = d * (k - 1) + 1
@@ -157,11 +159,11 @@ def _summed(
             count = minimum((size + before + after - span + s - 1) // s + 1, (size + before + s - 1) // s)
         last = (count - 1) * s + span - size - before
         reach.append((before, max(after, last) if isinstance(last, int) else after))
-    return _convolved(x, kernel, stride, tuple(reach), dilation), tuple(reach)
+    return _convolve_ones(x, kernel, stride, tuple(reach), dilation), tuple(reach)
 
 
-def _convolved(x: Any, kernel: tuple[int, ...], stride: Any, pads: Padding, dilation: Any) -> Any:
-    """A convolution of each channel with ones."""
+def _convolve_ones(x: Any, kernel: tuple[int, ...], stride: Any, pads: Padding, dilation: Any) -> Any:
+    """Convolve each channel with ones."""
     n, c = x.shape[:2]
     planes = shaping.reshape(x, shape=(n * c, 1, *x.shape[2:]))
     check_table_size(*kernel)
@@ -180,10 +182,10 @@ def lp_pool(
     power = np.asarray(float(p)).astype(X.dtype)
     powers = elementwise.pow(elementwise.abs(X), power)
     if is_symbolic(padded):
-        total = _convolved(widened(powers, padded), kernel, stride, ((0, 0),) * len(kernel), dilation)
-        total = same_sized(total, X, stride)
+        total = _convolve_ones(pad_windows(powers, padded), kernel, stride, ((0, 0),) * len(kernel), dilation)
+        total = with_same_sizes(total, X, stride)
     else:
-        total, _ = _summed(powers, kernel, stride, padded, dilation, bool(ceil_mode))
+        total, _ = _sum_windows(powers, kernel, stride, padded, dilation, bool(ceil_mode))
     return elementwise.pow(total, np.asarray(1.0 / p).astype(X.dtype))
 
 

@@ -13,16 +13,16 @@ from ....runtime.ops import elementwise, linear, reduction, rounding, shaping, s
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ..model import protos
-from .casting import converted
+from .casting import convert
 from .context import Context
-from .convolution import convolved
+from .convolution import convolve
 from .table import cast, onnx
 
 UINT8 = np.dtype(np.uint8)
 
 
-def aligned(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int) -> Any:
-    """A scale or zero point in a shape that broadcasts to `x`: one, one along an axis, or one per block of it."""
+def align(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int) -> Any:
+    """A scale or zero point reshaped to broadcast to `x`: a single one, one per index of an axis, or one per block."""
     if scale.ndim == 0 or scale.shape == (1,):
         return shaping.reshape(scale, shape=()) if scale.ndim else scale
     at = normalize_axis(axis, x.ndim)
@@ -43,13 +43,13 @@ def aligned(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int
     return scale
 
 
-def quantized(x: SymbolicTensor, scale: Any, zero_point: Any, dtype: np.dtype[Any], *, saturate: bool = True) -> Any:
-    """round(x / scale) + zero_point, saturated to an integer dtype; to a float dtype, x / scale."""
+def quantize(x: SymbolicTensor, scale: Any, zero_point: Any, dtype: np.dtype[Any], *, saturate: bool = True) -> Any:
+    """round(x / scale) + zero_point, saturated to an integer dtype; for a float dtype, x / scale."""
     scaled = elementwise.div(x, cast(scale, x.dtype))
     if "float" in dtype.name:
         if zero_point is not None and dtype.name.startswith("float4"):
             scaled = scaled + cast(cast(zero_point, FLOAT32), scaled.dtype)
-        return converted(scaled, dtype, saturate=saturate)
+        return convert(scaled, dtype, saturate=saturate)
     low, high = _range(dtype)
     whole = rounding.round(scaled)
     if zero_point is not None:
@@ -75,9 +75,9 @@ def quantize_linear(
         dtype = y_zero_point.dtype
     kind = protos.dtype_of(precision, "QuantizeLinear") if precision else y_scale.dtype
     kind = kind if is_floating(kind) else FLOAT32
-    scale = cast(aligned(y_scale, x, axis, block_size), kind)
-    zero = None if y_zero_point is None else aligned(y_zero_point, x, axis, block_size)
-    return quantized(cast(x, kind), scale, zero, dtype, saturate=bool(saturate))
+    scale = cast(align(y_scale, x, axis, block_size), kind)
+    zero = None if y_zero_point is None else align(y_zero_point, x, axis, block_size)
+    return quantize(cast(x, kind), scale, zero, dtype, saturate=bool(saturate))
 
 
 @onnx("DequantizeLinear")
@@ -89,11 +89,11 @@ def dequantize_linear(
     """DequantizeLinear-10..28(x, x_scale, x_zero_point?) -> y"""
     dtype = protos.dtype_of(output_dtype, "DequantizeLinear") if output_dtype else x_scale.dtype
     wide = dtype if is_floating(dtype) else FLOAT32
-    scale = cast(cast(aligned(x_scale, x, axis, block_size), FLOAT32), wide)
+    scale = cast(cast(align(x_scale, x, axis, block_size), FLOAT32), wide)
     whole = x.dtype.kind in "iu" or x.dtype.name in ("int4", "uint4", "int2", "uint2")
     value = cast(x, INT32 if whole else wide)
     if x_zero_point is not None:
-        zero = aligned(x_zero_point, x, axis, block_size)
+        zero = align(x_zero_point, x, axis, block_size)
         value = elementwise.sub(value, cast(zero, value.dtype))
     return cast(elementwise.mul(cast(value, wide), scale), dtype)
 
@@ -107,11 +107,11 @@ def dynamic_quantize_linear(context: Context, x: SymbolicTensor) -> Any:
     scale = (high - low) / 255.0
     offset = rounding.round(elementwise.clamp(-low / scale, minimum=0.0, maximum=255.0))
     point = cast(offset, UINT8)
-    return quantized(x, scale, point, UINT8), scale, point
+    return quantize(x, scale, point, UINT8), scale, point
 
 
-def _centred(x: SymbolicTensor, zero_point: Any, axis: int | None = None) -> Any:
-    """`x` without its zero point, in int32; a vector of zero points goes along `axis`."""
+def _subtract_zero_point(x: SymbolicTensor, zero_point: Any, axis: int | None = None) -> Any:
+    """`x` minus its zero point, in int32; a vector of zero points applies along `axis`."""
     wide = cast(x, INT32)
     if zero_point is None:
         return wide
@@ -136,7 +136,9 @@ def matmul_integer(
     b_zero_point: SymbolicTensor | None = None,
 ) -> Any:
     """MatMulInteger-10(A, B, a_zero_point?, b_zero_point?) -> Y"""
-    return _product(_centred(A, a_zero_point, -2 if A.ndim > 1 else None), _centred(B, b_zero_point, -1))
+    return _product(
+        _subtract_zero_point(A, a_zero_point, -2 if A.ndim > 1 else None), _subtract_zero_point(B, b_zero_point, -1)
+    )
 
 
 @onnx("QLinearMatMul")
@@ -146,9 +148,9 @@ def qlinear_matmul(
     b_zero_point: SymbolicTensor, y_scale: SymbolicTensor, y_zero_point: SymbolicTensor,
 ) -> Any:  # fmt: skip
     """QLinearMatMul-10..21(a, a_scale, a_zero_point, b, b_scale, b_zero_point, y_scale, y_zero_point) -> y"""
-    total = _product(_centred(a, a_zero_point, -2), _centred(b, b_zero_point, -1))
+    total = _product(_subtract_zero_point(a, a_zero_point, -2), _subtract_zero_point(b, b_zero_point, -1))
     scale = cast(_rowwise(a_scale, a.ndim), FLOAT32) * cast(b_scale, FLOAT32) / cast(y_scale, FLOAT32)
-    return quantized(cast(total, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)
+    return quantize(cast(total, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)
 
 
 def _rowwise(scale: SymbolicTensor, rank: int) -> Any:
@@ -166,8 +168,11 @@ def conv_integer(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """ConvInteger-10(x, w, x_zero_point?, w_zero_point?) -> y"""
-    centred_x, centred_w = cast(_centred(x, x_zero_point), FLOAT64), cast(_centred(w, w_zero_point, 0), FLOAT64)
-    y = convolved(centred_x, centred_w, None, auto_pad, dilations, group, kernel_shape, pads, strides)
+    centred_x, centred_w = (
+        cast(_subtract_zero_point(x, x_zero_point), FLOAT64),
+        cast(_subtract_zero_point(w, w_zero_point, 0), FLOAT64),
+    )
+    y = convolve(centred_x, centred_w, None, auto_pad, dilations, group, kernel_shape, pads, strides)
     return cast(y, INT32)
 
 
@@ -181,10 +186,13 @@ def qlinear_conv(
     strides: Any = None,
 ) -> Any:  # fmt: skip
     """QLinearConv-10(x, x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale, y_zero_point, B?) -> y"""
-    centred_x, centred_w = cast(_centred(x, x_zero_point), FLOAT64), cast(_centred(w, w_zero_point, 0), FLOAT64)
+    centred_x, centred_w = (
+        cast(_subtract_zero_point(x, x_zero_point), FLOAT64),
+        cast(_subtract_zero_point(w, w_zero_point, 0), FLOAT64),
+    )
     bias = None if B is None else cast(B, FLOAT64)
-    y = convolved(centred_x, centred_w, bias, auto_pad, dilations, group, kernel_shape, pads, strides)
+    y = convolve(centred_x, centred_w, bias, auto_pad, dilations, group, kernel_shape, pads, strides)
     scale = x_scale * w_scale / y_scale
     if scale.ndim == 1 and scale.shape != (1,):
         scale = shaping.reshape(scale, shape=(scale.shape[0], *(1,) * (x.ndim - 2)))
-    return quantized(cast(y, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)
+    return quantize(cast(y, FLOAT32) * scale, np.ones((), np.float32), y_zero_point, y_zero_point.dtype)

@@ -1,4 +1,4 @@
-"""Operators of the domain com.microsoft that ONNX Runtime's quantizer writes: what they compute on integers."""
+"""Operators of the domain com.microsoft on integers, which ONNX Runtime's quantizer creates."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...unsupported import Unsupported
 from .context import Context
 from .fused import DOMAIN
 from .pooling import average_pool
-from .quantization import UINT8, aligned, dequantize_linear, dynamic_quantize_linear, quantize_linear, quantized
+from .quantization import UINT8, align, dequantize_linear, dynamic_quantize_linear, quantize, quantize_linear
 from .table import cast, onnx
 
 
 def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
-    """What integers stand for; a vector of scales goes along `axis`."""
+    """The real numbers of quantized integers; a vector of scales applies along `axis`."""
     if x is None or scale is None:
-        raise ShapeError("a tensor, or its scale, is left out")
+        raise ShapeError("a tensor, or its scale, is missing")
     value = cast(x, INT32)
     if zero is not None:
         value = elementwise.sub(value, _along(cast(zero, INT32), x, axis))
@@ -31,18 +31,18 @@ def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
 
 
 def _along(numbers: Any, x: Any, axis: int | None) -> Any:
-    """One number, or a vector of them along `axis` of `x`, as it broadcasts to `x`."""
+    """One number, or a vector along `axis` of `x`, reshaped to broadcast to `x`."""
     if numbers.ndim != 0 and numbers.shape != (1,) and (axis is None or numbers.ndim != 1):
         raise Unsupported(f"a scale or zero point of {numbers.ndim} dimensions")
-    return aligned(numbers, x, axis or 0, 0)
+    return align(numbers, x, axis or 0, 0)
 
 
 def _whole(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
-    """Real numbers as integers of a scale and a zero point."""
+    """Quantize real numbers with a scale and a zero point."""
     if scale is None:
-        raise ShapeError("the scale of the result is left out")
+        raise ShapeError("the scale of the result is missing")
     point = None if zero is None else _along(zero, y, None)
-    return quantized(y, _along(cast(scale, FLOAT32), y, None), point, dtype if zero is None else zero.dtype)
+    return quantize(y, _along(cast(scale, FLOAT32), y, None), point, dtype if zero is None else zero.dtype)
 
 
 def _enter_pair(operator: str, combine: Callable[[Any, Any], Any]) -> None:
@@ -105,7 +105,7 @@ def _product(sizes: Any) -> Any:
 
 
 def _channels(x: Any, last: int, *, back: bool = False) -> Any:
-    """With the channels, where they come last, in second place; or back again."""
+    """Move channels that come last to the second axis, or back."""
     if not last:
         return x
     order = (0, *range(2, x.ndim), 1) if back else (0, x.ndim - 1, *range(1, x.ndim - 1))
@@ -230,7 +230,7 @@ def matmul_nbits(
     bias: Any = None, *, K: int, N: int, accuracy_level: int = 0, bits: int = 4, block_size: int,
     weight_prepacked: int = 0,
 ) -> Any:  # fmt: skip
-    """com.microsoft.MatMulNBits-1(A, B, scales, zero_points?, g_idx?, bias?) -> Y: B has blocks of a scale each"""
+    """com.microsoft.MatMulNBits-1(A, B, scales, zero_points?, g_idx?, bias?) -> Y: B has one scale per block"""
     if g_idx is not None or weight_prepacked or bits not in (4, 8):
         raise Unsupported(f"weights of {bits} bits, packed ahead or in an order of their own")
     if not (1 <= K <= 2**31 and 1 <= N <= 2**31 and 16 <= block_size <= 2**16) or block_size & (block_size - 1):
@@ -238,7 +238,7 @@ def matmul_nbits(
     blocks = -(-K // block_size)
     if B.shape != (N, blocks, block_size * bits // 8) or B.dtype != UINT8:
         raise ShapeError(f"needed B as uint8[{N}, {blocks}, {block_size * bits // 8}], given {B.value.type}")
-    weight = cast(_unpacked(B, bits), FLOAT32)
+    weight = cast(_unpack(B, bits), FLOAT32)
     middle = np.asarray(2 ** (bits - 1), np.float32)
     zero: Any = middle if zero_points is None else _zero_points(zero_points, N, blocks, bits)
     whole = shaping.reshape(weight, shape=(N, blocks, block_size)) - zero
@@ -250,8 +250,8 @@ def matmul_nbits(
     return y if bias is None else elementwise.add(y, cast(bias, A.dtype))
 
 
-def _unpacked(x: Any, bits: int) -> Any:
-    """The numbers in bytes along the last axis; of 4 bits the lower ones first."""
+def _unpack(x: Any, bits: int) -> Any:
+    """Unpack the numbers in bytes along the last axis; with 4 bits, the lower ones come first."""
     if bits == 8:
         return x
     low, high = comparison.bitwise_and(x, np.asarray(15, np.uint8)), comparison.right_shift(x, np.asarray(4, np.uint8))
@@ -260,11 +260,11 @@ def _unpacked(x: Any, bits: int) -> Any:
 
 
 def _zero_points(x: Any, count: int, blocks: int, bits: int) -> Any:
-    """Zero points of shape (N, blocks, 1): real numbers as they are, others packed as the weight is."""
+    """Zero points of shape (N, blocks, 1): real numbers, or integers packed like the weight."""
     if is_floating(x.dtype):
         return shaping.reshape(cast(x, FLOAT32), shape=(count, blocks, 1))
     width = -(-blocks * bits // 8)
-    flat = cast(_unpacked(shaping.reshape(x, shape=(count, width)), bits), FLOAT32)
+    flat = cast(_unpack(shaping.reshape(x, shape=(count, width)), bits), FLOAT32)
     if flat.shape[1] != blocks:
         flat = slicing.slice(flat, starts=(0,), stops=(blocks,), steps=(1,), axes=(1,))
     return shaping.reshape(flat, shape=(count, blocks, 1))

@@ -68,11 +68,11 @@ def bernoulli(context: Context, input: SymbolicTensor, *, dtype: int | None = No
 def multinomial(
     context: Context, input: SymbolicTensor, *, dtype: int = 6, sample_size: int = 1, seed: float | None = None
 ) -> Any:
-    """Multinomial-7..22(input) -> output: classes (batch, samples), by logarithms of unnormalized probabilities"""
+    """Multinomial-7..22(input) -> output: classes (batch, samples), from unnormalized log-probabilities"""
     if input.ndim != 2:
         raise ShapeError(f"needed (batch, classes), given {input.value.type}")
     batch, classes = input.shape
-    # the largest of logits plus Gumbel noise falls on a class with its probability (Maddison et al. 2014)
+    # the argmax of logits plus Gumbel noise is a class with its probability (Maddison et al. 2014)
     noise = context.builder.create(random.exponential, shape=(batch, sample_size, classes), dtype=input.dtype)
     scores = shaping.reshape(input, shape=(batch, 1, classes)) - elementwise.log(noise)
     return cast(sorting.argmax(scores, axis=2), protos.dtype_of(dtype, "Multinomial"))

@@ -1,4 +1,4 @@
-"""ONNX reductions, cumulative operators, and the order of elements."""
+"""ONNX reductions, cumulative operators, and selection of extremes."""
 
 from __future__ import annotations
 

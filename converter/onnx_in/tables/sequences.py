@@ -15,27 +15,27 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.higher_order.runtime_shaped import runtime_shaped
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
-from ..model.values import Known, Optional, Pieces, Sequence, known
+from ..model.values import KnownTensor, Optional, Pieces, Sequence, known_tensor
 from .context import Context
 from .table import cast, onnx, require_few
 
 
 def _inner(value: Any) -> Any:
-    """What an optional holds; anything else itself."""
+    """The value of an optional; any other value itself."""
     return value.value if isinstance(value, Optional) and value.value is not None else value
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:
     value = _inner(value)
     if isinstance(value, Pieces):
-        raise Unsupported("a sequence of as many pieces as only the run tells")
+        raise Unsupported("a sequence with a data-dependent number of pieces")
     if not isinstance(value, Sequence):
         raise ShapeError("needed a sequence, given a tensor")
     return value.items
 
 
 def _position(position: Any, what: str) -> int:
-    if not isinstance(position, Known) or position.symbolic:
+    if not isinstance(position, KnownTensor) or position.symbolic:
         raise Unsupported(f"a {what} that is known only when the program runs")
     return int(position.data.reshape(-1)[0])
 
@@ -44,7 +44,7 @@ def _position(position: Any, what: str) -> int:
 def sequence_construct(context: Context, *inputs: Any) -> Any:
     """SequenceConstruct-11(*inputs) -> output_sequence"""
     if None in inputs:
-        raise ShapeError("an item of the sequence is left out")
+        raise ShapeError("an item of the sequence is missing")
     return Sequence(inputs)
 
 
@@ -60,7 +60,7 @@ def sequence_at(context: Context, input_sequence: Any, position: Any) -> Any:
     if isinstance(pieces := _inner(input_sequence), Pieces):
         return _piece(context, pieces, position)
     items = _sequence(input_sequence)
-    if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | Known) for x in items):
+    if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | KnownTensor) for x in items):
         return _one_of(context, items, position)
     at = _position(position, "position")
     if not -len(items) <= at < len(items):
@@ -92,7 +92,7 @@ def sequence_length(context: Context, input_sequence: Any) -> Any:
     """SequenceLength-11(input_sequence) -> length"""
     if isinstance(pieces := _inner(input_sequence), Pieces):
         return _count(context, pieces)
-    return known(np.array(len(_sequence(input_sequence)), np.int64))
+    return known_tensor(np.array(len(_sequence(input_sequence)), np.int64))
 
 
 @onnx("SplitToSequence", values=("split",), folds=False)
@@ -101,7 +101,7 @@ def split_to_sequence(
 ) -> Any:
     """SplitToSequence-11..24(input, split?) -> output_sequence
 
-    Without `keepdims`, pieces of 1 lose the axis; in ONNX Runtime, which needs them then, where one size is given too.
+    Without `keepdims`, pieces of size 1 lose the axis; in ONNX Runtime, which requires this, also if one size is given.
     """
     at = normalize_axis(axis, input.ndim)
     size = input.shape[at]
@@ -112,7 +112,7 @@ def split_to_sequence(
     if split is not None and split.ndim == 1:
         return Sequence(_of_sizes(context, input, split, at))
     piece: Any = 1 if split is None else split
-    if isinstance(split, Known):
+    if isinstance(split, KnownTensor):
         piece = split.data.item()
     if isinstance(piece, int) and piece < 1:
         raise ShapeError(f"needed pieces of a positive size, given {piece}")
@@ -131,26 +131,26 @@ def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple
     """Pieces of the sizes in a vector, which may be known only when the program runs."""
     count = split.shape[0]
     if not isinstance(count, int):
-        raise Unsupported("sizes of which only the run tells how many there are")
+        raise Unsupported("a data-dependent number of sizes")
     require_few(count, "pieces of a sequence")
     if not count:
         raise ShapeError("needed the size of at least one piece")
-    if isinstance(split, Known) and not split.symbolic:
+    if isinstance(split, KnownTensor) and not split.symbolic:
         return tuple(split_into(x, split.contents(), axis=at))
     types = tuple(
-        (None, tuple(map(_written, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
+        (None, tuple(map(_size_attribute, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
     )
     parts = runtime_shaped(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
     return parts if isinstance(parts, tuple) else (parts,)
 
 
-def _written(size: Any) -> Any:
+def _size_attribute(size: Any) -> Any:
     """A size as an attribute."""
     return size if isinstance(size, int) else str(size)
 
 
 def _count(context: Context, pieces: Pieces) -> Any:
-    """How many pieces there are, as a tensor."""
+    """The number of pieces, as a tensor."""
     size = context.full((), pieces.data.shape[pieces.axis], INT64)
     each = _integer(pieces.size)
     one = np.asarray(1, INT64)
@@ -158,10 +158,10 @@ def _count(context: Context, pieces: Pieces) -> Any:
 
 
 def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) -> Any:
-    """The item at a position that is known only when the program runs, of items that are alike."""
+    """The item at a position that is known only when the program runs; all items have the same type."""
     tensors = [context.tensor(item) for item in items]
     if len({x.value.type for x in tensors}) != 1:
-        raise Unsupported("a position that is known only when the program runs, in a sequence of unlike tensors")
+        raise Unsupported("a position that is known only when the program runs, in a sequence of different types")
     count = np.asarray(len(items), INT64)
     at, shape = _at(position, count), tensors[0].shape
     rows = slicing.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
@@ -169,7 +169,7 @@ def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) 
 
 
 def _at(position: Any, count: Any) -> Any:
-    """A position in a sequence, from the front, which is checked when the program runs."""
+    """A non-negative position in a sequence, which is checked when the program runs."""
     at, zero = shaping.reshape(cast(position, INT64), shape=()), np.asarray(0, INT64)
     at = elementwise.where(comparison.less(at, zero), at + count, at)
     valid = comparison.logical_and(comparison.greater_equal(at, zero), comparison.less(at, count))
@@ -191,7 +191,7 @@ def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
     bounds = (shaping.reshape(bound, shape=(1,)) for bound in (first, last))
     length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.fresh()
     type = Type(data.dtype, (*data.shape[:axis], length, *data.shape[axis + 1 :]))
-    part = context.runtime_shaped("Slice", data, *bounds, known([axis], np.int64), None, types=(type,))
+    part = context.runtime_shaped("Slice", data, *bounds, known_tensor([axis], np.int64), None, types=(type,))
     return part if pieces.keepdims else shaping.reshape(part, shape=(*data.shape[:axis], *data.shape[axis + 1 :]))
 
 
@@ -236,7 +236,7 @@ def optional(context: Context, input: Any = None, *, type: Any = None) -> Any:
 def optional_has_element(context: Context, input: Any = None) -> Any:
     """OptionalHasElement-15..28(input?) -> output"""
     present = input.value is not None if isinstance(input, Optional) else input is not None
-    return known(np.array(present, BOOL))
+    return known_tensor(np.array(present, BOOL))
 
 
 @onnx("OptionalGetElement", values=("input",), folds=False)
@@ -244,5 +244,5 @@ def optional_get_element(context: Context, input: Any) -> Any:
     """OptionalGetElement-15..28(input) -> output"""
     value = input.value if isinstance(input, Optional) else input
     if value is None:
-        raise ShapeError("the optional holds nothing")
+        raise ShapeError("the optional is empty")
     return value

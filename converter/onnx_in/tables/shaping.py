@@ -1,4 +1,4 @@
-"""ONNX operators that move elements: reshaping, cutting, joining, padding, and what tells shapes."""
+"""ONNX operators that move elements or return shapes: reshaping, slicing, joining, padding."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from ....runtime.onnx_functions.shaping import END, positive_axes
 from ....runtime.ops import comparison, creation, elementwise, indexing, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
-from ..model.values import Known, known, known_dims
+from ..model.values import KnownTensor, known_dims, known_tensor
 from .context import Context
 from .table import onnx
 
 
 def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...]:
-    """A type of known rank (an integer) whose sizes the run decides; nothing where the rank isn't known either."""
+    """A type of known rank (an integer) with data-dependent sizes; nothing if the rank is unknown, too."""
     if not isinstance(rank, int):
         return ()
     Type(x.dtype, (0,) * rank)  # whether there is one of that rank, before each size gets a symbol
@@ -27,7 +27,7 @@ def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...
 
 
 def length_of(vector: Any) -> Any:
-    """How many elements a vector has, as far as it is known."""
+    """The number of elements of a vector; None if it isn't known."""
     return vector.shape[0] if vector is not None and len(vector.shape) == 1 else None
 
 
@@ -43,18 +43,18 @@ def size(context: Context, data: Any) -> Any:
     count = product(data.shape)
     array = np.empty((), object)
     array[...] = count
-    return known(count, INT64) if isinstance(count, int) else known_dims(array)
+    return known_tensor(count, INT64) if isinstance(count, int) else known_dims(array)
 
 
 @onnx("Reshape", values=("shape",))
 def reshape(context: Context, data: SymbolicTensor, shape: Any, *, allowzero: int = 0) -> Any:
     """Reshape-5..25(data, shape) -> reshaped"""
     types = unknown_shape(context, data, length_of(shape))
-    return context.runtime_shaped("Reshape", data, shape, types=_or_declared(context, types), allowzero=allowzero)
+    return context.runtime_shaped("Reshape", data, shape, types=_declared_or(context, types), allowzero=allowzero)
 
 
-def _or_declared(context: Context, types: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
-    """What the model declares, which may know sizes; else `types`."""
+def _declared_or(context: Context, types: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
+    """The types that the model declares, which may have known sizes; else `types`."""
     return () if context.declared()[0] is not None else types
 
 
@@ -73,7 +73,7 @@ def squeeze(context: Context, data: SymbolicTensor, axes: Any = None) -> Any:
     count = length_of(axes)
     rank = data.ndim - count if isinstance(count, int) else None
     return context.runtime_shaped(
-        "Squeeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank))
+        "Squeeze", data, axes, types=_declared_or(context, unknown_shape(context, data, rank))
     )
 
 
@@ -85,7 +85,7 @@ def unsqueeze(context: Context, data: SymbolicTensor, axes: Any = None) -> Any:
     count = length_of(axes)
     rank = data.ndim + count if isinstance(count, int) else None
     return context.runtime_shaped(
-        "Unsqueeze", data, axes, types=_or_declared(context, unknown_shape(context, data, rank))
+        "Unsqueeze", data, axes, types=_declared_or(context, unknown_shape(context, data, rank))
     )
 
 
@@ -95,7 +95,7 @@ def expand(context: Context, input: SymbolicTensor, shape: Any) -> Any:
     count = length_of(shape)
     rank = max(input.ndim, count) if isinstance(count, int) else None
     return context.runtime_shaped(
-        "Expand", input, shape, types=_or_declared(context, unknown_shape(context, input, rank))
+        "Expand", input, shape, types=_declared_or(context, unknown_shape(context, input, rank))
     )
 
 
@@ -103,7 +103,7 @@ def expand(context: Context, input: SymbolicTensor, shape: Any) -> Any:
 def tile(context: Context, input: SymbolicTensor, repeats: Any) -> Any:
     """Tile-6..13(input, repeats) -> output"""
     types = unknown_shape(context, input, input.ndim)
-    return context.runtime_shaped("Tile", input, repeats, types=_or_declared(context, types))
+    return context.runtime_shaped("Tile", input, repeats, types=_declared_or(context, types))
 
 
 @onnx("Transpose")
@@ -130,7 +130,7 @@ def concat(context: Context, *inputs: SymbolicTensor, axis: int) -> Any:
         whole = whole + x.shape[at]
     rest = context.common(*((*x.shape[:at], *x.shape[at + 1 :]) for x in inputs))
     shape = (*rest[:at], whole, *rest[at:])
-    return context.when_run("Concat", inputs, Type(inputs[0].dtype, shape), {"axis": at})
+    return context.at_run_time("Concat", inputs, Type(inputs[0].dtype, shape), {"axis": at})
 
 
 @onnx("Slice", values=("starts", "ends", "axes", "steps"))
@@ -138,20 +138,20 @@ def slice(
     context: Context, data: SymbolicTensor, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
 ) -> Any:
     """Slice-1..13(data, starts, ends, axes?, steps?) -> output"""
-    types = _or_declared(context, unknown_shape(context, data, data.ndim))
+    types = _declared_or(context, unknown_shape(context, data, data.ndim))
     bounds = (starts, ends, axes, steps)
-    if all(x is None or (isinstance(x, Known) and x.ndim == 1) for x in bounds) and ends is not None:
+    if all(x is None or (isinstance(x, KnownTensor) and x.ndim == 1) for x in bounds) and ends is not None:
         starts, ends = _within(context, data, starts, ends, axes, steps)
     return context.runtime_shaped("Slice", data, starts, ends, axes, steps, types=types)
 
 
 def _within(
-    context: Context, data: SymbolicTensor, starts: Known, ends: Known, axes: Any, steps: Any
-) -> tuple[Known, Known]:
-    """Bounds of a slice: fixed ends that may lie beyond a symbolic size are that size there.
+    context: Context, data: SymbolicTensor, starts: KnownTensor, ends: KnownTensor, axes: Any, steps: Any
+) -> tuple[KnownTensor, KnownTensor]:
+    """The bounds of a slice: constant ends that may be beyond a symbolic size are replaced by that size.
 
-    An end of 1 isn't (a tensor is seldom empty), nor one that the model declares to be reached, nor one that the rest
-    of the model needs to be.
+    An end of 1 isn't replaced (a tensor is seldom empty), nor one for which the model declares the resulting size, nor
+    one that the rest of the model requires.
     """
     first, last = list(starts.data.reshape(-1)), list(ends.data.reshape(-1))
     count = len(last)
@@ -175,12 +175,12 @@ def _within(
 @onnx("Split", values=("split",))
 def split(context: Context, input: SymbolicTensor, split: Any = None, *, axis: int = 0, num_outputs: int = 0) -> Any:
     """Split-2..18(input, split?) -> *outputs"""
-    if split is None or isinstance(split, Known):
+    if split is None or isinstance(split, KnownTensor):
         count = num_outputs or len(context.outputs)
         options: dict[str, Any] = {} if split is not None else {"num_outputs": count}
         return context.runtime_shaped("Split", input, split, axis=axis, **options)
     types = tuple(unknown_shape(context, input, input.ndim)[0] for _ in context.outputs)
-    return context.runtime_shaped("Split", input, split, types=_or_declared(context, types), axis=axis)
+    return context.runtime_shaped("Split", input, split, types=_declared_or(context, types), axis=axis)
 
 
 @onnx("Pad", values=("pads", "constant_value", "axes", "value"))
@@ -189,7 +189,7 @@ def pad(
     mode: str = "constant", value: Any = None,
 ) -> Any:  # fmt: skip
     """Pad-2..25(data, pads, constant_value?, axes?) -> output"""
-    types = _or_declared(context, unknown_shape(context, data, data.ndim))
+    types = _declared_or(context, unknown_shape(context, data, data.ndim))
     fill = constant_value if constant_value is not None else value
     return context.runtime_shaped("Pad", data, pads, fill, axes, types=types, mode=mode)
 
@@ -197,7 +197,7 @@ def pad(
 @onnx("CenterCropPad", values=("shape",))
 def center_crop_pad(context: Context, input_data: SymbolicTensor, shape: Any, *, axes: list[int] | None = None) -> Any:
     """CenterCropPad-18(input_data, shape) -> output_data"""
-    types = _or_declared(context, unknown_shape(context, input_data, input_data.ndim))
+    types = _declared_or(context, unknown_shape(context, input_data, input_data.ndim))
     options = {} if axes is None else {"axes": tuple(axes)}
     return context.runtime_shaped("CenterCropPad", input_data, shape, types=types, **options)
 
@@ -237,7 +237,7 @@ def space_to_depth(context: Context, input: SymbolicTensor, *, blocksize: int, m
 def reverse_sequence(
     context: Context, input: SymbolicTensor, sequence_lens: SymbolicTensor, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Any:
-    """ReverseSequence-10..28(input, sequence_lens) -> Y: the first elements along time in reverse, by batch"""
+    """ReverseSequence-10..28(input, sequence_lens) -> Y: reverses the first elements along time, by batch"""
     steps, batch = input.shape[time_axis], input.shape[batch_axis]
     times = context.builder.create(creation.arange, stop=steps, dtype=INT64)
     lengths = elementwise.cast(sequence_lens, dtype=INT64)

@@ -1,11 +1,11 @@
-"""ONNX signal processing: DFT and STFT, on real numbers or pairs of them."""
+"""ONNX signal processing: DFT and STFT of real or complex numbers."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from ....runtime.tracing import SymbolicTensor
-from ..model.values import known
+from ..model.values import known_tensor
 from .context import Context
 from .shaping import unknown_shape
 from .table import onnx
@@ -23,7 +23,7 @@ def dft(
 ) -> Any:
     """DFT-17..20(input, dft_length?, axis?) -> output"""
     if axis is None:
-        axis = known(1 if context.opset < 20 else -2)
+        axis = known_tensor(1 if context.opset < 20 else -2)
     types = () if context.declared()[0] else unknown_shape(context, input, input.ndim)
     return context.runtime_shaped("DFT", input, dft_length, axis, types=types, inverse=inverse, onesided=onesided)
 

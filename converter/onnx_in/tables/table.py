@@ -1,17 +1,17 @@
-"""The table of ONNX operators: for each, the function that writes it in ops of the IR.
+"""The table of ONNX operators: for each, the function that translates it to ops of the IR.
 
 A function's docstring is the schema of the operator, with the versions that it covers; its positional parameters are
-the operands, its keyword-only ones the attributes, with the defaults of the schema. It gets a `Context` first and
-returns a value, or a tuple of them:
+the operands, its keyword-only ones the attributes, with the defaults of the schema. Its first argument is a `Context`.
+It returns a value, or a tuple of values:
 
     @onnx("Relu")
     def relu(context, X):
         "Relu-6..14(X) -> Y"
         return rectifier.relu(X)
 
-Operands arrive as traced tensors. Those listed in `values` decide what the result looks like (a shape, axes): they
-arrive as `Known` where their contents are known on import, and as traced tensors only where they aren't. What earlier
-versions had as an attribute and later ones as an operand is one positional parameter.
+Operands are symbolic tensors. Those listed in `values` determine the form of the result (a shape, axes): they are
+`KnownTensor`s if their contents are known on import, and symbolic tensors otherwise. An attribute of earlier versions
+that later versions take as an operand is one positional parameter.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ class Translation:
     """An entry of the table.
 
     Attributes:
-        function: writes the operator in ops.
+        function: translates the operator to ops.
         operands: names of its operands, in order.
-        attributes: names of its attributes, those that became operands included.
-        values: names of the operands that may arrive as `Known`.
-        variadic: whether the last operand stands for any number of them.
+        attributes: names of its attributes, including those that became operands.
+        values: names of the operands that may be a `KnownTensor`.
+        variadic: whether the last operand may occur any number of times.
         buffers: names of operands that are state rather than trainable: statistics of a normalization.
         folds: whether the result for known operands is computed on import.
         likes: names of operands of which only the dtype matters.
         required: names of attributes without a default.
-        open: whether the function takes whatever attributes there are.
+        open: whether the function takes any attributes.
     """
 
     function: Function
@@ -59,20 +59,20 @@ class Translation:
     required: frozenset[str]
     open: bool
 
-    def named(self, count: int) -> list[str]:
+    def operand_names(self, count: int) -> list[str]:
         """The name of each of `count` operands; those of a variadic operator share the last."""
         return [self.operands[min(i, len(self.operands) - 1)] for i in range(count)]
 
 
-MAX_PARTS = 2**14  # steps, pieces or rows that are written one by one
+MAX_PARTS = 2**14  # steps, pieces or rows that are translated one by one
 TABLE: dict[tuple[str, str], Translation] = {}
-"""By domain ("" is the standard one) and operator."""
+"""The translations by domain ("" is the standard one) and operator."""
 
 
 def require_few(count: int, what: str) -> None:
-    """Raise `Unsupported` if something is to be written so many times that there is no end to it."""
+    """Raise `Unsupported` for a count of steps, pieces or rows that is too large to unroll."""
     if count > MAX_PARTS:
-        raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are put in line")
+        raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are unrolled")
 
 
 def onnx(
@@ -83,9 +83,9 @@ def onnx(
     folds: bool = True,
     likes: tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Register a translation for operators of a domain; a name taken raises."""
+    """Register a translation for operators of a domain; a registered name raises."""
 
-    def registered(function: Function) -> Function:
+    def decorate(function: Function) -> Function:
         parameters = list(inspect.signature(function).parameters.values())[1:]
         positional = [p for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)]
         translation = Translation(
@@ -103,11 +103,11 @@ def onnx(
         register(TABLE, [(domain, operator) for operator in operators], translation)
         return function
 
-    return registered
+    return decorate
 
 
 def cast(x: SymbolicTensor, dtype: np.dtype[Any]) -> SymbolicTensor:
-    """`x` in `dtype`; itself where it already is."""
+    """`x` cast to `dtype`; `x` itself if it has that dtype."""
     if x.dtype == dtype:
         return x
     result: SymbolicTensor = elementwise.cast(x, dtype=dtype)

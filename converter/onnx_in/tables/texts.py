@@ -1,4 +1,4 @@
-"""ONNX operators on texts, as far as words are numbers."""
+"""ONNX text operators, for words encoded as numbers."""
 
 from __future__ import annotations
 

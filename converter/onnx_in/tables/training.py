@@ -17,7 +17,7 @@ DOMAIN = "ai.onnx.preview.training"
 
 
 def _each(operands: tuple[SymbolicTensor, ...], states: int, step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
-    """A step for each tensor; operands and results are grouped by role: all tensors, all gradients, all states."""
+    """Apply a step to each tensor; operands and results are grouped: all tensors, all gradients, all states."""
     count, rest = divmod(len(operands), 2 + states)
     if rest:
         raise ShapeError(f"needed {2 + states} operands for each tensor, given {len(operands)}")

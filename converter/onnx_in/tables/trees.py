@@ -1,4 +1,4 @@
-"""Decision trees of the domain ai.onnx.ml: all trees are walked at once, a level at a time."""
+"""Decision trees of the domain ai.onnx.ml: all trees are walked at once, level by level."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ....runtime.ops import comparison, elementwise, indexing, reduction, shapin
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from ..model import protos
-from ..model.values import known
+from ..model.values import known_tensor
 from .context import Context
-from .forests import LEAF, MEMBER, MODES, Forest, listed_forest, numbered_forest
+from .forests import LEAF, MEMBER, MODES, Forest, forest_from_lists, forest_from_numbers
 from .ml import DOMAIN, after_transform
 from .table import cast, onnx
 
@@ -27,7 +27,7 @@ COMPARISONS = {
     "BRANCH_NEQ": comparison.not_equal,
 }
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
-# as ONNX Runtime numbers them; the specification has SOFTMAX before LOGISTIC
+# ONNX Runtime's numbering; the specification has SOFTMAX before LOGISTIC
 TRANSFORMS = ("NONE", "LOGISTIC", "SOFTMAX", "SOFTMAX_ZERO", "PROBIT")
 
 
@@ -41,9 +41,9 @@ def tree_ensemble_regressor(
     """TreeEnsembleRegressor-1..3(X) -> Y"""
     weights = _tensor(context, target_weights_as_tensor, target_weights)
     leaves = {"treeids": target_treeids, "nodeids": target_nodeids, "ids": target_ids, "weights": weights}
-    trees = listed_forest(_nodes(context, nodes), leaves, n_targets)
+    trees = forest_from_lists(_nodes(context, nodes), leaves, n_targets)
     base = _tensor(context, base_values_as_tensor, base_values)
-    return cast(_regressed(context, X, trees, aggregate_function, np.asarray(base), post_transform), FLOAT32)
+    return cast(_regress(context, X, trees, aggregate_function, np.asarray(base), post_transform), FLOAT32)
 
 
 @onnx("TreeEnsemble", domain=DOMAIN)
@@ -64,8 +64,8 @@ def tree_ensemble(
         "membership": None if membership_values is None else _tensor(context, membership_values),
     }  # fmt: skip
     leaves = {"targetids": leaf_targetids, "weights": _tensor(context, leaf_weights)}
-    trees = numbered_forest(nodes, leaves, tree_roots, n_targets)
-    scores = _regressed(context, X, trees, AGGREGATES[aggregate_function], np.zeros(0), TRANSFORMS[post_transform])
+    trees = forest_from_numbers(nodes, leaves, tree_roots, n_targets)
+    scores = _regress(context, X, trees, AGGREGATES[aggregate_function], np.zeros(0), TRANSFORMS[post_transform])
     return cast(scores, X.dtype)
 
 
@@ -82,7 +82,7 @@ def tree_ensemble_classifier(
     labels, count = np.asarray(classlabels_int64s, INT64), len(classlabels_int64s)
     weights = np.asarray(_tensor(context, class_weights_as_tensor, class_weights))
     leaves = {"treeids": class_treeids, "nodeids": class_nodeids, "ids": class_ids, "weights": weights}
-    trees = listed_forest(_nodes(context, nodes), leaves, count)
+    trees = forest_from_lists(_nodes(context, nodes), leaves, count)
     base = np.asarray(_tensor(context, base_values_as_tensor, base_values)).reshape(-1)
     amounts, present = _amounts(context, X, trees)
     scores = reduction.reduce_sum(amounts, axes=(1,))
@@ -95,7 +95,7 @@ def tree_ensemble_classifier(
         raise Unsupported(f"{count} classes with {base.size} base values")
     if base.size:
         scores = scores + base.astype(scores.dtype)
-    else:  # a class without any score isn't chosen
+    else:  # a class without a score is never chosen
         lowest = np.asarray(-np.inf, scores.dtype)
         best = elementwise.where(reduction.reduce_any(present, axes=(1,)), scores, lowest)
     place = sorting.argmax(scores if base.size else best, axis=1)
@@ -103,10 +103,10 @@ def tree_ensemble_classifier(
 
 
 def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: str) -> tuple[Any, Any]:
-    """Whether a sample is of the second of two classes, and the scores of both, as ONNX Runtime makes them.
+    """Whether a sample belongs to the second of two classes, and the scores of both, as in ONNX Runtime.
 
-    Where only the first class has scores, they are those of the second, from which the first's are made. Where only the
-    second has, the first's are 0.
+    If only the first class has scores, they are used for the second, and the first's are computed from them. If only
+    the second class has scores, the first's are 0.
     """
     if base.size > 1 or transform == "PROBIT":
         raise Unsupported(f"two classes with {base.size} base values and post_transform {transform!r}")
@@ -126,7 +126,7 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
     return chosen, slicing.concat(other, first, axis=1)
 
 
-def _regressed(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
+def _regress(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
     count = trees.weights.shape[1]
     if aggregate not in AGGREGATES:
         raise ShapeError(f"aggregate_function may be {', '.join(AGGREGATES)}, given {aggregate!r}")
@@ -146,12 +146,12 @@ def _regressed(context: Context, x: SymbolicTensor, trees: Forest, aggregate: st
     if base.size:  # only where there is a score
         more, none = base.reshape(-1).astype(scores.dtype), np.zeros(count, scores.dtype)
         scores = scores + elementwise.where(reduction.reduce_any(present, axes=(1,)), more, none)
-    # of one target, ONNX Runtime transforms by PROBIT alone
+    # for one target, ONNX Runtime applies only PROBIT
     return after_transform(scores, transform if count > 1 or transform == "PROBIT" else "NONE")
 
 
 def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, Any]:
-    """What each tree adds to each result, and whether it does; shape (batch, trees, results)."""
+    """The weight of each tree for each result, and whether it has one; shape (batch, trees, results)."""
     if x.ndim != 2:
         raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
     width, needed = x.shape[1], int(trees.features.max(initial=0))
@@ -159,18 +159,18 @@ def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, A
         raise ShapeError(f"a node compares feature {needed}, the input has {width}")
     dtype = FLOAT64 if x.dtype == FLOAT64 else FLOAT32
     x = cast(x, dtype)
-    roots = context.tensor(known(trees.roots.reshape(1, -1)))
+    roots = context.tensor(known_tensor(trees.roots.reshape(1, -1)))
     at: Any = shaping.expand(roots, shape=(x.shape[0], len(trees.roots)))
     for _ in range(trees.depth):
         value = indexing.gather(x, indexing.take(trees.features, at, axis=0), axis=1)
-        holds = _compared(value, at, trees, dtype)
+        holds = _compare(value, at, trees, dtype)
         at = elementwise.where(holds, indexing.take(trees.yes, at, axis=0), indexing.take(trees.no, at, axis=0))
     amounts = indexing.take(trees.weights.astype(dtype), at, axis=0)
     return amounts, indexing.take(trees.weighted, at, axis=0)
 
 
-def _compared(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
-    """Whether the comparison of the node at which each tree is holds."""
+def _compare(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
+    """Whether the comparison of each tree's current node holds."""
     split = indexing.take(trees.splits.astype(dtype), at, axis=0)
     used = [mode for mode in np.unique(trees.modes).tolist() if mode != LEAF]
     holds: Any = None
@@ -193,17 +193,26 @@ def _compared(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
 
 def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
     """The attributes `nodes_...` by the rest of their names."""
-    known = {"featureids", "modes", "nodeids", "treeids", "truenodeids", "falsenodeids", "values", "values_as_tensor"}
-    known |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
+    known_tensor = {
+        "featureids",
+        "modes",
+        "nodeids",
+        "treeids",
+        "truenodeids",
+        "falsenodeids",
+        "values",
+        "values_as_tensor",
+    }
+    known_tensor |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
     nodes = {name.removeprefix("nodes_"): value for name, value in given.items()}
-    if unknown := sorted(nodes.keys() - known):
+    if unknown := sorted(nodes.keys() - known_tensor):
         raise Unsupported(f"attribute {unknown[0]!r}")
     values = _tensor(context, nodes.get("values_as_tensor"), nodes.get("values", ()))
-    return {**{name: nodes.get(name, ()) for name in known}, "values": values}
+    return {**{name: nodes.get(name, ()) for name in known_tensor}, "values": values}
 
 
 def _tensor(context: Context, proto: Any, otherwise: Any = ()) -> Any:
-    """The numbers of a tensor attribute, or those of the list that stands for it."""
+    """The numbers of a tensor attribute, or of the list that replaces it."""
     if proto is None:
         return otherwise
     array = protos.array_of(proto, context.folder, "attribute")

@@ -1,4 +1,4 @@
-"""Operators that are kept in one piece, with the ops that define them: see the op `onnx_function`."""
+"""Operators that stay single nodes, with the ops that define them: see the op `onnx_function`."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ....runtime.programs.subprograms import trace_subprogram
 from ....runtime.tracing import SymbolicTensor
 
 
-def kept_whole(
+def as_single_node(
     operator: str,
     version: int,
     definition: Callable[..., Sequence[Any]],
     operands: Sequence[SymbolicTensor | None],
     attributes: Mapping[str, Any],
 ) -> tuple[Any, ...]:
-    """What an operator of the standard domain computes, as one node that knows which operator it is.
+    """Translate an operator of the standard domain to one node that remembers the operator.
 
     Args:
-        operator: its name.
+        operator: name of the operator.
         version: the first opset that has it with this meaning.
-        definition: the same in ops: takes the operands that are given, None for the others, and gives all outputs.
-        operands: those of the operator; None for absent ones.
-        attributes: of the operator; None for absent ones.
+        definition: the operator in ops: takes the operands, None for absent ones, and returns all outputs.
+        operands: the operands; None for absent ones.
+        attributes: the attributes; None for absent ones.
     """
     given = [x for x in operands if x is not None]
     types = [Type(x.dtype, tuple(x.shape)) for x in given]
@@ -35,7 +35,7 @@ def kept_whole(
         remaining = iter(inputs)
         return definition(*(None if x is None else next(remaining) for x in operands))
 
-    if not _tell_their_sizes(types):
+    if not _are_sizes_readable(types):
         return tuple(body(*given))
     results = onnx_function(
         *given,
@@ -48,7 +48,7 @@ def kept_whole(
     return results if isinstance(results, tuple) else (results,)
 
 
-def _tell_their_sizes(types: Sequence[Type]) -> bool:
-    """Whether each symbolic size of operands is the size of one of their axes, where a sub-program reads it."""
+def _are_sizes_readable(types: Sequence[Type]) -> bool:
+    """Whether each symbol in the operands is the size of one of their axes, from which a sub-program can read it."""
     alone = {str(dim) for type in types for dim in type.shape if not isinstance(dim, int)}
     return all(symbols_in(type.shape) <= alone for type in types)

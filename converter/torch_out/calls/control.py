@@ -1,4 +1,4 @@
-"""Branches and loops, as graphs of `to_torch` call them: plain Python, so that autograd follows what was run."""
+"""Branches and loops for the graphs of `to_torch`: plain Python, so that autograd records the path that ran."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Empty = Sequence[tuple[tuple[int, ...], torch.dtype]]
 
 
 def cond(predicate: Tensor, then_branch: Body, else_branch: Body, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """What one of two branches gives; `torch.cond` where a graph is made of it."""
+    """Run one of two branches; while a graph is traced, by `torch.cond`."""
     if torch.compiler.is_compiling():
         return _tuple(torch.cond(predicate, then_branch, else_branch, tuple(operands)))
     return _tuple((then_branch if predicate else else_branch)(*operands))
 
 
 def guard(x: Tensor, condition: Tensor, message: str) -> Tensor:
-    """`x`; an error where the condition doesn't hold."""
+    """Return `x`; raise an error if the condition doesn't hold."""
     torch._assert_async(condition, message)
     return x
 
@@ -28,7 +28,7 @@ def guard(x: Tensor, condition: Tensor, message: str) -> Tensor:
 def loop(
     limit: Tensor, going: Tensor, operands: Sequence[Tensor], body: Body, carried: int, empty: Empty
 ) -> tuple[Tensor, ...]:
-    """Run a body until it says to stop, at most `limit` times; see the op `loop`."""
+    """Run a body until its condition is false, at most `limit` times; see the op `loop`."""
     state, captured = tuple(operands[:carried]), operands[carried:]
     rows: list[tuple[Tensor, ...]] = []
     while going and len(rows) < limit:
@@ -36,7 +36,7 @@ def loop(
         going, *results = _tuple(body(number, *state, *captured))
         state = tuple(results[:carried])
         rows.append(tuple(results[carried:]))
-    return *state, *_stacked(rows, empty, limit.device)
+    return *state, *_stack(rows, empty, limit.device)
 
 
 def scan(
@@ -51,16 +51,16 @@ def scan(
         results = _tuple(body(*state, *(x[i] for x in sliced), *captured))
         state = results[:carried]
         rows.append(results[carried:])
-    return *state, *_stacked(rows[::-1] if reverse else rows, empty, sliced[0].device)
+    return *state, *_stack(rows[::-1] if reverse else rows, empty, sliced[0].device)
 
 
 def own_gradient(tensors: Sequence[Tensor], outputs: int, backward: Body | None, refusal: str) -> tuple[Tensor, ...]:
-    """The first tensors, whose gradient is what `backward` makes; see the op `own_gradient`."""
+    """Return the first tensors, with the gradient that `backward` computes; see the op `own_gradient`."""
     return _tuple(_OwnGradient.apply(backward, outputs, refusal, *tensors))  # type: ignore[no-untyped-call]
 
 
 class _OwnGradient(torch.autograd.Function):
-    """Takes the backward, how many tensors pass, why there may be no backward; then these tensors and the operands."""
+    """Takes the backward, the number of outputs, the message if there is no backward; then outputs and operands."""
 
     @staticmethod
     def forward(ctx: Any, backward: Body | None, outputs: int, refusal: str, *tensors: Tensor) -> tuple[Tensor, ...]:
@@ -81,7 +81,7 @@ class _OwnGradient(torch.autograd.Function):
         return None, None, None, *(None for _ in passed), *gradients
 
 
-def _stacked(rows: Sequence[tuple[Tensor, ...]], empty: Empty, device: torch.device) -> list[Tensor]:
+def _stack(rows: Sequence[tuple[Tensor, ...]], empty: Empty, device: torch.device) -> list[Tensor]:
     if not rows:
         return [torch.empty(shape, dtype=dtype, device=device) for shape, dtype in empty]
     return [torch.stack(column) for column in zip(*rows, strict=True)]

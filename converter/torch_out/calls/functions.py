@@ -1,4 +1,4 @@
-"""What graphs of `to_torch` call where torch has no one function for an op."""
+"""Functions that graphs of `to_torch` call for ops without a single torch function."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def clamp_exclusive(x: Tensor, *, min: float = -math.inf, max: float = math.inf)
 # ---- calls between modules ----
 
 
-class Carried:
-    """Tensors that pass the boundary of a module beside those that the original passed; hooks don't see them."""
+class ExtraTensors:
+    """Tensors that cross a module boundary in addition to those of the original; hooks don't see them."""
 
     def __init__(self, *values: Any) -> None:
         self.values = values
@@ -59,7 +59,7 @@ def require_constant(name: str, given: Any, expected: Any) -> None:
 
 
 def field(given: Any, name: Any) -> Any:
-    """What an object, or the dict that stands for it, holds under a name."""
+    """The value under a name in an object, or in the dict that represents it."""
     return given[name] if isinstance(given, Mapping) else getattr(given, name)
 
 
@@ -71,7 +71,7 @@ def named_tuple(name: str, fields: tuple[str, ...], *values: Any) -> Any:
 # ---- padding ----
 
 
-def padded(x: Tensor, before: Sequence[int], after: Sequence[int], mode: str) -> Tensor:
+def pad_or_crop(x: Tensor, before: Sequence[int], after: Sequence[int], mode: str) -> Tensor:
     """`x` cropped by negative widths, then padded along any axes: "reflect", "replicate" or "circular"."""
     for axis, (b, a) in enumerate(zip(before, after, strict=True)):
         if (b, a) == (0, 0):
@@ -102,7 +102,7 @@ def index_add(x: Tensor, indices: Tensor, updates: Tensor, axis: int) -> Tensor:
 
 
 def gather(x: Tensor, indices: Tensor, axis: int) -> Tensor:
-    """Single elements along an axis."""
+    """Gather single elements along an axis."""
     return x.gather(axis, _from_front(indices, x.shape[axis]))
 
 
@@ -131,7 +131,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, reduction: str) -> T
 
 
 def unique(x: Tensor, axis: int | None, sorted: bool) -> tuple[Tensor, ...]:
-    """Different elements or slices: they, where each comes first, which each is, and how often; see the op `unique`."""
+    """Unique elements or slices, their first indices, the inverse indices, and the counts; see the op `unique`."""
     values, inverse, counts = torch.unique(x, return_inverse=True, return_counts=True, dim=axis)
     inverse = inverse.reshape(-1)
     places = torch.arange(len(inverse), device=x.device)
@@ -162,7 +162,7 @@ def attention_weights(q: Tensor, k: Tensor, mask: Tensor | None, causal: bool, s
 
 
 def grouped_matmul(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
-    """The rows of each group times the group's matrix; zeros behind the last group."""
+    """The rows of each group times the group's matrix; zeros after the last group."""
     group = torch.searchsorted(ends, torch.arange(len(x), dtype=ends.dtype, device=x.device), right=True)
     y = x.new_zeros(len(x), weight.shape[2])
     for i in range(len(weight)):
@@ -179,8 +179,8 @@ def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
 # ---- convolution and pooling ----
 
 
-def _transposed(function: Callable[[Tensor], Tensor], g: Tensor, size: Sequence[int]) -> Tensor:
-    """The transpose of a linear function of images of `size`, applied to `g`: what its gradient is."""
+def _apply_transpose(function: Callable[[Tensor], Tensor], g: Tensor, size: Sequence[int]) -> Tensor:
+    """Apply the transpose of a linear function of images of `size` to `g`, which is the function's gradient."""
     x = torch.zeros((*g.shape[:2], *size), dtype=g.dtype, device=g.device, requires_grad=True)
     with torch.enable_grad():
         y = function(x)
@@ -190,28 +190,28 @@ def _transposed(function: Callable[[Tensor], Tensor], g: Tensor, size: Sequence[
 
 def avg_pool_gradient(g: Tensor, size: Sequence[int], *options: Any) -> Tensor:
     """The gradient of `avg_pool` with these options on images of `size`."""
-    return _transposed(lambda x: avg_pool(x, *options), g, size)
+    return _apply_transpose(lambda x: avg_pool(x, *options), g, size)
 
 
 def adaptive_avg_pool_gradient(g: Tensor, size: Sequence[int]) -> Tensor:
     """The gradient of adaptive average pooling of images of `size`."""
-    return _transposed(lambda x: _ADAPTIVE_AVG_POOL[len(size) - 1](x, g.shape[2:]), g, size)
+    return _apply_transpose(lambda x: _ADAPTIVE_AVG_POOL[len(size) - 1](x, g.shape[2:]), g, size)
 
 
 def resize_gradient(g: Tensor, size: Sequence[int], *options: Any) -> Tensor:
-    """The gradient of `resized` with these options from images of `size`."""
-    return _transposed(lambda x: resized(x, g.shape[2:], *options), g, size)
+    """The gradient of `resize` with these options from images of `size`."""
+    return _apply_transpose(lambda x: resize(x, g.shape[2:], *options), g, size)
 
 
 def resize_from_corners_gradient(g: Tensor, size: Sequence[int], *options: Any) -> Tensor:
-    """The gradient of `resized_from_corners` with these options from images of `size`."""
-    return _transposed(lambda x: resized_from_corners(x, g.shape[2:], *options), g, size)
+    """The gradient of `resize_from_corners` with these options from images of `size`."""
+    return _apply_transpose(lambda x: resize_from_corners(x, g.shape[2:], *options), g, size)
 
 
 def conv_weight_gradient(
     x: Tensor, g: Tensor, kernel_shape: Sequence[int], stride: Any, dilation: Any, groups: int
 ) -> Tensor:
-    """The gradient of a convolution of `x`, which is padded already, by its weight."""
+    """The gradient of a convolution of the padded `x` with respect to its weight."""
     shape = (g.shape[1], x.shape[1] // groups, *kernel_shape)
     weight = torch.zeros(shape, dtype=x.dtype, device=x.device, requires_grad=True)
     with torch.enable_grad():
@@ -223,7 +223,7 @@ def conv_weight_gradient(
 def max_pool(
     x: Tensor, kernel: Any, stride: Any, padding: Widths, dilation: Any, ceil_mode: bool, counts: Sequence[int] | None
 ) -> tuple[Tensor, Tensor]:
-    """Maxima and their places, with another padding before than after; `counts` windows per axis where known."""
+    """Maxima and their indices, with asymmetric padding; `counts` windows per axis if known."""
     lowest = -math.inf if x.is_floating_point() else torch.iinfo(x.dtype).min
     sizes = x.shape[2:]
     wide = F.pad(x, [size for width in reversed(padding) for size in width], value=lowest)
@@ -239,7 +239,7 @@ def max_pool(
 
 
 def max_pool_gradient(g: Tensor, indices: Tensor, size: Sequence[int]) -> Tensor:
-    """`g` added up at `indices` of flattened images of `size`."""
+    """The sums of `g` at `indices` of flattened images of `size`."""
     zeros = torch.zeros((*g.shape[:2], math.prod(size)), dtype=g.dtype, device=g.device)
     return zeros.scatter_add(2, indices.flatten(2), g.flatten(2)).reshape(*g.shape[:2], *size)
 
@@ -253,7 +253,7 @@ def avg_pool(
     count_include_pad: bool,
     divisor_override: int | None,
 ) -> Tensor:
-    """Means of windows, whatever the padding and the divisor: their sums, divided by how many elements they have."""
+    """Means of windows for any padding and divisor: the sums divided by the number of elements."""
     if len(kernel) == 1:  # torch has no divisor for one axis
         kernel, stride, padding = (1, *kernel), (1, *stride), ((0, 0), *padding)
         options = (kernel, stride, padding, ceil_mode, count_include_pad, divisor_override)
@@ -297,10 +297,10 @@ _SMOOTH = {
 }
 
 
-def resized(
+def resize(
     x: Tensor, size: Sequence[int], mode: str, align_corners: bool, scales: Sequence[float | None] | None
 ) -> Tensor:
-    """Interpolation to a size, with scales that the size doesn't follow from."""
+    """Interpolate to a size with scales that are independent of it."""
     given = scales or (None,) * len(size)
     if mode in ("nearest", "nearest-exact"):
         result: Tensor = _NEAREST[mode, len(size)](x, size, *given)
@@ -309,8 +309,8 @@ def resized(
     return result
 
 
-def resized_from_corners(x: Tensor, size: Sequence[int], mode: str, scales: Sequence[float | None] | None) -> Tensor:
-    """Linear or cubic interpolation where elements lie at the corners of their cells, which torch doesn't have."""
+def resize_from_corners(x: Tensor, size: Sequence[int], mode: str, scales: Sequence[float | None] | None) -> Tensor:
+    """Linear or cubic interpolation with elements at the corners of their cells, which torch lacks."""
     for axis, (new, scale) in enumerate(zip(size, scales or (None,) * len(size), strict=True), start=2):
         old = x.shape[axis]
         if old == new and not scale:
@@ -328,7 +328,7 @@ def resized_from_corners(x: Tensor, size: Sequence[int], mode: str, scales: Sequ
 
 
 def _cubic(t: Tensor) -> list[Tensor]:
-    """Weights of the four elements around a place, `t` after the second; Keys 1981 with a = -0.75, as ATen has it."""
+    """Weights of the four elements around a position, `t` after the second; Keys 1981 with a = -0.75, as in ATen."""
     a = -0.75
 
     def near(d: Tensor) -> Tensor:
@@ -344,7 +344,7 @@ def _cubic(t: Tensor) -> list[Tensor]:
 
 
 def ctc_alphas(log_probs: Tensor, targets: Tensor, target_lengths: Tensor, blank: int) -> Tensor:
-    """Logarithms of the probabilities to be in each state after each step, (time, batch, states)."""
+    """Log-probabilities of each state after each step, (time, batch, states)."""
     log_probs = log_probs.to(torch.promote_types(log_probs.dtype, torch.float32))
     time, batch, _ = log_probs.shape
     length = targets.shape[1]

@@ -1,4 +1,4 @@
-"""Recurrent networks of one layer and direction, as graphs of `to_torch` call them."""
+"""Recurrent networks of one layer and direction, for the graphs of `to_torch`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lstm(
         )
         return result
 
-    return _walked(walk, x, (h0, c0), lengths, reverse)
+    return _run_steps(walk, x, (h0, c0), lengths, reverse)
 
 
 def gru(x: Tensor, h0: Tensor, *weights_and_lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
@@ -66,11 +66,11 @@ def _simple(
         )
         return result
 
-    return _walked(walk, x, (h0,), lengths, reverse)
+    return _run_steps(walk, x, (h0,), lengths, reverse)
 
 
 def _weights(weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_hh: Tensor | None) -> list[Tensor]:
-    """The weights as torch takes them: with both biases or none."""
+    """The weights in torch's form: with both biases or none."""
     if bias_ih is None and bias_hh is None:
         return [weight_ih, weight_hh]
     given = bias_ih if bias_ih is not None else bias_hh
@@ -79,10 +79,10 @@ def _weights(weight_ih: Tensor, weight_hh: Tensor, bias_ih: Tensor | None, bias_
     return [weight_ih, weight_hh, none if bias_ih is None else bias_ih, none if bias_hh is None else bias_hh]
 
 
-def _walked(
+def _run_steps(
     walk: Step, x: Tensor, state: tuple[Tensor, ...], lengths: Tensor | None, reverse: bool
 ) -> tuple[Tensor, ...]:
-    """All steps at once; with lengths step by step, so that a sequence that has ended keeps its state."""
+    """Run all steps at once; with lengths, step by step, so that a sequence that has ended keeps its state."""
     if lengths is None:
         ys, *last = walk(x.flip(0) if reverse else x, state)
         return (ys.flip(0) if reverse else ys, *(s[0] for s in last))

@@ -20,7 +20,7 @@ def _(
     context: Context, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, *,
     causal: bool, scale: float | None, dropout: float,
 ) -> Any:  # fmt: skip
-    """torch's own takes no draws, and not a mask and causality together."""
+    """torch's own function takes neither a dropout mask, nor a mask together with causality."""
     if dropout_mask is None and (mask is None or not causal):
         return context.call(F.scaled_dot_product_attention, q, k, v, mask, 0.0, causal, scale=scale)
     y, _ = attention_with_weights(context, q, k, v, mask, dropout_mask, causal=causal, scale=scale, dropout=dropout)
@@ -32,7 +32,7 @@ def attention_with_weights(
     context: Context, q: Any, k: Any, v: Any, mask: Any, dropout_mask: Any, *,
     causal: bool, scale: float | None, dropout: float,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The result, and the weights before what is dropped."""
+    """The result, and the weights before dropout."""
     weights = context.call(functions.attention_weights, q, k, mask, causal, scale)
     if dropout_mask is None:
         return weights @ v, weights

@@ -1,4 +1,4 @@
-"""Branches and loops: their sub-programs are graphs that the module holds."""
+"""Branches and loops: their sub-programs are graphs of the module."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _(context: Context, *operands: Any, body: Any, carried: int, scanned: int, r
 
 
 def _empty(type: Type) -> tuple[tuple[int, ...], Any]:
-    """Shape and dtype of what is stacked where there is nothing to stack."""
+    """Shape and dtype of a stacked result with no rows."""
     return (0, *(size if isinstance(size, int) else 0 for size in type.shape[1:])), torch_dtype(type.dtype)
 
 

@@ -14,7 +14,7 @@ CONV_TRANSPOSE = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)
 
 
 def symmetric(padding: Any) -> tuple[int, ...] | None:
-    """The padding as torch's functions take it: one number for both ends; None where it isn't."""
+    """The padding with one number for both ends, as torch's functions take it; None if the ends differ."""
     if all(before == after and before >= 0 for before, after in padding):
         return tuple(before for before, _ in padding)
     return None
@@ -48,7 +48,7 @@ def _(
     dilation: Any,
     groups: int,
 ) -> Any:
-    """torch's own where it takes the padding; else what isn't cut off, cut or padded, and then the bias."""
+    """torch's own function if it takes the padding; else the uncropped result, cropped or padded, plus the bias."""
     function, cut = CONV_TRANSPOSE[len(stride) - 1], symmetric(padding)
     limits = [max(pair) for pair in zip(stride, dilation, strict=True)]
     taken = all(isinstance(o, int) and o < limit for o, limit in zip(output_padding, limits, strict=True))

@@ -1,4 +1,4 @@
-"""Tensors made of nothing."""
+"""Creation of tensors."""
 
 from __future__ import annotations
 

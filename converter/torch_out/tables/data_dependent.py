@@ -1,4 +1,4 @@
-"""Ops that find sizes when they run."""
+"""Ops whose output sizes are known only when they run."""
 
 from __future__ import annotations
 

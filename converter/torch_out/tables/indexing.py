@@ -1,4 +1,4 @@
-"""Reading and writing at computed places."""
+"""Reading and writing at computed indices."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .table import Context, torch_form
 
 
 def _whole(context: Context, indices: Any, position: int = 1) -> Any:
-    """Indices in a dtype that torch takes as such: of 8 bits they would be a mask."""
+    """Indices in a dtype that torch takes as indices: with 8 bits they would be a mask."""
     type = context.inputs[position]
     assert type is not None
     return indices if type.dtype in (INT32, INT64) else indices.to(torch.int64)

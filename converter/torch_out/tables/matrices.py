@@ -1,4 +1,4 @@
-"""Linear algebra beyond products and solutions, and Fourier transforms."""
+"""Linear algebra other than matrix products, and Fourier transforms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ..calls import matrices
 from .table import Context, no_torch_form, torch_form, torch_function
 
 torch_function("magnitude", matrices.magnitude)
-no_torch_form("cofactors", "it stands in gradients of determinants only, which torch has by itself")
+no_torch_form("cofactors", "it occurs in gradients of determinants only, which torch computes by itself")
 
 
 @torch_form("dft")
@@ -17,7 +17,7 @@ def _(context: Context, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: s
 
 
 def _several(function: Any, count: int) -> Any:
-    """The form of an op with so many outputs, whose attributes the function takes by name."""
+    """A form for an op with `count` outputs, whose attributes the function takes by name."""
 
     def form(context: Context, *operands: Any, **attributes: Any) -> Any:
         result = context.call(function, *operands, **attributes)

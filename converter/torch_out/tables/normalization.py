@@ -27,14 +27,14 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: flo
 
 @torch_form("standardize")
 def _(context: Context, x: Any, *, axes_count: int, eps: float) -> Any:
-    return _standardized(context, x, axes_count, eps)
+    return _standardize(context, x, axes_count, eps)
 
 
 @torch_form("batch_norm")
 def _(context: Context, x: Any, mean: Any, variance: Any, weight: Any, bias: Any, *, eps: float) -> Any:
     if all(context.fixed[1:3]):
         return context.call(F.batch_norm, x, mean, variance, weight, bias, False, 0.0, eps)
-    # torch's own sends no gradient to the statistics
+    # torch's own function passes no gradient to the statistics
     along = (-1, *(1,) * (context.x.rank - 2))
     y = (x - mean.reshape(along)) * context.call(torch.rsqrt, variance + eps).reshape(along)
     y = y if weight is None else y * weight.reshape(along)
@@ -43,7 +43,7 @@ def _(context: Context, x: Any, mean: Any, variance: Any, weight: Any, bias: Any
 
 @torch_form("batch_norm_train")
 def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
-    """The statistics apart, since torch gives none that gradients flow through."""
+    """The statistics are computed separately, since no gradient passes through those that torch returns."""
     y = context.call(torch.batch_norm, x, weight, bias, None, None, True, 0.0, eps, True)
     axes = (0, *range(2, context.x.rank))
     return (
@@ -55,7 +55,7 @@ def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
 
 @torch_form("layer_norm_with_statistics")
 def _(context: Context, x: Any, weight: Any, bias: Any, *, axes_count: int, eps: float) -> Any:
-    standardized, r = _standardized(context, x, axes_count, eps)
+    standardized, r = _standardize(context, x, axes_count, eps)
     return _affine(standardized, weight, bias), standardized, r
 
 
@@ -68,13 +68,13 @@ def _(context: Context, x: Any, weight: Any, *, axes_count: int, eps: float) -> 
 
 @torch_form("group_norm_with_statistics")
 def _(context: Context, x: Any, weight: Any, bias: Any, *, groups: int, eps: float) -> Any:
-    standardized, r = _standardized(context, x.flatten(1).unflatten(1, (groups, -1)), 1, eps)
+    standardized, r = _standardize(context, x.flatten(1).unflatten(1, (groups, -1)), 1, eps)
     along = (-1, *(1,) * (context.x.rank - 2))
     of_channels = (None if v is None else v.reshape(along) for v in (weight, bias))
     return _affine(standardized.reshape_as(x), *of_channels), standardized, r
 
 
-def _standardized(context: Context, x: Any, axes_count: int, eps: float) -> tuple[Any, Any]:
+def _standardize(context: Context, x: Any, axes_count: int, eps: float) -> tuple[Any, Any]:
     axes = tuple(range(-axes_count, 0))
     centered = x - x.mean(axes, keepdim=True)
     r = context.call(torch.rsqrt, x.var(axes, correction=0, keepdim=True) + eps)

@@ -31,14 +31,14 @@ def _(context: Context, x: Any, *, kernel: Any, stride: Any, padding: Any, dilat
 
 
 def _spatial(context: Context) -> Any:
-    """Sizes of the windows' axes, where they are known; None else."""
+    """Sizes of the windows' axes if they are known, else None."""
     sizes = context.y.shape[2:]
     return sizes if all(isinstance(size, int) for size in sizes) else None
 
 
 @torch_form("max_pool_gradient")
 def _(context: Context, g: Any, indices: Any, *, size: Any, disjoint: bool) -> Any:
-    del disjoint  # adding up does for both
+    del disjoint  # sums are right in both cases
     return context.call(functions.max_pool_gradient, g, indices, size)
 
 

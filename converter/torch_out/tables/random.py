@@ -1,4 +1,4 @@
-"""Random draws, by torch's own generator: one seeded operator each, so that recorded draws can be replayed."""
+"""Random numbers from torch's generator: one seeded operator per op, so that recorded numbers can be replayed."""
 
 from __future__ import annotations
 

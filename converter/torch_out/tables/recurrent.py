@@ -31,6 +31,6 @@ def _(context: Context, x: Any, h0: Any, *others: Any, reverse: bool, nonlineari
 
 
 for _op in ("lstm_gradient", "gru_gradient", "rnn_gradient"):
-    no_torch_form(_op, "torch gives the gradients of the operands, not the cotangents of the gates that this op gives")
+    no_torch_form(_op, "torch returns the gradients of the operands, not the cotangents of the gates")
 for _op in ("lstm_with_gates", "gru_with_gates"):
-    no_torch_form(_op, "torch's recurrent layers don't hand out the gates of their steps")
+    no_torch_form(_op, "torch's recurrent layers don't return the gates of their steps")

@@ -22,10 +22,10 @@ FUNCTIONS: dict[str, Any] = {
 }
 
 
-def _reduced(
+def _reduce(
     context: Context, function: Callable[..., Any], x: Any, axes: tuple[int, ...] | None, keepdims: bool, **options: Any
 ) -> Any:
-    """`function` over axes; torch takes no axes at all for all of them, so there it gets an axis of size 1."""
+    """Apply `function` over axes; an empty list means all axes to torch, so there it gets an axis of size 1."""
     at = normalize_axes(axes, context.x.rank)
     if not at:
         return context.call(function, x.unsqueeze(-1), (-1,), **options)
@@ -35,7 +35,7 @@ def _reduced(
 def _enter(op: str, function: Callable[..., Any]) -> None:
     @torch_form(op)
     def form(context: Context, x: Any, *, axes: tuple[int, ...] | None, keepdims: bool) -> Any:
-        return _reduced(context, function, x, axes, keepdims)
+        return _reduce(context, function, x, axes, keepdims)
 
 
 for _op, _function in FUNCTIONS.items():
@@ -43,13 +43,13 @@ for _op, _function in FUNCTIONS.items():
 
 
 def same_dtype(context: Context) -> dict[str, Any]:
-    """What keeps the dtype of integers, which torch would widen to int64."""
+    """The keyword argument that keeps the dtype of integers, which torch would widen to int64."""
     return {} if is_floating(context.x.dtype) else {"dtype": torch_dtype(context.x.dtype)}
 
 
 @torch_form("reduce_sum")
 def _(context: Context, x: Any, *, axes: tuple[int, ...] | None, keepdims: bool) -> Any:
-    return _reduced(context, torch.sum, x, axes, keepdims, **same_dtype(context))
+    return _reduce(context, torch.sum, x, axes, keepdims, **same_dtype(context))
 
 
 @torch_form("reduce_prod")
@@ -61,4 +61,4 @@ def _(context: Context, x: Any, *, axes: tuple[int, ...] | None, keepdims: bool)
 
 @torch_form("variance")
 def _(context: Context, x: Any, *, axes: tuple[int, ...] | None, correction: int, keepdims: bool) -> Any:
-    return _reduced(context, torch.var, x, axes, keepdims, correction=correction)
+    return _reduce(context, torch.var, x, axes, keepdims, correction=correction)

@@ -1,4 +1,4 @@
-"""Moving elements: reshaping, permuting, joining, cutting, padding."""
+"""Data movement: reshaping, permuting, joining, slicing, padding."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _(context: Context, x: Any, src: Any, *, axis: int, start: Any, stop: Any, s
 
 @torch_form("pad")
 def _(context: Context, x: Any, *, before: Any, after: Any, mode: str, value: float) -> Any:
-    """Where `F.pad` takes it, by that; else axis by axis."""
+    """By `F.pad` if it supports the padding, else axis by axis."""
     widths = list(zip(before, after, strict=True))
     padded = [axis for axis, width in enumerate(widths) if any(not isinstance(size, int) or size for size in width)]
     if not padded:
@@ -79,4 +79,4 @@ def _(context: Context, x: Any, *, before: Any, after: Any, mode: str, value: fl
         flat = [size for width in widths[padded[0] :][::-1] for size in width]
         filler = {"value": value} if mode == "constant" and value else {}
         return context.call(F.pad, x, flat, mode, **filler)
-    return context.call(functions.padded, x, before, after, mode)
+    return context.call(functions.pad_or_crop, x, before, after, mode)

@@ -1,4 +1,4 @@
-"""Order: positions of extremes, sorting, the largest elements."""
+"""Sorting: positions of extremes, sorting, the largest elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Special functions, and the parts of floating-point numbers."""
+"""Special functions, and the mantissa and exponent of floating-point numbers."""
 
 from __future__ import annotations
 

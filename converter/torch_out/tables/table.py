@@ -1,4 +1,4 @@
-"""The table of ops: for each, the function that writes it with torch's own functions.
+"""The table of ops: for each, the function that expresses it with torch's functions.
 
 A form gets a `Context`, then the operands (a `torch.fx.Proxy` each, None for an absent one), and the attributes by
 keyword, sizes known only at run time as proxies of ints. It returns the output, or a tuple of them:
@@ -7,8 +7,8 @@ keyword, sizes known only at run time as proxies of ints. It returns the output,
     def softmax(context, x, *, axis):
         return F.softmax(x, axis)
 
-What it does with proxies is recorded as a graph. Whole torch functions are used where there are any, so that autograd
-gives the gradients that torch has for them. `no_torch_form("op", "reason")` states that an op has none.
+Its operations on proxies are recorded as a graph. Forms use a single torch function where there is one, so that
+gradients are torch's own. `no_torch_form("op", "reason")` states that an op has no form.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ Form = Callable[..., Any]
 FORMS: dict[str, Form] = {}
 NO_FORM: dict[str, str] = {}
 TAKE_NUMBERS: set[str] = set()
-"""Ops whose form takes a Python number for a constant without dimensions."""
+"""Ops whose form takes a Python number in place of a constant of rank 0."""
 
 
 @dataclass(frozen=True)
 class Context:
-    """What a form needs to know beside its operands.
+    """The context of a form, besides its operands.
 
     Attributes:
-        tracer: of the graph that is written.
+        tracer: the tracer of the graph under construction.
         inputs: dtype and shape of each operand; None for an absent one.
         outputs: dtype and shape of each output.
-        used: for each output, whether anything takes it; one that nothing takes may be given as None.
-        fixed: for each operand, whether it is a buffer or a constant, which no gradient is asked for.
-        size: gives a dimension as an int, or as a proxy of one that is known only at run time.
-        placement: gives the keyword arguments that place a new tensor where the module's other tensors are.
+        used: for each output, whether it has a user; an unused one may be returned as None.
+        fixed: for each operand, whether it is a buffer or a constant, which needs no gradient.
+        size: returns a dimension as an int, or as a proxy of an int that is known only at run time.
+        placement: returns the keyword arguments that place a new tensor on the device of the module's tensors.
     """
 
     tracer: fx.proxy.TracerBase
@@ -70,14 +70,14 @@ class Context:
         return tuple(self.size(dim) for dim in self.x.shape[self.x.rank - count :])
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Record a call, also of a function that doesn't record itself: one of ours, or one without tensors."""
+        """Record a call, also of a function that isn't recorded by itself: cellbridge's own, or one without tensors."""
         return self.tracer.create_proxy("call_function", function, args, kwargs)
 
 
 def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
-    """Register a form for ops; a name taken raises.
+    """Register a form for ops; a registered name raises.
 
-    With `numbers` the form takes Python numbers beside at least one tensor.
+    With `numbers`, the form takes Python numbers besides at least one tensor.
     """
     if numbers:
         TAKE_NUMBERS.update(ops)
@@ -85,10 +85,10 @@ def torch_form(*ops: str, numbers: bool = False) -> Callable[[Form], Form]:
 
 
 def torch_function(op: str, function: Callable[..., Any], *, numbers: bool = False) -> None:
-    """Register a function of torch that takes the operands of an op without attributes, and nothing else."""
+    """Register a torch function for an op without attributes; it takes exactly the op's operands."""
     torch_form(op, numbers=numbers)(lambda context, *operands: context.call(function, *operands))
 
 
 def no_torch_form(op: str, reason: str) -> None:
-    """State that an op can't be written with torch's functions, and why."""
+    """Declare that an op can't be expressed with torch's functions, and why."""
     register(NO_FORM, [op], reason)

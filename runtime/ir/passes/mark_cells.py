@@ -194,13 +194,13 @@ class _Marker:
     def _boundary(self, call: _Call) -> tuple[list[Value], list[Value]]:
         """Return the values that enter a call, in order of use, and those that leave it."""
         nodes = list(call.nodes())
-        made = {value for node in nodes for value in node.outputs}
+        results = {value for node in nodes for value in node.outputs}
         used: dict[Value, int] = {}
         for node in nodes:
             for value in node.inputs:
                 if value is not None:
                     used[value] = used.get(value, 0) + 1
-        entering = [value for value in used if value not in made and value not in self.stored]
+        entering = [value for value in used if value not in results and value not in self.stored]
         leaving = [v for node in nodes for v in node.outputs if self.uses.get(v, 0) > used.get(v, 0)]
         return entering, leaving
 

@@ -31,6 +31,6 @@ PASSES = (
 def optimize(graph: Graph, results: list[str]) -> None:
     """Run all passes; `results` are the tensors that the model returns."""
     for transform in PASSES:
-        handed_out = {graph.current(name) for name in results}
-        graph.nodes = live(graph.nodes, handed_out)
-        transform(graph, handed_out)
+        returned = {graph.current(name) for name in results}
+        graph.nodes = live(graph.nodes, returned)
+        transform(graph, returned)

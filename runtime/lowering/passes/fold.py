@@ -58,8 +58,8 @@ def fold(graph: Graph, results: set[str]) -> None:
                 known.update(computed)
                 folded.append(node)
     folded = _without_growth(graph, folded, known, results)
-    gone = set(map(id, folded))
-    graph.nodes = [node for node in graph.nodes if id(node) not in gone]
+    folded_ids = set(map(id, folded))
+    graph.nodes = [node for node in graph.nodes if id(node) not in folded_ids]
     _add(graph, folded, known, {name for node in graph.nodes for name in node.used_tensors()} | results)
 
 
@@ -80,8 +80,8 @@ def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used
     for node in folded:
         large = {stems[name] for name in node.inputs if name and known[name].nbytes > SMALL}
         sources = {source: None for name in node.inputs if name for source in graph.sources.get(name, ())}
-        named = large if len(large) == 1 else {stems[name] for name in node.inputs if name in graph.sources}
-        stem = f"{min(named)}.{node.op_type.lower()}" if named else "constant"
+        stems_of_inputs = large if len(large) == 1 else {stems[name] for name in node.inputs if name in graph.sources}
+        stem = f"{min(stems_of_inputs)}.{node.op_type.lower()}" if stems_of_inputs else "constant"
         for output in node.outputs:
             stems[output] = stem
             if sources:
@@ -118,8 +118,8 @@ def _without_growth(
     for node in nodes:
         for name in connected(node):
             sets[representative(name)] = representative(connected(node)[0])
-    gone = set(map(id, nodes))
-    used = {name for node in graph.nodes if id(node) not in gone for name in node.used_tensors()} | results
+    folded_ids = set(map(id, nodes))
+    used = {name for node in graph.nodes if id(node) not in folded_ids for name in node.used_tensors()} | results
     growth: dict[str, int] = {}
     for name in sets:
         change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
@@ -158,10 +158,10 @@ def _infer_types(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int)
     }
     operators = [onnx.helper.make_opsetid("", opset)]
     schema = onnx.defs.get_schema(node.op_type, opset)
-    found = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=operators)
-    if any(name not in found or not _is_complete(found[name]) for name in node.output):
+    inferred = onnx.shape_inference.infer_node_outputs(schema, node, types, data, opset_imports=operators)
+    if any(name not in inferred or not _is_complete(inferred[name]) for name in node.output):
         return None
-    return [_type(found[name].tensor_type) for name in node.output]
+    return [_type(inferred[name].tensor_type) for name in node.output]
 
 
 def _is_complete(type: onnx.TypeProto) -> bool:

@@ -68,9 +68,9 @@ def _join(graph: Graph, one: OnnxNode, two: OnnxNode) -> dict[str, str]:
     attributes = forward.attributes | {"direction": "bidirectional"}
     if "activations" in attributes:
         attributes["activations"] = [*attributes["activations"]] * 2
-    found = graph.op(one.op_type, *inputs, outputs=len(one.outputs), **attributes)
+    results = graph.op(one.op_type, *inputs, outputs=len(one.outputs), **attributes)
     replaced: dict[str, str] = {}
-    for place, joined in enumerate(found if isinstance(found, tuple) else (found,)):
+    for place, joined in enumerate(results if isinstance(results, tuple) else (results,)):
         parts = graph.op("Split", joined, outputs=2, axis=1 if place == 0 else 0, num_outputs=2)
         replaced[forward.outputs[place]], replaced[reverse.outputs[place]] = parts
     return replaced
@@ -95,12 +95,12 @@ def _concatenate_directions(graph: Graph) -> None:
     for node in list(graph.nodes):
         if node.op_type != "Concat" or node.attributes["axis"] not in (2, -1) or len(node.inputs) != 2:
             continue
-        found = [direction(name) for name in node.inputs]
-        if found[0] is None or found[1] is None or found[0][0] != found[1][0] or [f[1] for f in found if f] != [0, 1]:
+        parts = [direction(name) for name in node.inputs]
+        if parts[0] is None or parts[1] is None or parts[0][0] != parts[1][0] or [f[1] for f in parts if f] != [0, 1]:
             continue
-        width = 2 * int(producers[found[0][0]].attributes["hidden_size"])
+        width = 2 * int(producers[parts[0][0]].attributes["hidden_size"])
         rest = _cut_out(graph, node)
         with graph.at_node(node):
-            beside = graph.op("Transpose", found[0][0], perm=[0, 2, 1, 3])
+            beside = graph.op("Transpose", parts[0][0], perm=[0, 2, 1, 3])
             shape = graph.constant(np.array([0, 0, width], np.int64))
         graph.nodes += [node.with_operator("Reshape", (beside, shape), {}), *rest]

@@ -39,17 +39,17 @@ def _as_convolution(graph: Graph, node: OnnxNode, sizes: tuple[int, ...]) -> Onn
     if not single_steps or min(pads) < 0 or not (depthwise or (group == 1 and out_channels >= MANY_CHANNELS)):
         return node
     taps = prod(kernel)
-    turned = graph.constant(np.arange(taps)[::-1])
+    reversed_taps = graph.constant(np.arange(taps)[::-1])
     with graph.at_node(node):
 
         def reshape(name: str, *shape: int) -> str:
             return str(graph.op("Reshape", name, graph.constant(np.array(shape, np.int64))))
 
         if depthwise:
-            weight = graph.op("Gather", reshape(node.inputs[1], channels, taps), turned, axis=1)
+            weight = graph.op("Gather", reshape(node.inputs[1], channels, taps), reversed_taps, axis=1)
         else:  # transposed as matrices: ONNX Runtime is slow at moving the few taps of two channels at a time
             weight = graph.op("Transpose", reshape(node.inputs[1], channels, out_channels, taps), perm=(0, 2, 1))
-            weight = graph.op("Gather", weight, turned, axis=1)
+            weight = graph.op("Gather", weight, reversed_taps, axis=1)
             weight = graph.op("Transpose", reshape(weight, channels * taps, out_channels), perm=(1, 0))
         weight = reshape(weight, group * out_channels, channels // group, *kernel)
     attributes = {"strides": strides, "dilations": dilations, "pads": pads, "group": group}

@@ -129,9 +129,9 @@ def _convolution(graph: Graph, node: OnnxNode) -> _Convolution | None:
         return None
     if any(attributes.get("output_padding", ())):
         return None
-    turned = node.op_type == "ConvTranspose"
-    sides = [2 - pad if turned else pad for pad in attributes.get("pads", (0, 0, 0, 0))]
-    return _Convolution(images, weight, ((sides[0], sides[2]), (sides[1], sides[3])), turned)
+    transposed = node.op_type == "ConvTranspose"
+    sides = [2 - pad if transposed else pad for pad in attributes.get("pads", (0, 0, 0, 0))]
+    return _Convolution(images, weight, ((sides[0], sides[2]), (sides[1], sides[3])), transposed)
 
 
 def _along(size: int, count: int, pads: tuple[int, int]) -> tuple[Array, Array]:

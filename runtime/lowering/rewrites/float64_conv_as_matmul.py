@@ -68,10 +68,10 @@ def _conv_transpose(
         reach = window_span(int(k), d) - 1
         pads.append((reach - before, reach - after + extra - (s - 1)))
     by_group = shaping.reshape(weight, shape=(groups, channels // groups, out_channels, *kernel))
-    turned = shaping.transpose(by_group, permutation=(0, 2, 1, *(axis + 1 for axis in spatial)))
-    turned = shaping.reshape(turned, shape=(groups * out_channels, channels // groups, *kernel))
-    turned, ones = shaping.flip(turned, axes=spatial), (1,) * len(kernel)
-    return _conv(shape, x, turned, bias, stride=ones, padding=tuple(pads), dilation=dilation, groups=groups)
+    flipped = shaping.transpose(by_group, permutation=(0, 2, 1, *(axis + 1 for axis in spatial)))
+    flipped = shaping.reshape(flipped, shape=(groups * out_channels, channels // groups, *kernel))
+    flipped, ones = shaping.flip(flipped, axes=spatial), (1,) * len(kernel)
+    return _conv(shape, x, flipped, bias, stride=ones, padding=tuple(pads), dilation=dilation, groups=groups)
 
 
 def _avg_pool(shape: Shape, x: SymbolicTensor, **attributes: Any) -> Any:

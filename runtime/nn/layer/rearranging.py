@@ -121,7 +121,7 @@ class Pad(Cell):
         self.mode = mode
 
     def construct(self, x: Any) -> Any:
-        """As many dimensions as there are pairs, long enough for the mode (else `ValueError`)."""
+        """A tensor with one axis per pair, each long enough for the mode (else `ValueError`)."""
         if self.mode == "CONSTANT":
             return padding.pad_each_axis(x, self.paddings)
         return padding.mirror_pad(x, self.paddings, self.mode)

@@ -1,1 +1,1 @@
-"""Ops that run programs or functions: branches, loops, gradients written by hand, operators shaped by values."""
+"""Ops that run programs or functions: branches, loops, user-defined gradients, operators with runtime shapes."""

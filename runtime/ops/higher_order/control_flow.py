@@ -1,4 +1,4 @@
-"""Control flow: `cond`. Its branches are sub-programs, which use only what they are given; loops stand in `loops`."""
+"""Control flow: `cond`. Its branches are sub-programs, which use only their operands; see `loops` for loops."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def cond(
     else_branch: Program,
     symbols: tuple[str, ...] = (),
 ) -> tuple[Tensor, ...]:
-    """What one of two sub-programs gives, both of which take the operands.
+    """The results of one of two sub-programs, both of which take the operands.
 
     Args:
         predicate: bool, without dimensions.
-        operands: what both branches take.
-        then_branch: runs where the predicate holds.
-        else_branch: runs otherwise; its results have the dtypes and ranks of the other's.
+        operands: the operands of both branches.
+        then_branch: runs if the predicate is true.
+        else_branch: runs otherwise; its results have the dtypes and ranks of those of `then_branch`.
         symbols: names for the sizes in which the results of the branches may differ, in order.
 
     torch.cond; ONNX If-21.
@@ -65,7 +65,7 @@ def _(
 
     branches = gradient(then_branch), gradient(else_branch)
     names = tuple(f"{name}_gradient" for name in symbols)
-    found = as_tuple(
+    gradients = as_tuple(
         cond(
             predicate,
             *operands,
@@ -75,7 +75,7 @@ def _(
             symbols=names,
         )
     )
-    return None, *for_floating_operands(operands, found)
+    return None, *for_floating_operands(operands, gradients)
 
 
 @cond.onnx

@@ -1,4 +1,4 @@
-"""Loops: `loop` and `scan`. Their bodies are sub-programs, which use only what they are given."""
+"""Loops: `loop` and `scan`. Their bodies are sub-programs, which use only their operands."""
 
 from __future__ import annotations
 
@@ -24,20 +24,21 @@ from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating
 def loop(
     limit: Tensor, going: Tensor, *operands: Tensor, body: Program, carried: int, symbols: tuple[str, ...] = ()
 ) -> tuple[Tensor, ...]:
-    """Run a body until it says to stop, at most `limit` times.
+    """Run a body until its condition is false, at most `limit` times.
 
     Args:
         limit: int64, without dimensions.
-        going: bool, without dimensions: whether to run the body at all.
-        operands: first what is carried from one iteration to the next, then what every iteration is given.
-        body: takes the number of the iteration (int64, without dimensions) and the operands; gives whether to go on
-            (bool, without dimensions), the new carried values, then what is stacked along a new first axis.
-        carried: how many values are carried.
-        symbols: names for the sizes that only the run tells: of carried values whose shapes change, in order, and last,
-            where something is stacked, the number of iterations.
+        going: bool, without dimensions: the condition of the first iteration.
+        operands: the initial carried values, then the captured values, which are the same in every iteration.
+        body: takes the number of the iteration (int64, without dimensions) and the operands; returns the condition of
+            the next iteration (bool, without dimensions), the new carried values, then the values to stack along a new
+            first axis.
+        carried: the number of carried values.
+        symbols: names for the sizes that are known only at run time: those of carried values whose shapes change, in
+            order, and last, if values are stacked, the number of iterations.
 
     Returns:
-        The carried values after the last iteration, then what was stacked.
+        The carried values after the last iteration, then the stacked values.
 
     torch while_loop; ONNX Loop-21.
     """
@@ -51,13 +52,13 @@ def _(
 
     require(limit == Type(INT64, ()), f"needed an int64 without dimensions as limit, given {limit}")
     require(going == Type(BOOL, ()), f"needed a bool without dimensions, given {going}")
-    going_on, *results = result_types(body, [Type(INT64, ()), *operands])
-    require(going_on == Type(BOOL, ()), f"the body must give a bool without dimensions first, it gives {going_on}")
-    require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are given back")
+    condition, *results = result_types(body, [Type(INT64, ()), *operands])
+    require(condition == Type(BOOL, ()), f"the body must return a bool first, without dimensions, not {condition}")
+    require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are returned")
     own, fresh = own_symbols(body), iter(symbols)
     types = [common_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
     stacked = results[carried:]
-    require(not stacked or bool(symbols), "what is stacked needs a symbol for the number of iterations")
+    require(not stacked or bool(symbols), "stacked values need a symbol for the number of iterations")
     return *types, *(Type(t.dtype, (symbol(symbols[-1]), *t.shape)) for t in stacked)
 
 
@@ -70,15 +71,15 @@ def _(
     go_on, iteration = bool(going), 0
     while go_on and iteration < limit:
         trips.count()
-        again, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
+        condition, *results = run(body, (np.asarray(iteration, np.int64), *state, *captured))
         state = tuple(results[:carried])
         rows.append(tuple(results[carried:]))
-        go_on, iteration = bool(again), iteration + 1
+        go_on, iteration = bool(condition), iteration + 1
     return *state, *_stack(rows, body, 1 + carried, (np.zeros((), np.int64), *operands))
 
 
 def _stack(rows: Sequence[tuple[Array, ...]], body: Program, first: int, operands: Sequence[Array]) -> list[Array]:
-    """Rows along a new first axis; where there are none, empty arrays of the types that the body gives."""
+    """Stack rows along a new first axis; without rows, return empty arrays of the body's result types."""
     from ...programs.subprograms import result_types
 
     if rows:
@@ -101,7 +102,7 @@ def _(
     outputs = as_tuple(y)
     if any(a.shape != b.shape for a, b in zip(operands[:carried], outputs[:carried], strict=False)):
         raise ProgramError("op loop has no gradient where the shapes of carried values change")
-    # the loop once more, to see what each iteration began with
+    # the loop once more, to record the carried values at the start of each iteration
     state = body.inputs[1 : 1 + carried]
     kept = _with_outputs(body, (*body.outputs, body.inputs[0], *state))
     count = symbols[-1] if len(outputs) > carried else _new_symbol(limit)
@@ -109,8 +110,10 @@ def _(
     step = _with_outputs(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
     cotangents = cotangents_of(as_tuple(g), outputs)
-    found = _backward_scan(cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True)
-    return None, None, *for_floating_operands(operands, found)
+    gradients = _backward_scan(
+        cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True
+    )
+    return None, None, *for_floating_operands(operands, gradients)
 
 
 @loop.onnx
@@ -123,19 +126,19 @@ def _(
 
 @operator
 def scan(*operands: Tensor, body: Program, carried: int, scanned: int, reverse: bool = False) -> tuple[Tensor, ...]:
-    """Run a body on the slices of tensors along their first axis, one after the other.
+    """Run a body on each slice of tensors along their first axis, in order.
 
     Args:
-        operands: first what is carried from one slice to the next, then what is sliced (all of one length), then what
-            every iteration is given.
-        body: takes the carried values, the slices and what every iteration is given; gives the new carried values, then
-            what is stacked along a new first axis.
-        carried: how many values are carried.
-        scanned: how many operands are sliced; at least one.
-        reverse: from the last slice to the first; what is stacked stands where its slice does.
+        operands: the initial carried values, then the tensors to slice (all of one length), then the captured values,
+            which are the same in every iteration.
+        body: takes the carried values, the slices and the captured values; returns the new carried values, then the
+            values to stack along a new first axis.
+        carried: the number of carried values.
+        scanned: the number of tensors to slice; at least one.
+        reverse: whether to go from the last slice to the first; a stacked value has the position of its slice.
 
     Returns:
-        The carried values after the last slice, then what was stacked.
+        The carried values after the last slice, then the stacked values.
 
     torch scan and map; ONNX Scan-21.
     """
@@ -146,7 +149,7 @@ def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool)
     from ...programs.subprograms import result_types
 
     sliced = operands[carried : carried + scanned]
-    require(bool(sliced) and all(t.rank for t in sliced), "needed something to slice, with a first axis")
+    require(bool(sliced) and all(t.rank for t in sliced), "needed tensors to slice, with a first axis")
     length = sliced[0].shape[0]
     require(all(t.shape[0] == length for t in sliced), f"needed one length, given {', '.join(map(str, sliced))}")
     results = result_types(body, _iteration_types(operands, carried, scanned))
@@ -156,7 +159,7 @@ def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool)
 
 
 def _iteration_types(operands: Sequence[Type], carried: int, scanned: int) -> list[Type]:
-    """Types of the operands of one iteration."""
+    """Return the types of the operands of one iteration."""
     sliced = range(carried, carried + scanned)
     return [t.with_shape(t.shape[1:]) if i in sliced else t for i, t in enumerate(operands)]
 
@@ -183,7 +186,7 @@ def _slice_like(x: Array) -> Array:
 def _(g: Any, y: Any, *operands: Tensor, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Any, ...]:
     outputs = as_tuple(y)
     beginnings: tuple[Any, ...] = ()
-    if carried:  # the scan once more, to see what each iteration began with
+    if carried:  # the scan once more, to record the carried values at the start of each iteration
         kept = _with_outputs(body, (*body.outputs, *body.inputs[:carried]))
         again = as_tuple(scan(*operands, body=kept, carried=carried, scanned=scanned, reverse=reverse))
         beginnings = again[len(outputs) :]
@@ -211,7 +214,7 @@ def _(graph: OnnxGraph, *operands: str, body: Program, carried: int, scanned: in
     )
 
 
-# ---- what both share ----
+# ---- shared helpers ----
 
 
 def _backward_scan(
@@ -224,16 +227,16 @@ def _backward_scan(
     reverse: bool,
     may_be_empty: bool = False,
 ) -> list[Tensor]:
-    """The gradient of a scan: a scan the other way round.
+    """Return the gradient of a scan, which is a scan in the opposite direction.
 
     Args:
-        cotangents: of the floating-point outputs of the scan.
-        beginnings: what each iteration was carried, along the first axis.
-        sliced: what the scan sliced.
-        captured: what every iteration was given.
-        body: of the scan.
-        reverse: the direction of the way back.
-        may_be_empty: whether there may be no iteration; then no floating-point numbers may be sliced.
+        cotangents: cotangents of the floating-point outputs of the scan.
+        beginnings: the carried values at the start of each iteration, along the first axis.
+        sliced: the sliced operands of the scan.
+        captured: the captured operands of the scan.
+        body: the body of the scan.
+        reverse: the direction of the gradient's scan.
+        may_be_empty: whether there may be no iteration; then no floating-point tensors may be sliced.
 
     Returns:
         Cotangents of the floating-point ones among carried values, sliced and captured operands.
@@ -247,10 +250,10 @@ def _backward_scan(
     sizes = (of_state, len(sums), len(beginnings), len(sliced), len(cotangents) - of_state, len(captured))
 
     def step(*given: Any) -> list[Any]:
-        state, so_far, begun, slices, rows, constant = _parts(given, sizes)
-        found = inline(given[0].builder, step_back, [*begun, *slices, *constant, *state, *rows])
-        more = [a + b for a, b in zip(so_far, found[of_state + of_slices :], strict=True)]
-        return [*found[:of_state], *more, *found[of_state : of_state + of_slices]]
+        state, so_far, initial, slices, rows, constant = _parts(given, sizes)
+        gradients = inline(given[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
+        more = [a + b for a, b in zip(so_far, gradients[of_state + of_slices :], strict=True)]
+        return [*gradients[:of_state], *more, *gradients[of_state : of_state + of_slices]]
 
     operands = [*cotangents[:of_state], *sums, *beginnings, *sliced, *cotangents[of_state:], *captured]
     carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)
@@ -261,7 +264,7 @@ def _backward_scan(
         return as_tuple(scan(*given, body=back, carried=carried, scanned=scanned, reverse=reverse))
 
     if may_be_empty and carried and not isinstance(operands[carried].shape[0], int):
-        # ONNX Runtime has no Scan of nothing
+        # ONNX Runtime doesn't support a Scan over no elements
         every = [Type(x.dtype, tuple(x.shape)) for x in operands]
         some = reduction.reduce_sum(creation.full_like(sliced[0], 1), axes=None)
         result = as_tuple(
@@ -278,21 +281,21 @@ def _backward_scan(
 
 
 def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
-    """The items cut into runs of these lengths."""
+    """Split the items into runs of these lengths."""
     starts = np.cumsum([0, *sizes])
     return [items[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
 def _split_operands(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
-    """Operands of a scan: carried, sliced, given to every iteration."""
+    """Split the operands of a scan into carried, sliced and captured ones."""
     return _parts(operands, (carried, scanned, len(operands) - carried - scanned))
 
 
 def _with_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
-    """The sub-program with other outputs."""
+    """Return the sub-program with other outputs."""
     return program.replace(outputs=outputs, result=sequence(len(outputs)))
 
 
 def _new_symbol(like: Tensor) -> str:
-    data = getattr(like, "_data", like)  # of a Tensor, while Python is traced
+    data = getattr(like, "_data", like)  # the data of a Tensor while Python is traced
     return data.builder.new_symbol("iterations") if isinstance(data, SymbolicTensor) else "iterations"

@@ -1,4 +1,4 @@
-"""Operators of ONNX that other ops define, kept in one piece: `onnx_function`."""
+"""`onnx_function`: an ONNX operator that is defined by other ops, kept as one node."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def onnx_function(
     slots: tuple[bool, ...],
     attributes: tuple[tuple[str, Any], ...] = (),
 ) -> tuple[Tensor, ...]:
-    """What `body` computes, which is what an operator of ONNX's standard domain means.
+    """The results of `body`, which defines an operator of ONNX's standard domain.
 
-    Whatever computes takes the body. ONNX files have the operator itself where their opset has it.
+    Execution and differentiation use the body. ONNX files contain the operator itself if their opset has it.
 
     Args:
-        operands: those of the operator that are given.
-        body: the definition of the operator on these operands; gives its outputs.
+        operands: the operands of the operator that are present.
+        body: the definition of the operator on these operands, which returns its outputs.
         operator: its name, such as "RotaryEmbedding".
-        version: the first opset whose operator of that name means this.
-        slots: for each operand of the operator, whether it is given.
-        attributes: names and values, of the operator.
+        version: the first opset in which the operator has this definition.
+        slots: for each operand of the operator, whether it is present.
+        attributes: names and values of the operator's attributes.
     """
 
 
@@ -50,8 +50,8 @@ def _(*operands: Array, body: Program, **named: Any) -> tuple[Array, ...]:
 def _(g: Any, y: Any, *operands: Tensor, body: Program, **named: Any) -> tuple[Any, ...]:
     from ...programs.subprograms import apply_program, gradient
 
-    found = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
-    return tuple(for_floating_operands(operands, found))
+    gradients = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
+    return tuple(for_floating_operands(operands, gradients))
 
 
 @onnx_function.onnx
@@ -67,11 +67,11 @@ def _(
     from ...programs.subprograms import apply_program
 
     dtypes = [graph.type(name).dtype for name in operands]
-    # other dtypes have no kernels in ONNX Runtime, or no place in the operator's schema
+    # ONNX Runtime lacks kernels for other dtypes, or the operator's schema doesn't allow them
     known = all(dtype in (FLOAT32, FLOAT16) for dtype in dtypes if is_floating(dtype))
     if known and graph.has(operator, version):
         given = iter(operands)
         inputs = [next(given) if slot else "" for slot in slots]
         return graph.op(operator, *inputs, outputs=len(body.outputs), **dict(attributes))
-    written = graph.compose(lambda *given: apply_program(body, given), operands)
-    return written if len(written) > 1 else written[0]
+    outputs = graph.compose(lambda *given: apply_program(body, given), operands)
+    return outputs if len(outputs) > 1 else outputs[0]

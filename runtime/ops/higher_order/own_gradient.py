@@ -1,4 +1,4 @@
-"""`own_gradient`: tensors whose gradient is what a sub-program computes, in place of the derivative."""
+"""`own_gradient`: tensors whose gradient a sub-program computes instead of the derivative."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands
 
 @operator
 def own_gradient(*tensors: Tensor, outputs: int, backward: Program | None, refusal: str = "") -> tuple[Tensor, ...]:
-    """The first tensors as they are; their cotangents go to the others, as a sub-program makes them.
+    """Return the first tensors unchanged; a sub-program maps their cotangents to those of the other tensors.
 
-    What it says of the derivative is what a `bprop` says, or an `autograd.Function` of torch.
+    It represents a `bprop`, or the backward function of a torch `autograd.Function`.
 
     Args:
-        tensors: `outputs` tensors that pass, then the operands: those that get a cotangent before those that don't.
-        outputs: how many pass.
-        backward: takes the operands, the tensors that pass, and a cotangent for each floating-point one of these; gives
-            cotangents of floating-point operands, of the first ones. None: the gradient is refused.
+        tensors: the `outputs` tensors to return, then the operands: those that get a cotangent before those that don't.
+        outputs: the number of tensors to return.
+        backward: takes the operands, the returned tensors, and a cotangent for each floating-point one of these;
+            returns cotangents for the first floating-point operands. None: the gradient is refused.
         refusal: why there is no `backward`.
 
     Raises:
-        UnsupportedPython: the gradient is asked for and there is no `backward`.
+        UnsupportedPython: the gradient is needed and there is no `backward`.
     """
 
 
@@ -47,8 +47,8 @@ def _(
     if backward is None:
         raise UnsupportedPython(refusal)
     operands, passed = tensors[outputs:], as_tuple(y)
-    found = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
-    return *(None for _ in passed), *for_floating_operands(operands, [*found, *(None for _ in operands)])
+    gradients = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
+    return *(None for _ in passed), *for_floating_operands(operands, [*gradients, *(None for _ in operands)])
 
 
 @own_gradient.onnx

@@ -1,4 +1,4 @@
-"""`runtime_shaped`: operators whose output shape depends on the values of their operands, known only at run time."""
+"""`runtime_shaped`: operators whose output shapes depend on the values of their operands, known only at run time."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Types = tuple[tuple[Any, ...], ...]
 
 @declare_op
 def runtime_shaped(*operands: Tensor, operator: str, options: Options, types: Types) -> Tensor:
-    """An ONNX operator whose structural operands (a shape, axes, bounds) are values of the run: see `recipes`.
+    """An ONNX operator whose structural operands (a shape, axes, bounds) are known only at run time.
 
     Args:
-        *operands: those of the operator in its newest version, in order; None for an absent one.
-        operator: name of the operator, which is that of the function.
+        *operands: the operands of the operator's newest version, in order; None for an absent one.
+        operator: name of the operator, and of its function in `onnx_functions`.
         options: its attributes, as pairs of name and value.
-        types: `(dtype, shape)` of each output; the dtype None is that of the first operand, a symbolic size stands as
-            text and may be one that this node tells.
+        types: `(dtype, shape)` of each output; the dtype None means that of the first operand, and a symbolic size is
+            given as text and may be one that this node determines.
     """
 
 
@@ -62,8 +62,8 @@ def _(g: Any, y: Any, *operands: Tensor | None, operator: str, options: Options,
         return (None,) * len(operands)
     pairs = [(h, out) for h, out in zip(output_cotangents, outputs, strict=True) if is_floating(out.dtype)]
     given = [full_like(out, 0) if h is None else h for h, out in pairs]
-    found = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
-    gradients = iter(found if isinstance(found, tuple) else (found,))
+    gradients = runtime_shaped_gradient(*operands, *given, operator=operator, options=options, count=len(operands))
+    gradients = iter(gradients if isinstance(gradients, tuple) else (gradients,))
     result = tuple(next(gradients) if flow else None for flow in flows)
     return result if len(result) > 1 else result[0]
 
@@ -79,9 +79,9 @@ def runtime_shaped_gradient(*operands: Tensor, operator: str, options: Options, 
 
     Args:
         *operands: the `count` operands of `runtime_shaped`, then one cotangent per floating-point output.
-        operator: of `runtime_shaped`, as is `options`.
-        options: see there.
-        count: how many operands the operator has.
+        operator: see `runtime_shaped`.
+        options: see `runtime_shaped`.
+        count: the number of operands of the operator.
 
     Returns:
         The gradient of each floating-point operand that isn't structural, in order.
@@ -107,23 +107,23 @@ def _(*operands: Array | None, operator: str, options: Options, count: int) -> A
     from ...programs.gradient_program import differentiate  # which imports the ops
     from ...programs.interpreter import execute
 
-    taken, cotangents = operands[:count], operands[count:]
-    program = _trace(operator, taken, dict(options))
+    forward_operands, cotangents = operands[:count], operands[count:]
+    program = _trace(operator, forward_operands, dict(options))
     backward = differentiate(program)
     wanted = [v for v in backward.input_gradients if v is not None]
-    inputs = [operands[i] for i in _differentiable_positions(operator, taken)]
+    inputs = [operands[i] for i in _differentiable_positions(operator, forward_operands)]
     computed = dict(zip(wanted, execute(backward.program, [*inputs, *cotangents], wanted=wanted), strict=True))  # type: ignore[list-item]
     pairs = zip(backward.input_gradients, inputs, strict=True)
-    found = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
-    return found if len(found) > 1 else found[0]
+    gradients = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
+    return gradients if len(gradients) > 1 else gradients[0]
 
 
-runtime_shaped_gradient.no_vjp("second derivatives of an operator whose shape is a value aren't written")
-runtime_shaped_gradient.no_onnx("ONNX Runtime only runs forward")
+runtime_shaped_gradient.no_vjp("second derivatives of an operator with a runtime shape are not implemented")
+runtime_shaped_gradient.no_onnx("ONNX has no gradients")
 
 
 def contents(x: Any) -> Any:
-    """The elements of an array or a torch tensor as Python numbers: one, or a tuple (of tuples); None for None."""
+    """Return the elements of an array or torch tensor as Python numbers: one, or a tuple (of tuples); None for None."""
     return None if x is None else _to_tuple(x.tolist())
 
 
@@ -132,7 +132,7 @@ def _to_tuple(items: Any) -> Any:
 
 
 def _apply(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
-    """The function on tensors, and on the contents of arrays where it wants those."""
+    """Apply the function to tensors, and to the contents of arrays for structural operands."""
     function = get_onnx_function(operator)
     chosen = [
         contents(array) if structural else x
@@ -142,7 +142,7 @@ def _apply(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None]
 
 
 def _trace(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:
-    """The function as a program: its inputs are the operands with gradients, its outputs the floating-point ones."""
+    """Trace the function as a program from the operands with gradients to the floating-point outputs."""
     from ...programs.subprograms import build_subprogram  # which imports the ops
 
     builder = Builder()
@@ -151,6 +151,6 @@ def _trace(operator: str, operands: tuple[Array | None, ...], options: dict[str,
     for i in _differentiable_positions(operator, operands):
         inputs.append(builder.new_value(f"operand_{i}", Type(tensors[i].dtype, tensors[i].shape)))
         tensors[i] = inputs[-1]
-    made = _apply(operator, tensors, operands, options)
-    outputs = [x for x in (made if isinstance(made, tuple) else (made,)) if is_floating(x.dtype)]
+    outputs = _apply(operator, tensors, operands, options)
+    outputs = [x for x in (outputs if isinstance(outputs, tuple) else (outputs,)) if is_floating(x.dtype)]
     return build_subprogram(builder, inputs, outputs, operator)

@@ -1,4 +1,4 @@
-"""Compositions that go on step by step: Python functions of real or complex tensors, recorded as bodies of loops."""
+"""Iterative compositions of ops: Python functions of real or complex tensors, recorded as bodies of loops."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ def along(
     step: Callable[..., tuple[Sequence[Any], Sequence[Any]]], carried: Sequence[Any], sliced: Sequence[Any],
     given: Sequence[Any] = (), *, reverse: bool = False,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
-    """Take a step for each slice of tensors along their first axis.
+    """Apply a step to each slice of tensors along their first axis.
 
     Args:
-        step: from what is carried, the slices and what is given to what is carried on, and what is stacked.
-        carried: what the first step begins with.
-        sliced: one length, along the first axis.
-        given: to every step.
-        reverse: from the last slice to the first.
+        step: takes the carried values, the slices and `given`; returns the new carried values, and values to stack.
+        carried: the initial carried values.
+        sliced: the tensors to slice, all of one length along the first axis.
+        given: further arguments of every step.
+        reverse: whether to go from the last slice to the first.
 
     Returns:
-        What the last step carries, and what was stacked along a new first axis.
+        The carried values after the last step, and the values stacked along a new first axis.
     """
     from ...programs.subprograms import trace_subprogram
 
@@ -50,20 +50,20 @@ def along(
     recorded = trace_subprogram(body, types, "step")
     counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
     results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
-    found = _join(as_tuple(results), [*carried, *seen])
-    return found[: len(carried)], found[len(carried) :]
+    tensors = _join(as_tuple(results), [*carried, *seen])
+    return tensors[: len(carried)], tensors[len(carried) :]
 
 
 def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
-    """Take steps until one says that it was the last.
+    """Repeat a step until it returns that it was the last.
 
     Args:
-        step: from what is carried to whether to go on (bool, without dimensions) and what is carried on.
-        carried: what the first step begins with.
-        limit: most steps; int64, without dimensions.
+        step: takes the carried values; returns whether to continue (bool, without dimensions) and the new ones.
+        carried: the initial carried values.
+        limit: the largest number of steps; int64, without dimensions.
 
     Returns:
-        What the last step carries.
+        The carried values after the last step.
     """
     from ...programs.subprograms import trace_subprogram
 
@@ -78,7 +78,7 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
 
 
 def positions(like: Any, size: Dim) -> Any:
-    """The integers from 0 up to `size`, int64, traced if `like` is."""
+    """Return the integers from 0 to `size`, exclusive, int64, symbolic if `like` is."""
     attributes: dict[str, Any] = {"start": 0, "stop": size, "step": 1, "dtype": INT64}
     first = real(like)
     if isinstance(first, SymbolicTensor):
@@ -87,7 +87,7 @@ def positions(like: Any, size: Dim) -> Any:
 
 
 def choose(condition: Any, a: Any, b: Any) -> Any:
-    """`a` where a condition holds and `b` elsewhere; of numbers or tensors, both real or both complex."""
+    """Return `a` where a condition is true and `b` elsewhere, for numbers or tensors, both real or both complex."""
     if isinstance(a, Complex) or isinstance(b, Complex):
         a, b = (x if isinstance(x, Complex) else Complex(x, 0.0) for x in (a, b))
         return Complex(choose(condition, a.real, b.real), choose(condition, a.imaginary, b.imaginary))
@@ -101,14 +101,14 @@ def _type(x: Any) -> Type:
 
 
 def _parts(items: Iterable[Any]) -> list[Any]:
-    """The tensors that are real, and both parts of those that are complex."""
-    found: list[Any] = []
+    """Split complex tensors into both parts; keep real ones."""
+    parts: list[Any] = []
     for x in items:
-        found += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
-    return found
+        parts += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
+    return parts
 
 
 def _join(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
-    """Tensors that are real or complex as those of `like` are, of their parts."""
+    """Join parts to tensors that are real or complex like those of `like`."""
     remaining = iter(parts)
     return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]

@@ -1,4 +1,4 @@
-"""What the ops with sub-programs share: running one, types that two of them agree on, cotangents of what they give."""
+"""Helpers of ops with sub-programs: running one, the common type of two results, cotangents of results."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ..registry import Array, Tensor, Type, require
 
 
 def run(program: Program, operands: Sequence[Array]) -> tuple[Array, ...]:
-    """What a sub-program gives."""
+    """Run a sub-program and return its outputs."""
     from ...programs.interpreter import execute
 
     return tuple(execute(program, operands))
 
 
 def common_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
-    """The type of a value that has either type: dimensions that differ, or that only a run tells, are new symbols."""
+    """Return a type for both types: dimensions that differ, or that are known only at run time, become new symbols."""
     require(a.dtype == b.dtype and a.rank == b.rank, f"needed results of one dtype and rank, given {a} and {b}")
     dims: list[Dim] = []
     for x, y in zip(a.shape, b.shape, strict=True):
@@ -34,17 +34,17 @@ def common_type(a: Type, b: Type, own: set[str], fresh: Iterator[str]) -> Type:
 
 
 def as_tuple(x: Any) -> tuple[Any, ...]:
-    """The outputs of an op, of which a single one comes bare."""
+    """Return the outputs of an op as a tuple; a single output isn't in one."""
     return x if isinstance(x, tuple) else (x,)
 
 
 def cotangents_of(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
-    """One cotangent per floating-point output, zeros where none arrived."""
+    """Return one cotangent per floating-point output, zeros where there is none."""
     pairs = ((g, y) for g, y in zip(output_cotangents, outputs, strict=True) if is_floating(y.dtype))
     return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
 
 
-def for_floating_operands(operands: Sequence[Tensor], found: Sequence[Any]) -> list[Any]:
-    """The cotangents of the floating-point operands, with None for the others."""
-    remaining = iter(found)
+def for_floating_operands(operands: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Any]:
+    """Return the cotangents of the floating-point operands, with None for the others."""
+    remaining = iter(cotangents)
     return [next(remaining) if is_floating(x.dtype) else None for x in operands]

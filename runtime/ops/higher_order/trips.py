@@ -1,4 +1,4 @@
-"""How often loops may go round: not limited, but where a program of unknown origin is judged."""
+"""A limit of loop iterations, for checks of untrusted programs."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from contextvars import ContextVar
 
 from ...errors import CellbridgeError
 
-_limit: ContextVar[list[int] | None] = ContextVar("limit", default=None)  # how many trips there may be, and were
+_limit: ContextVar[list[int] | None] = ContextVar("limit", default=None)  # the limit, and the number of trips so far
 
 
 class TooManyTrips(CellbridgeError, ValueError):
-    """Loops go round more often than is allowed."""
+    """Loops exceed the limit of iterations."""
 
 
 @contextlib.contextmanager
 def limit_trips(trips: int) -> Iterator[None]:
-    """Let the loops that the interpreter runs in the block go round so often, all together; then `TooManyTrips`."""
+    """Within the context, limit the iterations of all loops in the interpreter together; then `TooManyTrips`."""
     token = _limit.set([trips, 0])
     try:
         yield
@@ -26,13 +26,13 @@ def limit_trips(trips: int) -> Iterator[None]:
 
 
 def count() -> None:
-    """Count a trip of a loop."""
+    """Count an iteration of a loop."""
     limit = _limit.get()
     if limit is None:
         return
     limit[1] += 1
     if limit[1] > limit[0]:
         raise TooManyTrips(
-            f"loops go round more than {limit[0]} times, which takes too long\n"
-            "  what to do: choose inputs for which they go round less often, or judge what is in them by itself"
+            f"loops run more than {limit[0]} iterations, which takes too long\n"
+            "  what to do: choose inputs with fewer iterations, or check the bodies of the loops separately"
         )

@@ -1,7 +1,7 @@
-"""Factors of matrices, found column by column: what their ops are in ONNX, which has no operators for them.
+"""Factorizations of matrices column by column, for lowering to ONNX, which has no operators for them.
 
-Functions of matrices (..., m, n), real or `Complex`, made of ops that ONNX has. G. Golub, C. Van Loan, "Matrix
-Computations" (2013), chapters 3 to 5.
+These are functions of matrices (..., m, n), real or `Complex`, composed of ops that ONNX has. G. Golub, C. Van Loan,
+"Matrix Computations" (2013), chapters 3 to 5.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ from ..matrices import (
     squares,
 )
 
-_ROWS, _COLUMNS = -2, -1  # axes along which matrices are taken apart
+_ROWS, _COLUMNS = -2, -1  # axes along which matrices are split
 
 
 def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
-    """As the op `lu`."""
+    """The op `lu`."""
     rows, columns = x.shape[-2:]
 
     def step(factors: Any, k: Any) -> tuple[list[Any], list[Any]]:
@@ -50,7 +50,7 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
             factors = _exchange_rows(factors, k, chosen[0])
         first = _at(factors, k, _COLUMNS)
         divisor = _at(first, k, _COLUMNS)
-        divisor = choose(_is_zero(divisor), 1.0, divisor)  # what is below it is zero, too
+        divisor = choose(_is_zero(divisor), 1.0, divisor)  # the elements below it are zero, too
         below = as_columns(first / as_columns(divisor))
         rest = choose(greater(column, k), factors - below * as_rows(_at(factors, k, _ROWS)), factors)
         return [choose(as_columns(greater(row, k)), choose(equal(column, k), below, rest), factors)], chosen
@@ -64,7 +64,7 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
 
 
 def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
-    """As the op `permutation`."""
+    """The op `permutation`."""
 
     def step(matrix: Any, chosen: Any, k: Any) -> tuple[list[Any], list[Any]]:
         return [_exchange_rows(matrix, k, chosen - 1)], []
@@ -76,15 +76,15 @@ def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
 
 
 def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
-    """As the op `solve_triangular`."""
+    """The op `solve_triangular`."""
     rows, columns = b.shape[-2:]
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
 
     def step(x: Any, k: Any, a: Any, others: Any, b: Any) -> tuple[list[Any], list[Any]]:
-        found = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
+        row = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
         if not unitriangular:
-            found = found / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
-        return [choose(as_columns(equal(positions(x, rows), k)), found, x)], []
+            row = row / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
+        return [choose(as_columns(equal(positions(x, rows), k)), row, x)], []
 
     others = matrices.upper(a, 1) if upper else matrices.lower(a, -1)
     (x,), _ = along(step, [_zeros(b, (*batch, rows, columns))], [positions(b, rows)], [a, others, b], reverse=upper)
@@ -92,33 +92,33 @@ def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False
 
 
 def cholesky_solve(b: Any, factor: Any, *, upper: bool) -> Any:
-    """As the op `cholesky_solve`."""
+    """The op `cholesky_solve`."""
     left = adjoint(factor) if upper else factor
     return solve_triangular(adjoint(left), solve_triangular(left, b, upper=False), upper=True)
 
 
 def solve(a: Any, b: Any) -> Any:
-    """As the op `solve`; infinite or NaN where a matrix is singular."""
+    """The op `solve`, but infinite or NaN for a singular matrix."""
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
     a, b = (each(x, lambda part: shaping.expand(part, shape=(*batch, *part.shape[-2:]))) for x in (a, b))
     rows, width = a.shape[-1], a.shape[-1] + b.shape[-1]
-    factors, _ = lu(concatenate(a, b, axis=a.ndim - 1))  # what is done to the rows of a is done to those of b
+    factors, _ = lu(concatenate(a, b, axis=a.ndim - 1))  # the row operations on a are applied to b as well
     return solve_triangular(part(factors, rows, rows), part(factors, rows, width, first_column=rows), upper=True)
 
 
 def inverse(x: Any) -> Any:
-    """As the op `inverse`; infinite or NaN where a matrix is singular."""
+    """The op `inverse`, but infinite or NaN for a singular matrix."""
     return solve(x, identity(x, tuple(x.shape)))
 
 
 def determinant(x: Any) -> Any:
-    """As the op `determinant`."""
+    """The op `determinant`."""
     diagonal, sign = _eliminate(x)
     return _product(diagonal) * sign
 
 
 def log_determinant(x: Any) -> tuple[Any, Any]:
-    """As the op `log_determinant`."""
+    """The op `log_determinant`."""
     diagonal, sign = _eliminate(x)
     sizes = absolute(diagonal)
     signs = diagonal / choose(_is_zero(sizes), 1.0, sizes)
@@ -126,7 +126,7 @@ def log_determinant(x: Any) -> tuple[Any, Any]:
 
 
 def cholesky(x: Any) -> Any:
-    """As the op `cholesky`; NaN where a matrix isn't positive definite."""
+    """The op `cholesky`, but NaN for a matrix that isn't positive definite."""
     size = x.shape[-1]
 
     def step(factor: Any, k: Any, x: Any) -> tuple[list[Any], list[Any]]:
@@ -143,7 +143,7 @@ def cholesky(x: Any) -> Any:
 
 
 def householder_qr(x: Any) -> tuple[Any, Any]:
-    """As the op `householder_qr`, with the signs and scales of LAPACK's geqrf."""
+    """The op `householder_qr`, with the signs and scales of LAPACK's geqrf."""
     rows, columns = x.shape[-2:]
 
     def step(packed: Any, k: Any) -> tuple[list[Any], list[Any]]:
@@ -170,7 +170,7 @@ def householder_qr(x: Any) -> tuple[Any, Any]:
 
 
 def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
-    """As the op `qr`."""
+    """The op `qr`."""
     rows, columns = x.shape[-2:]
     count = rows if complete else minimum(rows, columns)
     packed, scales = householder_qr(x)
@@ -186,16 +186,16 @@ def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
     return q, matrices.upper(part(packed, count, columns))
 
 
-# ---- what they share ----
+# ---- shared helpers ----
 
 
 def _at(x: Any, k: Any, axis: int) -> Any:
-    """The slice at the index `k` along an axis, which goes."""
+    """Return the slice at index `k` along an axis, without that axis."""
     return each(x, lambda part: indexing.take(part, k, axis=axis))
 
 
 def _exchange_rows(x: Any, k: Any, other: Any) -> Any:
-    """Matrices with the row `k` in the place of the row `other`, an index for each matrix, and the other way round."""
+    """Swap the rows `k` and `other` of matrices, where `other` has an index for each matrix."""
     row, other = positions(x, x.shape[-2]), as_columns(other)
     there = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
     raised = each(x, lambda part: indexing.gather(part, there, axis=_ROWS))
@@ -204,7 +204,7 @@ def _exchange_rows(x: Any, k: Any, other: Any) -> Any:
 
 
 def _eliminate(x: Any) -> tuple[Any, Any]:
-    """The diagonal of the upper factor of square matrices, and 1 or -1 by the number of exchanged rows."""
+    """Return the diagonal of the upper factor of square matrices, and the sign of the permutation, 1 or -1."""
     if x.shape[-1] == 0:
         return matrices.diagonal(x), creation.full_like(real(x), 1, shape=tuple(x.shape[:-2]))
     factors, pivots = lu(x)
@@ -214,7 +214,7 @@ def _eliminate(x: Any) -> tuple[Any, Any]:
 
 
 def _product(x: Any) -> Any:
-    """The product of each vector (..., n)."""
+    """Return the product of the elements of each vector (..., n)."""
     if not isinstance(x, Complex):
         return products.reduce_prod(x, axes=(-1,))
     one = Complex.from_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
@@ -225,7 +225,7 @@ def _product(x: Any) -> Any:
 
 
 def _last_axis_first(x: Any, *, back: bool = False) -> Any:
-    """The last axis in front of the others; `back`: the other way round."""
+    """Move the last axis to the front, or with `back` the first axis to the end."""
     rank = x.ndim
     order = (*range(1, rank), 0) if back else (rank - 1, *range(rank - 1))
     return each(x, lambda part: shaping.transpose(part, permutation=order))
@@ -241,14 +241,14 @@ def _is_zero(x: Any) -> Any:
 
 
 def _sum_of_parts(x: Any) -> Any:
-    """|Re x| + |Im x|, by which LAPACK chooses pivots."""
+    """|Re x| + |Im x|, LAPACK's criterion for pivots."""
     if isinstance(x, Complex):
         return elementwise.abs(x.real) + elementwise.abs(x.imaginary)
     return elementwise.abs(x)
 
 
 def _length(x: Any) -> Any:
-    """The Euclidean norm of vectors (..., n), whose squares neither overflow nor vanish."""
+    """The Euclidean norm of vectors (..., n), computed without overflow or underflow of squares."""
     sizes = _sum_of_parts(x)
     largest = reduction.reduce_max(sizes, axes=(-1,), keepdims=True)
     scaled = x / choose(_is_zero(largest), 1.0, largest)

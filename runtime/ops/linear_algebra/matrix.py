@@ -1,4 +1,4 @@
-"""Inverses, determinants and Cholesky factors of square matrices, the last two axes of an operand.
+"""Inverses, determinants and Cholesky factors of square matrices, which are the last two axes of an operand.
 
 With `paired`, numbers are complex: pairs of reals along a last axis of 2.
 """
@@ -60,7 +60,7 @@ inverse.onnx(_one_to_one.onnx(elimination.inverse))
 
 @operator
 def solve(a: Tensor, b: Tensor, *, paired: bool = False) -> Tensor:
-    """The X with a @ X = b, for matrices a (..., n, n) and b (..., n, k) whose first axes broadcast.
+    """The X with a @ X = b, for matrices a (..., n, n) and b (..., n, k) whose leading axes broadcast.
 
     `ShapeError` if a matrix is singular. ATen linalg_solve.
     """
@@ -132,9 +132,9 @@ def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
 
 @operator
 def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
-    """The matrix of cofactors of each matrix (..., n, n): the derivative of its determinant by its elements.
+    """The matrix of cofactors of each matrix (..., n, n), the derivative of its determinant by its elements.
 
-    It is det(x) times the transposed inverse, where there is one.
+    It is det(x) times the transposed inverse, if there is an inverse.
     """
 
 
@@ -144,7 +144,7 @@ cofactors.infer(_one_to_one.infer(square))
 @cofactors.kernel
 @_one_to_one.kernel
 def _(x: Array) -> Array:
-    # the cofactors of u @ diag(s) @ v, each of the product of which is known also where x is singular
+    # the cofactors of the factors of u @ diag(s) @ v are known even if x is singular
     u, s, v = np.linalg.svd(x)
     others = np.where(np.eye(x.shape[-1], dtype=bool), 1, s[..., None, :]).prod(axis=-1)
     phase = np.linalg.det(u) * np.linalg.det(v)
@@ -154,7 +154,7 @@ def _(x: Array) -> Array:
 @cofactors.vjp
 @_one_to_one.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
-    # y is the determinant times the transposed inverse, which x has to have here
+    # y is the determinant times the transposed inverse; x must be invertible here
     y, w = conjugate(y), conjugate(matrix_transpose(on_numbers(inverse, x)))
     share = each(g * y, lambda part: reduction.reduce_sum(part, axes=(-2, -1), keepdims=True))
     return share * w - matmul(matmul(y, matrix_transpose(g)), w)
@@ -165,9 +165,9 @@ cofactors.onnx(_one_to_one.onnx(rotations.cofactors))
 
 @operator
 def log_determinant(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
-    """Sign of the determinant of each matrix (..., n, n), and the logarithm of its absolute value. ATen slogdet.
+    """Sign of the determinant of each matrix (..., n, n), and the log of its absolute value. ATen slogdet.
 
-    The sign of a complex number is that number divided by its absolute value, which is always real.
+    The sign of a complex number is the number divided by its absolute value; the logarithm is always real.
     """
 
 
@@ -191,7 +191,7 @@ def _(x: Array) -> tuple[Array, Array]:
 @log_determinant.vjp
 @_signed.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
-    # a real sign is constant; turned by an angle t, a complex one has the derivative sign * i dt
+    # a real sign is constant; a complex one rotated by an angle t has the derivative sign * i dt
     of_sign, of_logarithm = g
     share = 0.0 if of_logarithm is None else of_logarithm
     if isinstance(x, Complex) and of_sign is not None:
@@ -209,8 +209,8 @@ log_determinant.onnx(_signed.onnx(elimination.log_determinant))
 def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     """The lower triangular L with L @ L.T = x, for symmetric positive definite matrices x (..., n, n).
 
-    Only the lower triangle of `x` is read. The gradient is that by a matrix that stays symmetric. Complex matrices are
-    Hermitian: L is multiplied with its adjoint. `ShapeError` if a matrix isn't positive definite. ATen linalg_cholesky.
+    Only the lower triangle of `x` is read. The gradient is with respect to a symmetric matrix. Complex matrices are
+    Hermitian, with x = L @ L.H. `ShapeError` if a matrix isn't positive definite. ATen linalg_cholesky.
     """
 
 

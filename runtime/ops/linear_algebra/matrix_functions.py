@@ -61,7 +61,7 @@ def _(x: Array, truncated: bool = False) -> Array:
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, *x.shape[-2:])
     norms = np.abs(wide).sum(axis=-2).max(axis=-1)
     polynomial: taylor.Polynomial = taylor.degree_18
-    if len(wide) == 1:  # ATen chooses for single matrices only
+    if len(wide) == 1:  # ATen selects by norm only for single matrices
         polynomial = next((f for bound, f in _polynomials(truncated) if norms[0] <= bound), polynomial)
     halvings = np.ceil(np.log2(np.maximum(norms / taylor.MAX_NORM, 1.0)))
     halvings = np.where(np.isfinite(halvings), halvings, 0)
@@ -93,7 +93,7 @@ def _(g: Any, y: Any, x: Any, truncated: bool = False) -> Any:
 @_one_to_one.onnx
 def _(x: Any, truncated: bool = False) -> Any:
     wide = each(x, lambda part: elementwise.cast(part, dtype=FLOAT64))
-    if x.shape[-1] == 1:  # also of what isn't finite
+    if x.shape[-1] == 1:  # also for numbers that aren't finite
         return _exponential(wide)
     one = identity(wide, tuple(x.shape))
     norms = reduction.reduce_max(reduction.reduce_sum(absolute(wide), axes=(-2,)), axes=(-1,))
@@ -130,9 +130,9 @@ def pseudo_inverse(
 
     Args:
         x: (..., m, n).
-        absolute: singular values up to it count as zero; without dimensions or one for each matrix; 0 if not given.
-        relative: the same, as a share of the largest singular value; if neither is given, the rounding error of the
-            dtype times max(m, n).
+        absolute: singular values up to this count as zero; without dimensions or one for each matrix; 0 by default.
+        relative: the same bound as a fraction of the largest singular value; if neither is given, the rounding error
+            of the dtype times max(m, n).
 
     Returns:
         (..., n, m).

@@ -107,7 +107,7 @@ def householder_qr(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
 
     Returns:
         (..., m, n): the upper triangular factor, and below the diagonal the vectors of the Householder reflections
-        whose product the other one is; and (..., min(m, n)), the reflections' scales.
+        whose product is the orthogonal factor; and (..., min(m, n)), the scales of the reflections.
     """
 
 
@@ -129,13 +129,13 @@ householder_qr.onnx(_factored.onnx(elimination.householder_qr))
 
 
 def apply_reflections(packed: Any, scales: Any, x: Any, *, transpose: bool = False) -> Any:
-    """Householder reflections, one after the other, of the columns of `x`: a composition, no op of its own.
+    """Apply Householder reflections, one after the other, to the columns of `x`; a composition of ops.
 
     Args:
-        packed: (..., m, n); the reflection i is by its column i, with 1 on the diagonal and zeros above it.
+        packed: (..., m, n); the vector v of reflection i is its column i, with 1 on the diagonal and zeros above it.
         scales: (..., k), with k <= n; reflection i is I - scales[i] * v @ v.T.
         x: (..., m, p).
-        transpose: apply the adjoint of their product instead.
+        transpose: whether to apply the adjoint of their product instead.
 
     Returns:
         (..., m, p).
@@ -152,6 +152,6 @@ def apply_reflections(packed: Any, scales: Any, x: Any, *, transpose: bool = Fal
 
 
 def _element(s: Any, i: int) -> Any:
-    """Element `i` of vectors (..., k), as vectors (..., 1)."""
+    """Return element `i` of vectors (..., k) as vectors (..., 1)."""
     axes = (s.ndim - 1,)
     return each(s, lambda x: slicing.slice(x, starts=(i,), stops=(i + 1,), steps=(1,), axes=axes))

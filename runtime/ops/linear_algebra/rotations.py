@@ -1,9 +1,9 @@
-"""Eigenvalues and singular values by Jacobi's rotations: what their ops are in ONNX, which has no operators for them.
+"""Eigenvalues and singular values by Jacobi rotations, for lowering to ONNX, which has no operators for them.
 
-Matrices are multiplied with rotations of two columns each until all columns are orthogonal: G. Golub, C. Van Loan,
-"Matrix Computations" (2013), section 8.6.3. A round rotates each column of one half with one of the other; then columns
-move on like the players of a tournament, so that in a sweep of n - 1 rounds each has met all others and is back in its
-place. All is computed in float64.
+Rotations of two columns each are applied until all columns are orthogonal: G. Golub, C. Van Loan, "Matrix
+Computations" (2013), section 8.6.3. A round rotates each column of one half with one of the other; then columns are
+permuted like the players of a round-robin tournament, so that in a sweep of n - 1 rounds each has met all others and is
+back in its place. Everything is computed in float64.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from ..registry import require
 from . import elimination
 
 _EPSILON = float(np.finfo(np.float64).eps)
-_MAX_SWEEPS = 40  # some ten are enough
+_MAX_SWEEPS = 40  # about ten are enough
 
 
 def eigh(x: Any) -> tuple[Any, Any]:
-    """As the op `eigh`, for a known number of rows; a vector may be multiplied with a number of absolute value 1."""
+    """The op `eigh` for a known number of rows; vectors may differ by factors of absolute value 1."""
     size = _require_known(x.shape[-1])
     x = each(lower(x) + adjoint(lower(x, -1)), lambda y: elementwise.cast(y, dtype=FLOAT64))
-    # Of x + shift, which is positive definite, singular values and vectors are those that are looked for.
+    # x + shift is positive definite, so its singular values and vectors are its eigenvalues and eigenvectors
     shift = elementwise.sqrt(_sum(squares(x), (-2, -1))) * 2.0
     _, vectors = _orthogonalize(x + for_each_matrix(shift) * identity(real(x), (size, size)))
     values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
@@ -53,7 +53,7 @@ def eigh(x: Any) -> tuple[Any, Any]:
 
 
 def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
-    """As the op `pseudo_inverse`, for known sizes."""
+    """The op `pseudo_inverse` for known sizes."""
     epsilon = max(map(_require_known, x.shape[-2:])) * float(np.finfo(x.dtype).eps)
     u, s, v = svd(x, full=False)
     largest = reduction.reduce_max(s, axes=(-1,))
@@ -67,7 +67,7 @@ def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
 
 
 def cofactors(x: Any) -> Any:
-    """As the op `cofactors`, for a known number of rows."""
+    """The op `cofactors` for a known number of rows."""
     u, s, v = svd(x, full=False)
     others = choose(np.eye(_require_known(x.shape[-1]), dtype=bool), 1.0, as_rows(s))
     product = products.reduce_prod(others, axes=(-1,))
@@ -76,7 +76,7 @@ def cofactors(x: Any) -> Any:
 
 
 def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
-    """As the op `svd`, for known sizes; singular vectors may be multiplied with numbers of absolute value 1."""
+    """The op `svd` for known sizes; singular vectors may differ by factors of absolute value 1."""
     rows, count = map(_require_known, x.shape[-2:])
     if rows < count:
         u, s, v = svd(adjoint(x), full=full)
@@ -85,7 +85,7 @@ def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
     s, order = sorting.sort(_lengths(columns), axis=-1, descending=True)
     bound = reduction.reduce_max(s, axes=(-1,), keepdims=True) * (rows * _EPSILON)
     directions = _in_order(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
-    # Directions of length 1, which QR factors leave as they are but for signs; where they are 0, it finds others.
+    # unit vectors, which a QR factorization keeps except for signs; it replaces those that are 0
     q, r = elimination.qr(directions, complete=full)
     signs = choose(less(real(diagonal(part(r, count, count))), np.zeros(())), -1.0, np.ones(()))
     first = part(q, rows, count) * as_rows(signs)
@@ -94,9 +94,9 @@ def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
 
 
 def _orthogonalize(x: Any) -> tuple[Any, Any]:
-    """Matrices (..., m, n), m >= n, multiplied with unitary ones that make their columns orthogonal; and those."""
+    """Return matrices (..., m, n), m >= n, times unitary ones that make their columns orthogonal; and the latter."""
     rows, count = x.shape[-2:]
-    width = count + count % 2  # one more column if there are odd ones; it is zero, and met without effect
+    width = count + count % 2  # an additional zero column, without effect, for an odd number
     rank = x.ndim
     more = (*[0] * (rank - 1), width - count)
     x = each(x, lambda y: slicing.pad(y, before=(0,) * rank, after=more))
@@ -124,9 +124,9 @@ def _orthogonalize(x: Any) -> tuple[Any, Any]:
 
 
 def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
-    """Cosine and sine of the rotations that make columns p and q, of these squares and products, orthogonal.
+    """Return cosine and sine of the rotations that make columns p and q, with these squares and products, orthogonal.
 
-    The sine has the phase of the product. Both are smooth, so that gradients flow where a model is read from ONNX.
+    The sine has the phase of the product. Both are smooth, so that a model that is imported from ONNX has gradients.
     """
     difference = of_q - of_p
     square = difference * difference + squares(product) * 4.0
@@ -138,7 +138,7 @@ def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
 
 
 def _rotate(x: Any, cosine: Any, sine: Any) -> Any:
-    """Matrices with their columns rotated in pairs, and moved on."""
+    """Rotate the columns of matrices in pairs, and permute them for the next round."""
     p, q = _halves(x)
     first = p * as_rows(cosine) - q * as_rows(conjugate(sine))
     both = concatenate(first, p * as_rows(sine) + q * as_rows(cosine), axis=x.ndim - 1)
@@ -154,7 +154,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
 
 
 def _in_order(x: Any, order: Any) -> Any:
-    """Matrices with the columns at these indices, of which there are as many for each matrix."""
+    """Return matrices of the columns at these indices, the same number for each matrix."""
     everywhere = shaping.expand(as_rows(order), shape=tuple(x.shape))
     return each(x, lambda y: indexing.gather(y, everywhere, axis=-1))
 

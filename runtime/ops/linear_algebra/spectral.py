@@ -1,8 +1,8 @@
-"""Eigenvalues and singular values of matrices, the last two axes of an operand.
+"""Eigenvalues and singular values of matrices, which are the last two axes of an operand.
 
-With `paired`, numbers are complex: pairs of reals along a last axis of 2. Vectors are LAPACK's, as torch's are on the
-CPU, and others in ONNX; each may be multiplied with a number of absolute value 1, and functions of which that changes
-the value have no meaningful gradient.
+With `paired`, numbers are complex: pairs of reals along a last axis of 2. Vectors are unique only up to a factor of
+absolute value 1: here they are LAPACK's, like torch's on the CPU, and in ONNX they may differ. Functions that depend on
+that factor have no meaningful gradient.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .matrix import solve
 
 @operator
 def eigh(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices, of which the lower triangle is read.
+    """Eigenvalues and eigenvectors of symmetric (or Hermitian) matrices; only the lower triangle is read.
 
-    The gradient is that by a matrix that stays symmetric. ATen linalg_eigh.
+    The gradient is with respect to a symmetric matrix. ATen linalg_eigh.
 
     Args:
         x: (..., n, n).
@@ -85,14 +85,14 @@ eigh.onnx(_hermitian.onnx(rotations.eigh))
 
 @operator
 def eig(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
-    """Eigenvalues and eigenvectors of any square matrices, complex also where the matrices are real: ATen linalg_eig.
+    """Eigenvalues and eigenvectors of general square matrices, complex even for real matrices: ATen linalg_eig.
 
     Args:
         x: (..., n, n).
 
     Returns:
-        As pairs of reals: the eigenvalues (..., n, 2), in no order, and the eigenvectors, of length 1, as the columns
-        of matrices (..., n, n, 2).
+        As pairs of reals, the eigenvalues (..., n, 2), in no particular order, and the normalized eigenvectors as the
+        columns of matrices (..., n, n, 2).
     """
 
 
@@ -116,7 +116,7 @@ def _(x: Array) -> tuple[Array, Array]:
 @_general.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
     # C. Boeddeker et al., "On the computation of complex-valued gradients with application to statistically optimum
-    # beamforming" (2017), equation 4.77, and what keeps the length of the vectors at 1
+    # beamforming" (2017), equation 4.77, and a term that keeps the length of the vectors at 1
     (of_values, of_vectors), (values, vectors) = g, y
     adjoint_vectors = adjoint(vectors)
     inner: Any = 0.0
@@ -138,7 +138,7 @@ def svd(x: Tensor, *, full: bool = False, paired: bool = False) -> tuple[Tensor,
 
     Args:
         x: (..., m, n).
-        full: whether `u` and `v` are square. Their further columns and rows get no gradient.
+        full: whether `u` and `v` are square. Their additional columns and rows get no gradient.
 
     Returns:
         With k = min(m, n): u (..., m, k), or (..., m, m) if full; s (..., k), descending; v (..., k, n), or
@@ -183,7 +183,7 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
         projected = matmul(adjoint(u), of_u)
         skew = projected - adjoint(projected)
         inner = inner + off_diagonal(skew / squares) * as_rows(s)
-        if isinstance(skew, Complex) and of_v is not None:  # by how much u turns against v
+        if isinstance(skew, Complex) and of_v is not None:  # the phase of u relative to v
             inner = inner + skew * one / (as_rows(s) * 2.0)
         if rows != count:
             outside.append(matmul((of_u - matmul(u, projected)) / as_rows(s), v))

@@ -1,8 +1,8 @@
-"""Factors of symmetric matrices that needn't be positive definite, and systems of equations solved by them.
+"""Factors of symmetric matrices that needn't be positive definite, and solutions of linear systems by them.
 
-As LAPACK's sytrf and sytrs (hetrf and hetrs of Hermitian ones) have them, of the lower triangle: J. Bunch, L. Kaufman,
-"Some stable methods for calculating inertia and solving symmetric linear systems" (1977). With `paired`, numbers are
-complex: pairs of reals along a last axis of 2.
+The factors are those of LAPACK's sytrf and sytrs (hetrf and hetrs for Hermitian matrices) for the lower triangle:
+J. Bunch, L. Kaufman, "Some stable methods for calculating inertia and solving symmetric linear systems" (1977). With
+`paired`, numbers are complex: pairs of reals along a last axis of 2.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from ..matrices import Numbers, square
 from ..registry import Array, Tensor, Type, operator, require
 
 _NO_GRADIENT = "torch has none"
-_NO_ONNX = "which of its diagonal blocks are of size 2 is decided by the elements of each matrix"
-_GROWTH = (1 + math.sqrt(17)) / 8  # how large an element must be to divide by, of the largest beside it
+_NO_ONNX = "the elements of each matrix determine which of its diagonal blocks have size 2"
+_GROWTH = (1 + math.sqrt(17)) / 8  # smallest ratio of a pivot to the largest element beside it
 
 
 @operator
 def ldl(x: Tensor, *, hermitian: bool = False, paired: bool = False) -> tuple[Tensor, Tensor]:
-    """Factors L and D of each matrix, x = L @ D @ L.T but for exchanged rows and columns: ATen linalg_ldl_factor.
+    """Factors L and D of each matrix, x = L @ D @ L.T up to swapped rows and columns: ATen linalg_ldl_factor.
 
     Args:
         x: (..., n, n), of which only the lower triangle is read.
@@ -33,8 +33,8 @@ def ldl(x: Tensor, *, hermitian: bool = False, paired: bool = False) -> tuple[Te
 
     Returns:
         The factors in one matrix (..., n, n): D on the diagonal, in blocks of size 1 and 2, and L below, which has
-        ones on its diagonal; and int32 (..., n), the row, counted from 1, with which each row was exchanged in turn:
-        of a block of size 2, both are that of its second row, and negative.
+        ones on its diagonal; and int32 (..., n), the row, counted from 1, with which each row was swapped in turn. For
+        a block of size 2, both entries are the negative of that of its second row.
     """
 
 
@@ -61,10 +61,10 @@ ldl.no_onnx(_NO_ONNX)
 
 
 def _factor(a: Array, pivots: Array, hermitian: bool) -> None:
-    """Put the factors of one matrix in the place of its lower triangle, and write down the exchanges."""
+    """Factor one matrix in place, in its lower triangle, and record the swaps."""
     size, k = len(a), 0
     while k < size:
-        if hermitian:  # rounding has left something of its imaginary part
+        if hermitian:  # remove the rounding error in its imaginary part
             np.fill_diagonal(a, np.diagonal(a).real)
         other, width = _pivot(a, k)
         last = k + width - 1
@@ -79,7 +79,7 @@ def _factor(a: Array, pivots: Array, hermitian: bool) -> None:
 
 
 def _pivot(a: Array, k: int) -> tuple[int, int]:
-    """The row to exchange for the last one of the next block, and the size of that."""
+    """Return the row to swap with the last one of the next block, and the size of that block."""
     own, below = _size(a[k, k]), _size(a[k + 1 :, k])
     largest = below.max(initial=0.0)
     if not max(own, largest) > 0 or own >= _GROWTH * largest:  # nothing to eliminate, or nothing much larger
@@ -92,12 +92,12 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
 
 
 def _size(x: Array) -> Any:
-    """|Re x| + |Im x|, by which LAPACK chooses."""
+    """|Re x| + |Im x|, LAPACK's criterion for pivots."""
     return np.abs(x.real) + np.abs(x.imag)
 
 
 def _exchange(a: Array, row: int, other: int, begin: int, hermitian: bool) -> None:
-    """Exchange two rows and columns, `row < other`, of the lower triangle, from a column on."""
+    """Swap two rows and columns, `row < other`, of the lower triangle, from a column on."""
     conjugate = np.conj if hermitian else np.asarray
     a[other + 1 :, [row, other]] = a[other + 1 :, [other, row]]
     between = a[row + 1 : other, row].copy()
@@ -109,7 +109,7 @@ def _exchange(a: Array, row: int, other: int, begin: int, hermitian: bool) -> No
 
 
 def _eliminate(a: Array, k: int, hermitian: bool) -> None:
-    """Take the column of a block of size 1 out of the matrix that is left, and divide it by the block."""
+    """Eliminate the column of a block of size 1 from the remaining matrix, and divide it by the block."""
     if a[k, k] == 0:  # and so is the column
         return
     column = a[k + 1 :, k]
@@ -119,7 +119,7 @@ def _eliminate(a: Array, k: int, hermitian: bool) -> None:
 
 
 def _eliminate_two(a: Array, k: int, hermitian: bool) -> None:
-    """The same for a block of size 2."""
+    """Do the same for a block of size 2."""
     conjugate = np.conj if hermitian else np.asarray
     first, second = a[k + 2 :, k].copy(), a[k + 2 :, k + 1].copy()
     below = a[k + 1, k]
@@ -138,13 +138,13 @@ def _eliminate_two(a: Array, k: int, hermitian: bool) -> None:
 
 @operator
 def ldl_solve(factors: Tensor, pivots: Tensor, b: Tensor, *, hermitian: bool = False, paired: bool = False) -> Tensor:
-    """The X with A @ X = b, by the factors and the exchanges that `ldl` gives of A: ATen linalg_ldl_solve.
+    """The X with A @ X = b, from the factors and pivots that `ldl` returns for A: ATen linalg_ldl_solve.
 
     Args:
         factors: (..., n, n).
         pivots: int32 (..., n).
-        b: (..., n, k); first axes broadcast.
-        hermitian: as that of `ldl`.
+        b: (..., n, k); leading axes broadcast.
+        hermitian: see `ldl`.
 
     Returns:
         (..., n, k); infinite or NaN where A is singular.
@@ -186,7 +186,7 @@ ldl_solve.no_onnx(_NO_ONNX)
 
 
 def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
-    """Put the solution in the place of the right-hand side."""
+    """Solve in place of the right-hand side."""
     conjugate = np.conj if hermitian else np.asarray
     blocks, k = [], 0
     while k < len(a):
@@ -205,7 +205,7 @@ def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
 
 
 def _solve_block(block: Array, x: Array, hermitian: bool) -> Array:
-    """The solution of the system of a block of D, of which only the lower triangle is there."""
+    """Return the solution of the system of a block of D, of which only the lower triangle is stored."""
     if len(block) == 1:
         return np.asarray(x / (block.real if hermitian else block))
     below = block[1, 0]

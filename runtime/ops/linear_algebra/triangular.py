@@ -1,4 +1,4 @@
-"""Triangular systems of equations, and the LU factors that lead to them.
+"""Triangular linear systems, and LU factors.
 
 With `paired`, numbers are complex: pairs of reals along a last axis of 2.
 """
@@ -39,12 +39,12 @@ def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, unitriangular: bool =
 
     Args:
         a: (..., n, n), of which only one triangle is read.
-        b: (..., n, k); first axes broadcast.
+        b: (..., n, k); leading axes broadcast.
         upper: which triangle.
-        unitriangular: the diagonal of `a` is taken to be ones.
+        unitriangular: whether to treat the diagonal of `a` as ones.
 
     Returns:
-        (..., n, k); infinite or NaN where `a` has a zero on its diagonal.
+        (..., n, k); infinite or NaN if `a` has a zero on its diagonal.
     """
 
 
@@ -97,9 +97,9 @@ def cholesky_solve(b: Tensor, factor: Tensor, *, upper: bool = False, paired: bo
     """The X with L @ L.T @ X = b, or with U.T @ U @ X = b: ATen cholesky_solve.
 
     Args:
-        b: (..., n, k); first axes broadcast.
-        factor: L or U, (..., n, n), of which only that triangle is read; its gradient, as ATen's, is that of the
-            product also outside of the triangle.
+        b: (..., n, k); leading axes broadcast.
+        factor: L or U, (..., n, n), of which only that triangle is read; as in ATen, its gradient outside of the
+            triangle is that of the product.
         upper: whether the factor is U.
 
     Returns:
@@ -139,15 +139,15 @@ cholesky_solve.onnx(_system.onnx(elimination.cholesky_solve))
 
 @operator
 def lu(x: Tensor, *, pivot: bool = True, paired: bool = False) -> tuple[Tensor, Tensor]:
-    """Triangular factors of each matrix, its rows exchanged so that divisors are largest: ATen linalg_lu_factor.
+    """Triangular factors of each matrix, with partial pivoting: ATen linalg_lu_factor.
 
     Args:
         x: (..., m, n).
-        pivot: whether rows are exchanged.
+        pivot: whether to swap rows.
 
     Returns:
         The factors in one matrix (..., m, n): the upper one, and below the diagonal the lower one, which has ones on
-        its diagonal; and int32 (..., min(m, n)), the row, counted from 1, with which each row was exchanged in turn.
+        its diagonal; and int32 (..., min(m, n)), the row, counted from 1, with which each row was swapped in turn.
     """
 
 
@@ -188,9 +188,9 @@ def _(x: Array, *, pivot: bool) -> tuple[Array, Array]:
 @lu.vjp
 @_factored.vjp
 def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
-    # Of x = P @ L @ U. What the larger of two factors of a matrix that isn't square has beyond a square one is first
-    # carried over to that: F. de Hoog, R. Anderssen, M. Lukas, "Differentiation of matrix functionals using triangular
-    # factorization" (2011).
+    # The gradient of x = P @ L @ U. For a matrix that isn't square, the part of the larger factor beyond a square one
+    # is first moved to the square part: F. de Hoog, R. Anderssen, M. Lukas, "Differentiation of matrix functionals
+    # using triangular factorization" (2011).
     (packed, pivots), (g, _) = y, g
     rows, columns = x.shape[-2:]
     count = minimum(rows, columns)
@@ -224,17 +224,17 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
 
 
 def _lower_adjoint(packed: Any) -> Any:
-    """The adjoint of the lower factor, with its ones."""
+    """Return the adjoint of the lower factor, with its ones."""
     return adjoint(lower(packed, -1) + identity_like(packed))
 
 
 def _solve_left(packed: Any, x: Any) -> Any:
-    """The inverse of the adjoint of the lower factor, times `x`."""
+    """Return the inverse of the adjoint of the lower factor times `x`."""
     return on_numbers(solve_triangular, adjoint(packed), x, upper=True, unitriangular=True)
 
 
 def _solve_right(packed: Any, x: Any) -> Any:
-    """`x` times the inverse of the adjoint of the upper factor."""
+    """Return `x` times the inverse of the adjoint of the upper factor."""
     return adjoint(on_numbers(solve_triangular, packed, adjoint(x), upper=True))
 
 
@@ -243,10 +243,10 @@ lu.onnx(_factored.onnx(elimination.lu))
 
 @operator
 def permutation(pivots: Tensor, like: Tensor, *, size: Any) -> Tensor:
-    """The matrix P of the exchanges of rows that `lu` made, x = P @ L @ U: ATen `lu_unpack`.
+    """The permutation matrix P of the pivots of `lu`, x = P @ L @ U: ATen `lu_unpack`.
 
     Args:
-        pivots: integers (..., k), the row, counted from 1, with which each row was exchanged in turn.
+        pivots: integers (..., k), the row, counted from 1, with which each row was swapped in turn.
         like: a tensor of the result's dtype.
         size: number of rows.
 

@@ -45,25 +45,25 @@ class Metric(ABC):
         return self
 
     def __call__(self, *inputs: Any) -> Any:
-        """What is measured on one batch alone."""
+        """Evaluate the metric on a single batch."""
         self.clear()
         self.update(*inputs)
         return self.eval()
 
     @abstractmethod
     def clear(self) -> None:
-        """Forget all batches."""
+        """Reset the metric."""
 
     @abstractmethod
     def update(self, *inputs: Any) -> None:
-        """Take in what a batch gave."""
+        """Add the results of a batch."""
 
     @abstractmethod
     def eval(self) -> Any:
-        """What was measured; `RuntimeError` before the first batch."""
+        """Return the value of the metric; `RuntimeError` before the first batch."""
 
     def _convert_data(self, data: Any) -> Array:
-        """The array of a tensor, list or array; else `TypeError`."""
+        """Convert a tensor, list or array to an array; else `TypeError`."""
         if isinstance(data, (Tensor, np.ndarray, list)):
             return np.asarray(data)
         raise TypeError(

@@ -67,7 +67,7 @@ def test_loops_that_go_round_too_often_are_refused() -> None:
     x = np.ones(2, np.float32)
     require_affordable(from_onnx(model(LOOP, m=np.array(MAX_TRIPS))), [x], grads=True)
     for trips in (MAX_TRIPS + 1, 10**5, 2**60):
-        with pytest.raises(CellbridgeError, match=f"go round more than {MAX_TRIPS} times"):
+        with pytest.raises(CellbridgeError, match=f"run more than {MAX_TRIPS} iterations"):
             require_affordable(from_onnx(model(LOOP, m=np.array(trips))), [x], grads=True)
 
 

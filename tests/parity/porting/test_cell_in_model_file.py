@@ -210,6 +210,6 @@ def test_a_model_that_cannot_be_converted_has_its_port_judged() -> None:
 
 def test_the_plugin_says_what_was_not_judged(pytester: pytest.Pytester) -> None:
     pytester.makefile(".py", parity_net=UNCONVERTIBLE.replace("SIGN", "1"))
-    result = pytester.runpytest_subprocess("-p", "no:xdist")
+    result = pytester.runpytest_inprocess("-p", "no:xdist")
     result.assert_outcomes(passed=2, failed=4)
     result.stdout.fnmatch_lines(["*nothing of the Cell fc was compared on the interpreter side", "*only the port was*"])

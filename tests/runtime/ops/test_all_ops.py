@@ -12,6 +12,7 @@ import onnx
 import pytest
 import torch
 
+from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import ConversionError, ProgramError, ShapeError
 from cellbridge.runtime.ir.program import Program
@@ -25,7 +26,9 @@ from tests.runtime.ops.checks import (
     check_vjp,
     check_vjp_as_program,
     check_vjp_by_differences,
+    computation_of,
     missing_rules,
+    one_node_program,
 )
 
 CASES: list[OpCase] = [
@@ -64,6 +67,7 @@ NOT_THE_DERIVATIVE = {  # the gradient is torch's, not that of each element alon
     "embedding-padding",  # a row gets no gradient
     "own_gradient",  # it is what the sub-program says
 }
+OPSETS = (18, 20, 23)
 HALVES = ("float16", "bfloat16")
 
 
@@ -113,10 +117,9 @@ def test_gradient_is_the_same_as_a_program(case: OpCase) -> None:
     check_vjp_as_program(case)
 
 
-@pytest.mark.parametrize("opset", [18, 20, 23])
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-def test_onnx_runtime_agrees_in_float32(case: OpCase, opset: int) -> None:
-    check_onnx(case, "float32", opset)
+def test_onnx_runtime_agrees_in_float32(case: OpCase) -> None:
+    check_onnx(case, "float32", OPSETS)
 
 
 @pytest.mark.parametrize(
@@ -160,6 +163,27 @@ def test_a_planted_fault_is_found(
     monkeypatch.setattr(ops.get("exp"), f"{concern}_rule", rule)
     with pytest.raises((AssertionError, onnx.shape_inference.InferenceError)):
         check()
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_a_planted_fault_at_one_opset_is_found(monkeypatch: pytest.MonkeyPatch, opset: int) -> None:
+    """In the nodes; in a version of an operator, too, only those that are run would tell."""
+    right = ops.get("exp").onnx_rule
+    assert right is not None
+
+    def wrong(graph: Any, x: str) -> Any:
+        return graph.op("Erf", x) if graph.opset == opset else right(graph, x)
+
+    monkeypatch.setattr(ops.get("exp"), "onnx_rule", wrong)
+    with pytest.raises(AssertionError):
+        check_onnx(EXP, "float32", OPSETS)
+
+
+def test_the_computation_of_a_model_has_the_versions_of_its_operators() -> None:
+    program = one_node_program(OpCase("cast", (np.ones(2),), {"dtype": np.dtype(np.int64)}), "float32")
+    computations = [computation_of(to_onnx(program, opset=opset)) for opset in (17, 18, 21)]
+    assert [versions for _, versions in computations] == [{("", "Cast", version)} for version in (13, 13, 21)]
+    assert computations[0] == computations[1]
 
 
 def test_a_planted_second_rounding_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

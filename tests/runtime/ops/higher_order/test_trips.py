@@ -27,7 +27,7 @@ def test_trips_of_loops_within_loops_are_counted_together() -> None:
     program = from_onnx(model(LOOP, k=np.array(4)))
     with limit_trips(15):  # 3 around, 12 within
         np.testing.assert_array_equal(program(np.array(3), X), X)
-        with pytest.raises(CellbridgeError, match=r"op loop.* failed in Cell .*go round more than 15 times"):
+        with pytest.raises(CellbridgeError, match=r"op loop.* failed in Cell .*run more than 15 iterations"):
             program(np.array(3), X)
     program(np.array(30), X)
 
@@ -36,11 +36,11 @@ def test_rows_of_a_scan_are_trips() -> None:
     program = from_onnx(model(SCAN))
     with limit_trips(3):
         program(np.ones((3, 2), np.float32))
-    with limit_trips(3), pytest.raises(CellbridgeError, match="go round more than 3 times"):
+    with limit_trips(3), pytest.raises(CellbridgeError, match="run more than 3 iterations"):
         program(np.ones((4, 2), np.float32))
 
 
 def test_a_loop_without_end_is_stopped_soon() -> None:
     program = from_onnx(model(LOOP, k=np.array(4)))
-    with limit_trips(1000), pytest.raises(CellbridgeError, match="go round more than 1000 times"):
+    with limit_trips(1000), pytest.raises(CellbridgeError, match="run more than 1000 iterations"):
         program(np.array(2**60), X)

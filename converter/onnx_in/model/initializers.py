@@ -1,4 +1,4 @@
-"""The stored tensors of a model: which become parameters, which buffers, and which constants."""
+"""The initializers of a model, which become parameters, buffers or constants."""
 
 from __future__ import annotations
 
@@ -17,89 +17,91 @@ from ....runtime.ops import creation, shaping, slicing
 from ....runtime.tracing import Builder, SymbolicTensor
 from . import protos
 from .origin import Origin
-from .values import Imported, Known
+from .values import Imported, KnownTensor
 
-# names that exporters make up for tensors that were no parameter of the module
-MADE_UP = re.compile(r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|$)|.*_output_\d+$", re.IGNORECASE)
+# names that exporters generate for tensors that were no parameters of the module
+GENERATED_NAME = re.compile(
+    r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|$)|.*_output_\d+$", re.IGNORECASE
+)
 
 
-class Stored:
-    """Turns known contents into tensors of the program: initializers that are used as data become parameters."""
+class Initializers:
+    """Turns known tensors into tensors of the program: initializers that are used as data become parameters."""
 
     def __init__(self, folder: Path | None, origin: Origin | None) -> None:
-        """`origin` says of tensors by name what they are, and that all others are constants."""
+        """`origin` has the kinds of tensors by name; all others are constants."""
         self.folder = folder
-        self.told: Mapping[str, str] | None = origin.kinds if origin else None
+        self.original_kinds: Mapping[str, str] | None = origin.kinds if origin else None
         self.transposed = origin.transposed if origin else {}
         self.parameters: dict[str, ProgramParameter] = {}
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
-        self._made: dict[Builder, dict[int, tuple[Any, SymbolicTensor]]] = {}
+        self._tensors: dict[Builder, dict[int, tuple[Any, SymbolicTensor]]] = {}
         self._around: dict[Builder, Builder] = {}
 
     def enter(self, builder: Builder, around: Builder | None = None) -> None:
-        """Let tensors be made in a program under construction, once each.
+        """Register a program under construction, in which each tensor is created once.
 
-        If it is a sub-program of that of the builder `around`, what comes from there is captured: an input is made for
-        it. `captured` lists them.
+        If it is a sub-program in the program of the builder `around`, tensors from there are captured: each becomes an
+        input, listed by `captures`.
         """
-        self._made[builder] = {}
+        self._tensors[builder] = {}
         if around is not None:
             self._around[builder] = around
 
-    def captured(self, builder: Builder) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
-        """What a sub-program has captured: the tensor in the program around it, and the input made for it."""
+    def captures(self, builder: Builder) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
+        """The captured tensors of a sub-program: each tensor of the enclosing program with its input."""
         return [
-            (value, made)
-            for value, made in self._made[builder].values()
+            (value, tensor)
+            for value, tensor in self._tensors[builder].values()
             if isinstance(value, SymbolicTensor) and value.builder is not builder
         ]
 
-    def initializer(self, tensor: onnx.TensorProto) -> Known:
-        """The contents of an initializer."""
+    def initializer(self, tensor: onnx.TensorProto) -> KnownTensor:
+        """An initializer as a known tensor."""
         array = protos.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
-        return self._named(array, tensor.name)
+        return self._add(array, tensor.name)
 
-    def sparse(self, tensor: onnx.SparseTensorProto) -> Known:
-        """The contents of a sparse initializer."""
+    def sparse(self, tensor: onnx.SparseTensorProto) -> KnownTensor:
+        """A sparse initializer as a known tensor."""
         name = tensor.values.name
-        return self._named(protos.dense(tensor, self.folder, f"initializer {name!r}"), name)
+        return self._add(protos.to_dense(tensor, self.folder, f"initializer {name!r}"), name)
 
-    def _named(self, array: np.ndarray[Any, Any], name: str) -> Known:
-        if self.told is not None:
-            self.kinds[name] = self.told.get(name, "constant")
+    def _add(self, array: np.ndarray[Any, Any], name: str) -> KnownTensor:
+        if self.original_kinds is not None:
+            self.kinds[name] = self.original_kinds.get(name, "constant")
         else:
-            scalar = array.ndim == 0 and MADE_UP.match(name) is not None
+            scalar = array.ndim == 0 and GENERATED_NAME.match(name) is not None
             self.kinds[name] = "parameter" if is_floating(array.dtype) and not scalar else "constant"
-        return Known(array, array.dtype, name)
+        return KnownTensor(array, array.dtype, name)
 
-    def trains(self, value: Known) -> bool:
-        """Whether the contents are those of a parameter or buffer, which must not be folded."""
+    def trains(self, value: KnownTensor) -> bool:
+        """Whether the tensor is a parameter or buffer, which must not be folded."""
         return self.kinds.get(value.name, "constant") != "constant"
 
     def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> SymbolicTensor:
-        """A value as a tensor of the program that `builder` builds; a parameter as a buffer if it is `state`."""
+        """A value as a tensor of the program under construction; with `state`, a parameter becomes a buffer."""
         if isinstance(value, SymbolicTensor) and value.builder is builder:
             return value
-        if not isinstance(value, SymbolicTensor | Known):
+        if not isinstance(value, SymbolicTensor | KnownTensor):
             kind = "nothing" if value is None else f"a {type(value).__name__.lower()}"
             raise ConversionError(f"needed a tensor, given {kind}")
         around = self._around.get(builder)
         if around is not None and (isinstance(value, SymbolicTensor) or self.trains(value)):
             value = self.tensor(around, value, state=state)
             key = id(value.value)
-            if key not in self._made[builder]:
-                self._made[builder][key] = value, builder.new_value("captured", value.value.type)
-            return self._made[builder][key][1]
-        assert isinstance(value, Known), "a tensor of another program is captured"
-        if builder not in self._made:  # of what is computed on import
+            if key not in self._tensors[builder]:
+                self._tensors[builder][key] = value, builder.new_value("captured", value.value.type)
+            return self._tensors[builder][key][1]
+        assert isinstance(value, KnownTensor), "only tensors of enclosing programs are captured"
+        if builder not in self._tensors:  # a builder for constant folding
             return self._tensor(builder, value, state)
-        made = self._made[builder]
-        if id(value) not in made:
-            made[id(value)] = value, self._tensor(builder, value, state)
-        return made[id(value)][1]
+        tensors = self._tensors[builder]
+        if id(value) not in tensors:
+            tensors[id(value)] = value, self._tensor(builder, value, state)
+        return tensors[id(value)][1]
 
-    def _tensor(self, builder: Builder, value: Known, state: bool) -> SymbolicTensor:
+    def _tensor(self, builder: Builder, value: KnownTensor, state: bool) -> SymbolicTensor:
         if value.symbolic:
             return _sizes(builder, value)
         kind = self.kinds.get(value.name, "constant")
@@ -108,19 +110,19 @@ class Stored:
         if value.name in self.transposed:
             return self._transposed(builder, value)
         if kind == "buffer" or state:
-            made = builder.new_value(value.name, Type(value.dtype, value.shape))
-            self.buffers[value.name] = Buffer(made.value, value.data)
-            return made
+            buffer = builder.new_value(value.name, Type(value.dtype, value.shape))
+            self.buffers[value.name] = Buffer(buffer.value, value.data)
+            return buffer
         return self._parameter(builder, value.name, value.data, kind)
 
     def _parameter(self, builder: Builder, name: str, data: np.ndarray[Any, Any], kind: str) -> SymbolicTensor:
         if name not in self.parameters:
-            made = builder.new_value(name, Type(data.dtype, data.shape))
-            self.parameters[name] = ProgramParameter(made.value, data, kind != "frozen")
+            parameter = builder.new_value(name, Type(data.dtype, data.shape))
+            self.parameters[name] = ProgramParameter(parameter.value, data, kind != "frozen")
         return SymbolicTensor(builder, self.parameters[name].value)
 
-    def _transposed(self, builder: Builder, value: Known) -> SymbolicTensor:
-        """A parameter that is stored with its axes in another order, brought into that order again."""
+    def _transposed(self, builder: Builder, value: KnownTensor) -> SymbolicTensor:
+        """The transpose of a parameter, for a tensor that is stored with the parameter's axes permuted."""
         name, order = self.transposed[value.name]
         if sorted(order) != list(range(value.ndim)):
             raise ConversionError(f"the model's metadata say that {value.name!r} is {name!r} transposed by {order}")
@@ -129,8 +131,8 @@ class Stored:
         return result
 
 
-def _sizes(builder: Builder, value: Known) -> SymbolicTensor:
-    """Symbolic sizes as a tensor that is computed when the program runs."""
+def _sizes(builder: Builder, value: KnownTensor) -> SymbolicTensor:
+    """Symbolic sizes as a tensor that the program computes."""
     parts: list[SymbolicTensor] = []
     fixed: list[Any] = []
 

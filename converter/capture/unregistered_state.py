@@ -1,4 +1,4 @@
-"""Tensors that `forward` keeps in attributes or globals: a program has buffers, and would forget the others."""
+"""Tensors that `forward` keeps in attributes or globals: a program keeps buffers only and would lose them."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import ConversionError, UsageError
 from ..warning import warn
-from .copying import copied
-from .holders import Place, everything_in, places, unchanged
+from .copying import copy_module
+from .export_errors import raise_if_eager_fails
+from .holders import Place, places, preserve_state, walk_values
 from .other_numbers import with_other_numbers
-from .refusals import raise_if_eager_fails
 
 Kept = Mapping[Place, frozenset[int]]
 
 
-def kept_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
+def unregistered_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
     """The tensors that a network holds besides its parameters and buffers, by place."""
     return {
-        place: frozenset(id(x) for x in everything_in(value, _may_hold_tensors) if isinstance(x, torch.Tensor))
+        place: frozenset(id(x) for x in walk_values(value, _may_hold_tensors) if isinstance(x, torch.Tensor))
         for place, value in places(root)
     }
 
@@ -36,29 +36,29 @@ def _may_hold_tensors(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple, set, frozenset, deque)) or not callable(value)
 
 
-def newly_kept(before: Kept, after: Kept) -> list[Place]:
+def new_places(before: Kept, after: Kept) -> list[Place]:
     """The places that hold tensors which they didn't hold before."""
     return [place for place, tensors in after.items() if tensors - before.get(place, frozenset())]
 
 
 def refuse_state(module: torch.nn.Module, kept: list[Place], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise `ConversionError` if what a call keeps in these places changes what the next call gives.
+    """Raise `ConversionError` if the tensors that a call keeps in these places change the result of the next call.
 
-    Of a module that can't be copied that can't be tried: a `ConversionWarning` says so. One that doesn't run on its
-    inputs is a `UsageError`.
+    If the module can't be copied, this can't be tested, and a `ConversionWarning` says so. A module that doesn't run on
+    its inputs raises a `UsageError`.
     """
     if not kept:
         return
     raise_if_eager_fails(module, args, kwargs)
     modules = dict(module.named_modules())
-    listed = [_described(modules[place.path], place) for place in kept]
+    listed = [_describe(modules[place.path], place) for place in kept]
     where = "globals" if all(place.is_global for place in kept) else "Python attributes"
     try:
-        matters = _matters(module, args, kwargs)
+        matters = _affects_next_call(module, args, kwargs)
     except UsageError as error:
         message = (
             f"forward keeps tensors in {where}, {', '.join(line.partition(chr(10))[0] for line in listed)}: "
-            f"the program forgets them, and whether the next call needs them can't be tried: {error}"
+            f"the program forgets them, and whether the next call needs them can't be tested: {error}"
         )
         warn(message)
         return
@@ -73,8 +73,8 @@ def refuse_state(module: torch.nn.Module, kept: list[Place], args: tuple[Any, ..
         )
 
 
-def _matters(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether a second call, on other numbers, differs from the first one of a copy that has the same buffers.
+def _affects_next_call(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a second call, on other numbers, differs from the first call of a copy that has the same buffers.
 
     Raises:
         UsageError: the module can't be copied.
@@ -83,33 +83,33 @@ def _matters(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, A
         return _differ(module, (args, kwargs), with_other_numbers((args, kwargs)))
     except UsageError:
         raise
-    except Exception:  # noqa: BLE001  the model's own code may raise anything on numbers that it isn't made for
+    except Exception:  # noqa: BLE001  the model's own code may raise anything on numbers that it doesn't expect
         return _differ(module, (args, kwargs), (args, kwargs))
 
 
 def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
     with torch.random.fork_rng(devices=()), torch.no_grad():
-        with unchanged(module):
-            network = copied(module)
-            _called(network, *first)
+        with preserve_state(module):
+            network = copy_module(module)
+            _call(network, *first)
             buffers = {path: {**part._buffers} for path, part in network.named_modules()}
             held = {id(b): b.clone() for own in buffers.values() for b in own.values() if b is not None}
-            second = _called(network, *then)
+            second = _call(network, *then)
 
         def fresh() -> list[Any]:
-            network = copied(module)
+            network = copy_module(module)
             for path, own in buffers.items():
                 network.get_submodule(path)._buffers.update(
                     {name: None if b is None else held[id(b)].clone() for name, b in own.items()}
                 )
-            with unchanged(module):
-                return _called(network, *then)
+            with preserve_state(module):
+                return _call(network, *then)
 
         expected = fresh()
-        return not _same(second, expected) and _same(expected, fresh())  # not what draws numbers outside of torch
+        return not _same(second, expected) and _same(expected, fresh())  # unless it draws numbers outside of torch
 
 
-def _called(network: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+def _call(network: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
     torch.manual_seed(0)
     return pytree.tree_leaves(network(*args, **kwargs))
 
@@ -123,14 +123,14 @@ def _same(a: list[Any], b: list[Any]) -> bool:
     return len(a) == len(b) and all(map(alike, a, b))
 
 
-def _described(module: torch.nn.Module, place: Place) -> str:
+def _describe(module: torch.nn.Module, place: Place) -> str:
     """The Cell, the attribute or global, and the line that sets it."""
     name = f"the global {place.name}" if place.is_global else f"self.{place.name}"
     return f"{place.path or '(root)'}, {type(module).__name__}: {name}{_line(type(module), place)}"
 
 
 def _line(kind: type, place: Place) -> str:
-    """Where a class, in a method other than `__init__`, sets or else last names what is kept; empty if unknown."""
+    """The line, outside `__init__`, in which a class sets or else last names the attribute; empty if unknown."""
     try:
         lines, first = inspect.getsourcelines(kind)
         tree = ast.parse(textwrap.dedent("".join(lines)))

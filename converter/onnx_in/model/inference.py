@@ -1,4 +1,4 @@
-"""The types of values that a model declares, and that onnx infers."""
+"""The types of values that a model declares and that onnx infers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto
 from ....runtime.ir.types import Type
 from . import protos
 
-MAX_STORED_BYTES = 2**16  # bytes of a tensor that shape inference is given: larger ones are no shapes
+MAX_STORED_BYTES = 2**16  # bytes of a tensor whose data shape inference gets: larger ones are no shapes
 MAX_SHAPE_LENGTH = 2**10  # elements of a tensor that may be a shape
-HIDDEN = "hidden from inference"  # a domain that onnx doesn't know
+HIDDEN = "hidden from inference"  # an unknown domain, which inference skips
 
 
-def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
+def infer_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type]:
     """The types of values by name, as the model declares them and onnx infers them.
 
-    First without what onnx calls data propagation, then with it. Propagation makes a symbol for each element of a
-    vector, however long: nodes whose results are long vectors, or vectors of a length that isn't known before, are
-    hidden from it.
+    Inference runs first without onnx's data propagation, then with it. Propagation creates a symbol for each element of
+    a vector, however long, so nodes whose results are long vectors, or vectors of a length unknown so far, are hidden
+    from it.
     """
-    light, found = _light(model), dict[str, Type]()
+    light, found = _without_large_tensors(model), dict[str, Type]()
     try:
         typed = onnx.shape_inference.infer_shapes(light)
         _enter(found, typed, symbols)
@@ -31,13 +31,13 @@ def inferred_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, T
         del typed.functions[:]
         typed = onnx.shape_inference.infer_shapes(typed, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        typed = light  # the rank of what a run decides is then taken from what the model declares
+        typed = light  # ranks that depend on data are then those that the model declares
     _enter(found, typed, symbols)
     return found
 
 
 def _enter(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -> None:
-    """Enter the types that a model declares, but for those whose sizes are known."""
+    """Add the types that a model declares, except those whose sizes are known."""
     for graph in protos.graphs_of(model.graph):
         for info in (*graph.value_info, *graph.output):
             if info.name in found and found[info.name].sizes is not None:
@@ -47,7 +47,7 @@ def _enter(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -
                 found[info.name] = declared
 
 
-def _light(model: ModelProto) -> ModelProto:
+def _without_large_tensors(model: ModelProto) -> ModelProto:
     """The model without the data of large tensors."""
     graph = model.graph
     light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
@@ -62,7 +62,7 @@ def _light(model: ModelProto) -> ModelProto:
 
 
 def _hide_vectors(graph: GraphProto, around: Mapping[str, TypeProto]) -> None:
-    """Change the graph, and those within it, so that no vector is propagated that is long, or of unknown length."""
+    """Change the graph and its sub-graphs so that onnx propagates no vector that is long or of unknown length."""
     infos = (*graph.input, *graph.value_info, *graph.output)
     known = {**around, **{info.name: copy.deepcopy(info.type) for info in infos}}
     for info in infos:
@@ -82,7 +82,7 @@ def _hide_vectors(graph: GraphProto, around: Mapping[str, TypeProto]) -> None:
 
 
 def _is_harmless(declared: TypeProto | None) -> bool:
-    """Whether a value is known to be no vector, or one that is short enough to be a shape."""
+    """Whether a value is known to be no vector, or a vector short enough to be a shape."""
     if declared is None or not declared.HasField("tensor_type") or not declared.tensor_type.HasField("shape"):
         return False
     dims = declared.tensor_type.shape.dim

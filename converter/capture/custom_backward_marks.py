@@ -1,4 +1,4 @@
-"""Marks of a backward written by hand in an exported graph: where its cotangents come in, where it is put to use."""
+"""Marks of a custom backward in an exported graph: the entry of its cotangents, and the use of its gradients."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators that look at values or sizes to choose how they compute, which `torch.export` refuses or fixes."""
+"""Operators that read values or sizes to choose an algorithm, which `torch.export` refuses or makes constant."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from torch.overrides import TorchFunctionMode
 _BY_SIZE = "use_mm_for_euclid_dist_if_necessary"
 
 
-class Undecided(TorchFunctionMode):
-    """While a module is exported, such operators are replaced by what computes the same without looking."""
+class AvoidDataDependence(TorchFunctionMode):
+    """While a module is exported, replace such operators by equivalents that read no values."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return _WITHOUT_LOOKING.get(func, func)(*args, **kwargs or {})
+        return _REPLACEMENTS.get(func, func)(*args, **kwargs or {})
 
 
 def _chunks(input: Any, chunks: int, dim: int = 0) -> Any:
     """chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]
 
-    Of a symbolic size that is a multiple of the number (twice the batch, in two), there are so many, all alike.
+    A symbolic size that is a multiple of `chunks` (twice the batch, in two) has that many chunks of equal size.
     """
     size: Any = input.shape[dim]
     if isinstance(size, torch.SymInt) and statically_known_true(size % chunks == 0):
@@ -33,7 +33,7 @@ def _chunks(input: Any, chunks: int, dim: int = 0) -> Any:
 def _parts(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     """split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]
 
-    Of a size that is a known multiple of a symbolic one, there are so many, all alike.
+    A size that is a known multiple of a symbolic `split_size` has that many parts of equal size.
     """
     size: Any = tensor.shape[dim]
     part = split_size_or_sections
@@ -44,7 +44,7 @@ def _parts(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     return tensor.split(part, dim)
 
 
-def _with_diagonal(input: torch.Tensor, fill_value: Any, wrap: bool = False) -> torch.Tensor:
+def _fill_diagonal(input: torch.Tensor, fill_value: Any, wrap: bool = False) -> torch.Tensor:
     """fill_diagonal_(Tensor(a!) self, Scalar fill_value, bool wrap=False) -> Tensor(a!)"""
     if input.ndim != 2 or wrap:
         return input.fill_diagonal_(fill_value, wrap)
@@ -55,7 +55,7 @@ def _with_diagonal(input: torch.Tensor, fill_value: Any, wrap: bool = False) -> 
 def _distances(x1: torch.Tensor, x2: torch.Tensor, p: float = 2.0, compute_mode: str = _BY_SIZE) -> torch.Tensor:
     """cdist(Tensor x1, Tensor x2, float p=2, int? compute_mode=None) -> Tensor
 
-    Above 25 points, Euclidean distances are computed by a product of matrices, which is faster and less precise.
+    Above 25 points, ATen computes Euclidean distances by a matrix product, which is faster and less precise.
     """
     symbolic = any(isinstance(x.shape[-2], torch.SymInt) for x in (x1, x2))
     mode = "donot_use_mm_for_euclid_dist" if symbolic and compute_mode == _BY_SIZE else compute_mode
@@ -70,41 +70,41 @@ def _covariance(
     aweights: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> Tensor: Correlation.cpp"""
-    observed = input.reshape(1, -1) if input.ndim < 2 else input
+    samples = input.reshape(1, -1) if input.ndim < 2 else input
     weights = aweights if fweights is None else fweights if aweights is None else fweights * aweights
-    weighted = observed if weights is None else observed * weights
-    total: Any = observed.shape[1] if weights is None else weights.sum()
-    centered = observed - (weighted.sum(1) / total).unsqueeze(1)
+    weighted = samples if weights is None else samples * weights
+    total: Any = samples.shape[1] if weights is None else weights.sum()
+    centered = samples - (weighted.sum(1) / total).unsqueeze(1)
     products = centered @ (centered if weights is None else centered * weights).mH
-    taken: Any = correction
+    bias: Any = correction
     if weights is not None and aweights is not None and correction:
-        taken = correction * (weights * aweights).sum() / total
-    free = total - taken
-    least: Any = torch.sym_max  # of a size, which may be symbolic
-    free = free.clamp(min=0) if isinstance(free, torch.Tensor) else least(free, 0)
-    result: torch.Tensor = (products / free).squeeze()
+        bias = correction * (weights * aweights).sum() / total
+    degrees = total - bias
+    maximum: Any = torch.sym_max  # the size may be symbolic
+    degrees = degrees.clamp(min=0) if isinstance(degrees, torch.Tensor) else maximum(degrees, 0)
+    result: torch.Tensor = (products / degrees).squeeze()
     return result
 
 
 def _correlation(input: torch.Tensor) -> torch.Tensor:
-    """Correlation.cpp of ATen: corrcoef(Tensor self) -> Tensor"""
-    found = _covariance(input)
-    if not found.ndim:
-        return found / found
-    diagonal = found.diagonal()
-    deviations = (diagonal.real if found.is_complex() else diagonal).sqrt()
-    found = found / deviations[:, None] / deviations
-    if found.is_complex():
-        return torch.complex(found.real.clip(-1, 1), found.imag.clip(-1, 1))
-    return found.clip(-1, 1)
+    """corrcoef(Tensor self) -> Tensor: ATen's Correlation.cpp"""
+    covariance = _covariance(input)
+    if not covariance.ndim:
+        return covariance / covariance
+    diagonal = covariance.diagonal()
+    deviations = (diagonal.real if covariance.is_complex() else diagonal).sqrt()
+    result = covariance / deviations[:, None] / deviations
+    if result.is_complex():
+        return torch.complex(result.real.clip(-1, 1), result.imag.clip(-1, 1))
+    return result.clip(-1, 1)
 
 
-_WITHOUT_LOOKING: dict[Any, Callable[..., Any]] = {
+_REPLACEMENTS: dict[Any, Callable[..., Any]] = {
     torch.chunk: _chunks,
     torch.Tensor.chunk: _chunks,
     torch.split: _parts,
     torch.Tensor.split: lambda self, split_size, dim=0: _parts(self, split_size, dim),
-    torch.Tensor.fill_diagonal_: _with_diagonal,
+    torch.Tensor.fill_diagonal_: _fill_diagonal,
     torch.cdist: _distances,
     torch.cov: _covariance,
     torch.Tensor.cov: _covariance,

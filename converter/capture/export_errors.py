@@ -1,4 +1,4 @@
-"""When `torch.export` refuses a model: what it refused, where, and what to change."""
+"""Errors for a model that `torch.export` refuses: what it refused, where, and what to change."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from torch.export import _trace as tracing
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError, ConversionError, UsageError
-from .copying import copied
-from .holders import unchanged
+from .copying import copy_module
+from .holders import preserve_state
 from .places import innermost, source_of
 
-MAX_LINE_LENGTH = 400  # of what torch says: all that it knows of a tensor takes thousands of characters
+MAX_LINE_LENGTH = 400  # torch's messages may describe a tensor in thousands of characters
 
 _DATA_DEPENDENT = (
     "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
@@ -88,7 +88,7 @@ _ADVICE = (
 
 @contextlib.contextmanager
 def silence_torch_logs() -> Iterator[None]:
-    """Within the context, torch doesn't print the graph of a model that it refuses, nor log it: the error tells."""
+    """Within the context, torch neither prints nor logs the graph of a model that it refuses: the error is enough."""
     names = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
     logs = [logging.getLogger(name) for name in names]
     levels = [log.level for log in logs]
@@ -104,10 +104,10 @@ def silence_torch_logs() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
+def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
     """Turn what `torch.export` raises within the context into a `ConversionError` (or `UsageError`).
 
-    Whether the inputs or the export are at fault is told by running the module itself on the inputs.
+    It is a `UsageError` if the module itself fails on the inputs, too.
     """
     try:
         yield
@@ -117,7 +117,7 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
         raise_if_eager_fails(module, args, kwargs)
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
-        # of a data-dependent decision torch says much more, to its own developers
+        # for a data-dependent decision torch adds many lines that only its developers need
         said = _first_lines(
             message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _PYTHON_INTEGER, _SIZES_ALIKE) else 12
         )
@@ -133,19 +133,19 @@ def explained(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, 
 def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """Raise `UsageError` if the module itself doesn't run on the inputs; one that can't be copied isn't tried."""
     try:
-        alone = copied(module)
+        alone = copy_module(module)
     except UsageError:
         return
-    torch.compiler.reset()  # what torch keeps of a traced torch.cond doesn't run
+    torch.compiler.reset()  # torch's cache of a traced torch.cond doesn't run
     try:
-        with unchanged(module), torch.enable_grad():  # as it is traced: the model may take gradients of its own
+        with preserve_state(module), torch.enable_grad():  # as in tracing: the model may compute gradients itself
             alone(*args, **kwargs)
     except Exception as error:
         raise eager_error(error, alone, args, kwargs) from error
 
 
-def changed_parameter(name: str, change: torch.fx.Node) -> ConversionError:
-    """The error for a parameter that forward changes in place; `change` is the node that gives its last value."""
+def parameter_change_error(name: str, change: torch.fx.Node) -> ConversionError:
+    """The error for a parameter that forward changes in place; `change` is the node that computes its last value."""
     last = name.rpartition(".")[2]
     own = last if last.isidentifier() else "weight"
     return ConversionError(
@@ -185,34 +185,34 @@ def require_ready(module: torch.nn.Module) -> None:
 def eager_error(
     error: Exception, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> UsageError:
-    """What to raise where a module, run by torch, raised `error`."""
+    """The error for a module that raised `error` when torch ran it."""
     place, cell = _frame(error), _running_cell(error, module)
     return UsageError(
-        f"the model doesn't run on its inputs ({_listed(args, kwargs)}): "
+        f"the model doesn't run on its inputs ({_describe_arguments(args, kwargs)}): "
         f"{type(error).__name__}: {_first_lines(str(error))}"
         + (f"\n  in Cell {cell}" if cell else "")
         + (f"\n  at {place}" if place else "")
     )
 
 
-def _listed(args: Iterable[Any], kwargs: Mapping[Any, Any]) -> str:
-    return ", ".join([*map(_described, args), *(f"{name}={_described(x)}" for name, x in kwargs.items())])
+def _describe_arguments(args: Iterable[Any], kwargs: Mapping[Any, Any]) -> str:
+    return ", ".join([*map(_describe, args), *(f"{name}={_describe(x)}" for name, x in kwargs.items())])
 
 
-def _described(x: Any) -> str:
+def _describe(x: Any) -> str:
     if isinstance(x, torch.Tensor):
         return f"{str(x.dtype).removeprefix('torch.')}{list(x.shape)}"
     if isinstance(x, np.ndarray):
         return f"NumPy array {x.dtype}{list(x.shape)}"
     if isinstance(x, Mapping):
-        return f"{{{_listed((), x)}}}"
-    return f"[{_listed(x, {})}]" if isinstance(x, (tuple, list)) else reprlib.repr(x)
+        return f"{{{_describe_arguments((), x)}}}"
+    return f"[{_describe_arguments(x, {})}]" if isinstance(x, (tuple, list)) else reprlib.repr(x)
 
 
 def require_harmless_keys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise `ConversionError` for keys of inputs that torch.export would run: it puts them into source between quotes.
+    """Raise `ConversionError` for keys of inputs that break out of the quotes in which torch.export puts them in code.
 
-    Names of a file may be among them, where its inputs are those of a program that was read.
+    Keys may come from a file: the inputs may be those of a program that was read.
     """
     for path, _ in pytree.tree_flatten_with_path((args, kwargs))[0]:
         for key in (getattr(part, "key", None) for part in path):
@@ -226,7 +226,7 @@ def require_harmless_keys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
 
 
 def _running_cell(error: Exception, module: torch.nn.Module) -> str | None:
-    """The innermost Cell that was running when `error` was raised: its path and class; of torch's own, its settings."""
+    """Path and class of the innermost Cell that raised `error`, with the settings of a torch layer."""
     paths = {inner: path for path, inner in module.named_modules()}
     selves = [frame.f_locals.get("self") for frame, _ in traceback.walk_tb(error.__traceback__)]
     inner = next((x for x in reversed(selves) if isinstance(x, torch.nn.Module) and x in paths), None)
@@ -243,7 +243,7 @@ def _first_lines(message: str, count: int = 4) -> str:
 
 
 def _frame(error: BaseException) -> str | None:
-    """The innermost frame of the traceback that is the user's own, else that of a library which isn't torch."""
+    """The innermost frame of the traceback in the user's code, else in a library other than torch."""
     frames = [(f.filename, f.lineno, f.line) for f in traceback.extract_tb(error.__traceback__)]
     return innermost(frames)
 

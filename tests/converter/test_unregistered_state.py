@@ -88,7 +88,7 @@ def test_state_is_refused(module):
         from_torch(nn.Sequential(nn.Identity(), module), (X,))
     message = str(raised.value)
     assert f"1, {type(module).__name__}: self.held" in message
-    assert "test_kept_state.py:" in message
+    assert "test_unregistered_state.py:" in message
     assert 'self.register_buffer("held", ' in message
 
 
@@ -194,7 +194,7 @@ def test_what_the_next_call_does_not_depend_on_is_no_state(module, train):
 def test_a_module_that_cannot_be_copied_is_warned_of():
     module = Shows()
     module.lock = threading.Lock()
-    with pytest.warns(UserWarning, match=r"\(root\), Shows: self.held: .* can't be tried"):
+    with pytest.warns(UserWarning, match=r"\(root\), Shows: self.held: .* can't be tested"):
         from_torch(module, (X,))
 
 

@@ -1,4 +1,4 @@
-"""Backward passes written by hand: those of `torch.autograd.Function` are captured, hooks are not."""
+"""Custom backward passes: those of `torch.autograd.Function` are captured, backward hooks aren't."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 from torch.autograd.function import FunctionCtx, _SingleLevelFunction
 
 from ..warning import warn
-from .cell_hooks import unwatched
-from .hand_written_marks import COTANGENT, OWN_GRADIENT
+from .cell_hooks import pause_watching
+from .custom_backward_marks import COTANGENT, OWN_GRADIENT
 
 Function = type[torch.autograd.Function]
 Apply = Callable[[Function, tuple[Any, ...], Callable[[], Any]], Any]
-"""Given a function, its arguments and what runs the forward, it gives the outputs."""
+"""Takes a function, its arguments and a callable that runs the forward; returns the outputs."""
 
 
 class Context(FunctionCtx):
-    """What `forward` and `backward` of a function are given as `ctx`, where they are called one after the other."""
+    """The `ctx` of a function's `forward` and `backward`, which are called one after the other."""
 
     needs_input_grad: tuple[bool, ...] = ()
     materialize_grads = True
@@ -30,21 +30,21 @@ class Context(FunctionCtx):
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was given to `save_for_backward`."""
+        """The tensors passed to `save_for_backward`."""
         return tuple(self.to_save)
 
 
 @contextlib.contextmanager
-def applied_by(apply: Apply) -> Iterator[None]:
+def intercept_functions(apply: Apply) -> Iterator[None]:
     """Within the context, `apply` runs the user's `torch.autograd.Function`s, however they are called.
 
-    torch's own functions (of checkpoints, say) run as ever. Since torch 2.14, `Function.apply` is C++ that people's
-    code may have stored (`spike = Spike.apply`): what each apply still looks up is the class's `forward`.
+    torch's own functions (of checkpoints, say) run as usual. Since torch 2.14, `Function.apply` is C++ code, and users
+    may have stored it (`spike = Spike.apply`): it still looks up the class's `forward`, which is replaced here.
     """
     originals: dict[Function, Any] = {}
 
     def replace_forward(kind: Function) -> None:
-        if is_torchs_own(kind) or kind in originals:
+        if is_from_torch(kind) or kind in originals:
             return
         originals[kind] = vars(kind).get("forward", _INHERITED)
         takes_context = kind.setup_context is _SingleLevelFunction.setup_context
@@ -58,11 +58,11 @@ def applied_by(apply: Apply) -> Iterator[None]:
         forward.__dict__[_ORIGINAL] = kind.forward
         kind.forward = staticmethod(forward)  # type: ignore[method-assign]
 
-    def init_subclass(kind: Any, /, **options: Any) -> None:  # of a class that the module's own forward defines
+    def init_subclass(kind: Any, /, **options: Any) -> None:  # for a class that the module's own forward defines
         super(torch.autograd.Function, kind).__init_subclass__(**options)
         replace_forward(kind)
 
-    # those that inherit come first, so that they find the function itself
+    # subclasses come first, while the forward that they inherit is still the original
     for kind in reversed(list(_subclasses(torch.autograd.Function))):
         replace_forward(kind)
     setattr(torch.autograd.Function, "__init_subclass__", classmethod(init_subclass))  # noqa: B010 (mypy)
@@ -82,24 +82,24 @@ _INHERITED = object()
 
 
 def _subclasses(kind: Function) -> Iterator[Function]:
-    """The classes that inherit from a function, each after those from which it inherits."""
+    """The subclasses of a function, each after its base classes."""
     for inner in type.__subclasses__(kind):
         yield inner
         yield from _subclasses(inner)
 
 
 def forward_function(kind: Function) -> Callable[..., Any]:
-    """The forward that the user wrote, inside of `applied_by` too."""
+    """The user's original forward, also inside `intercept_functions`."""
     return kind.forward.__dict__.get(_ORIGINAL, kind.forward)  # type: ignore[no-any-return]
 
 
-def is_torchs_own(kind: Function) -> bool:
+def is_from_torch(kind: Function) -> bool:
     """Whether a function comes with torch."""
     return kind.__module__.partition(".")[0] == "torch"
 
 
 def forward_of(kind: Function, args: tuple[Any, ...]) -> tuple[Context, Any]:
-    """What the forward of a function gives, and its context."""
+    """Run the forward of a function; return its context and its result."""
     context = Context()
     context.needs_input_grad = tuple(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args)
     if kind.setup_context is _SingleLevelFunction.setup_context:
@@ -110,32 +110,32 @@ def forward_of(kind: Function, args: tuple[Any, ...]) -> tuple[Context, Any]:
 
 
 def backward_of(kind: Function, context: Context, cotangents: list[Any]) -> tuple[Any, ...]:
-    """What the backward of a function gives."""
+    """Run the backward of a function; return its gradients as a tuple."""
     backward: Any = kind.vjp if kind.vjp is not _SingleLevelFunction.vjp else kind.backward
     if backward.__code__.co_filename == torch.autograd.function.__file__ and hasattr(backward, "__wrapped__"):
         backward = backward.__wrapped__  # of `once_differentiable`
-    found = (
+    gradients = (
         backward(context, cotangents) if getattr(kind, "boxed_grads_call", False) else backward(context, *cotangents)
     )
-    return found if isinstance(found, tuple) else (found,)
+    return gradients if isinstance(gradients, tuple) else (gradients,)
 
 
 @dataclass
-class HandWritten:
+class CustomFunctions:
     """The functions that a module applies while it is exported.
 
     Attributes:
-        differentiated: names of the functions that are to have the derivative of their forward, not their backward.
-        applied: how many were captured.
-        lost: for those whose backward can't be captured: why, by name.
+        differentiated: names of the functions whose backward is replaced by the derivative of their forward.
+        applied: the number of applications captured so far.
+        lost: the reasons why backward passes can't be captured, by name of the function.
     """
 
     differentiated: Collection[str] = ()
     applied: int = 0
-    lost: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
 
     def apply(self, kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
-        """The outputs of a function, marked with its backward."""
+        """Run a function; return its outputs, marked with its backward."""
         name = kind.__qualname__
         context, result = forward_of(kind, args)
         outputs = list(result) if isinstance(result, tuple) else [result]
@@ -148,13 +148,13 @@ class HandWritten:
         try:
             gradients, cotangents = self._gradients(kind, context, args, outputs, places, number)
         except Exception as error:  # noqa: BLE001  the user's backward may raise anything
-            self.lost[name] = str(error).strip().partition("\n")[0]
+            self.failures[name] = str(error).strip().partition("\n")[0]
             return result
         operands = [x for x, g in zip(args, gradients, strict=False) if g is not None]
-        given = [g for g in gradients if g is not None]
+        defined = [g for g in gradients if g is not None]
         if places:
-            passed = OWN_GRADIENT([outputs[i] for i in places], operands, given, cotangents, number)
-            for i, x in zip(places, passed, strict=True):
+            marked = OWN_GRADIENT([outputs[i] for i in places], operands, defined, cotangents, number)
+            for i, x in zip(places, marked, strict=True):
                 outputs[i] = x
         return tuple(outputs) if isinstance(result, tuple) else outputs[0]
 
@@ -167,11 +167,11 @@ class HandWritten:
         places: list[int],
         number: int,
     ) -> tuple[list[torch.Tensor | None], list[torch.Tensor]]:
-        """The gradient of each argument, in its shape and dtype, None where there is none; of which cotangents."""
+        """The gradient of each argument, in its shape and dtype (None if it has none), and the cotangents they use."""
         if context.dirty_tensors:
             raise NotImplementedError("it changes an input in place (ctx.mark_dirty)")
         if any(isinstance(x, torch.Tensor) and x.is_complex() for x in (*args, *outputs)):
-            raise NotImplementedError("of complex tensors")
+            raise NotImplementedError("it has complex tensors")
         cotangents: list[Any] = []
         for i, x in enumerate(outputs):
             if i in places:
@@ -179,21 +179,21 @@ class HandWritten:
             else:
                 materialized = isinstance(x, torch.Tensor) and context.materialize_grads
                 cotangents.append(torch.zeros_like(x) if materialized else None)
-        with unwatched():
-            found = backward_of(kind, context, cotangents)
-        pairs = zip(args, (*found, *[None] * len(args)), strict=False)
-        fitted = [_fitted(g, x) if _is_floating(x) and g is not None else None for x, g in pairs]
-        return fitted, [cotangents[i] for i in places]
+        with pause_watching():
+            gradients = backward_of(kind, context, cotangents)
+        pairs = zip(args, (*gradients, *[None] * len(args)), strict=False)
+        results = [_fit(g, x) if _is_floating(x) and g is not None else None for x, g in pairs]
+        return results, [cotangents[i] for i in places]
 
-    def tell(self, module: torch.nn.Module) -> None:
-        """Warn of what isn't captured, with a `ConversionWarning`."""
-        lost = {
+    def warn(self, module: torch.nn.Module) -> None:
+        """Issue a `ConversionWarning` for each kind of backward that isn't captured."""
+        failures = {
             "the backward of {} (torch.autograd.Function) isn't captured": [
-                f"{name}, {reason}" if reason else name for name, reason in self.lost.items()
+                f"{name}, {reason}" if reason else name for name, reason in self.failures.items()
             ],
             "backward hooks aren't captured, those of {}": list(_with_backward_hooks(module)),
         }
-        for what, names in lost.items():
+        for what, names in failures.items():
             if names:
                 message = f"{what.format(', '.join(names))}: the program's gradient is the derivative of its forward"
                 warn(message)
@@ -203,8 +203,8 @@ def _is_floating(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and x.is_floating_point()
 
 
-def _fitted(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """A gradient in the shape and dtype of what it is of, as torch's engine makes it."""
+def _fit(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+    """A gradient reduced and cast to the shape and dtype of `x`, as torch's engine does."""
     if len(gradient.shape) != len(x.shape) or any(a != b for a, b in zip(gradient.shape, x.shape, strict=True)):
         gradient = gradient.sum_to_size(x.shape)
     return gradient.to(x.dtype)
