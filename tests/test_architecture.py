@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.floors import FLOORS
 from tests.imports import ROOMS, imports
 
 ROOT = Path(__file__).parents[1]
@@ -26,73 +27,6 @@ MAY_IMPORT = {
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
-}
-# The floors of each room, lowest first: a file may import from its own row and from those above it in this table, but
-# no two files each other. A row lists files and folders; where two apply to a file, the longer one holds.
-FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
-    "runtime": (
-        # the core: programs, run and differentiated
-        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
-        ("errors.py",),
-        (
-            "checks.py",
-            "memory.py",
-            "onnxruntime_package.py",
-            "tensor_like.py",
-            "current_trace.py",
-            "registration.py",
-            "lowering/workarounds.py",
-        ),
-        ("tree.py",),
-        ("ir",),
-        ("precision.py", "tracing.py", "storage"),
-        ("ops",),
-        ("onnx_functions",),
-        ("programs",),
-        ("ops/higher_order",),
-        ("ops/linear_algebra",),
-        ("ops/__init__.py",),
-        ("storage/programs.py", "lowering"),
-        ("compiled",),
-        # what people write Cells with
-        ("eager/tape.py",),
-        ("context.py",),
-        ("common",),
-        ("functional",),
-        ("common/__init__.py", "eager"),
-        ("amp/scalers.py", "train/metrics"),
-        ("nn",),
-        ("graph",),
-        ("common/api.py", "optim", "amp"),
-        ("train", "train_step"),
-        ("attachments.py",),
-        ("__init__.py",),
-    ),
-    "converter": (
-        ("exclusive.py", "torch_version.py", "warning.py", "unsupported.py"),
-        ("dtypes.py",),
-        ("structure",),
-        ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
-        ("onnx_in/model", "torch_out/tables", "cell_source/forms"),
-        ("onnx_in/tables", "cell_source/layers"),
-        ("capture", "onnx_in", "torch_out", "cell_source"),
-        ("__init__.py",),
-    ),
-    "parity": (
-        ("support", "dtypes.py"),
-        ("options.py",),
-        ("results", "pairing"),
-        ("weights", "differences", "verdicts"),
-        ("report", "sides"),
-        ("comparison", "inputs"),
-        ("porting", "quantized"),
-        ("checking", "onnx_files"),
-        ("training",),
-        ("assertions.py",),
-        ("commands", "pytest_options.py"),
-        ("cli.py", "pytest_plugin.py"),
-        ("__init__.py", "__main__.py"),
-    ),
 }
 HEAVY = ("torch", "onnx", "onnxruntime")
 

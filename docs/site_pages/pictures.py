@@ -99,7 +99,7 @@ def rooms(title: str) -> str:
     body: list[str] = []
     y = 10.0
     for room in ("parity", "converter", "runtime"):
-        rows = [line for floor in reversed(floors.floors(ROOT, room)) for line in _wrapped(floor)]
+        rows = [line for floor in reversed(floors.floors(room)) for line in _wrapped(floor)]
         height = 34 + 20 * len(rows)
         body.append(f'<rect class="c1 box" x="10" y="{y:g}" width="{WIDTH - 20}" height="{height}" rx="6"/>')
         body.append(f'<text x="22" y="{y + 22:g}" font-weight="bold">{room}/</text>')
@@ -115,7 +115,7 @@ def rooms(title: str) -> str:
 def _wrapped(floor: list[str], characters: int = 88) -> list[tuple[bool, str]]:
     """(whether it is the first of its floor, text) of each line."""
     lines = [""]
-    for name in (piece for circle in floor for piece in circle.replace(" + ", " +| ").split("| ")):
+    for name in floor:
         if lines[-1] and len(lines[-1]) + len(name) + 2 > characters:
             lines.append("")
         lines[-1] += ("  " if lines[-1] else "") + name

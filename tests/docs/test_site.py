@@ -175,15 +175,11 @@ def test_the_reference_has_every_public_name() -> None:
             assert f"}} {name}(" in page
 
 
-def test_floors_of_a_small_room(tmp_path: Path) -> None:
-    room = tmp_path / "room"
-    (room / "high").mkdir(parents=True)
-    (room / "high" / "__init__.py").write_text("from ..middle import x\n")
-    (room / "middle.py").write_text("from . import low\n\ndef f():\n    from . import high\n")
-    (room / "low.py").write_text("from __future__ import annotations\nif TYPE_CHECKING:\n    from .high import y\n")
-    (room / "one.py").write_text("from .two import x\n")
-    (room / "two.py").write_text("from .one import y\n")
-    assert floors.floors(tmp_path, "room") == [["low", "one + two"], ["middle"], ["high/"]]
+def test_floors_are_those_of_the_table() -> None:
+    rows = floors.floors("parity")
+    assert rows[0] == ["support/", "dtypes"]
+    assert rows[-2] == ["cli", "pytest_plugin"]
+    assert "support/  dtypes" in pictures.rooms("Rooms")
 
 
 def test_pictures_show_the_program() -> None:

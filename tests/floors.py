@@ -1,0 +1,74 @@
+"""The floors of each room, which `test_architecture.py` holds and the site draws."""
+
+from __future__ import annotations
+
+FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "runtime": (
+        # the core: programs, run and differentiated
+        ("installed.py", "lazy.py", "namespace.py", "visible.py", "providers.py"),
+        ("errors.py",),
+        (
+            "checks.py",
+            "memory.py",
+            "onnxruntime_package.py",
+            "tensor_like.py",
+            "current_trace.py",
+            "registration.py",
+            "lowering/workarounds.py",
+        ),
+        ("tree.py",),
+        ("ir",),
+        ("precision.py", "tracing.py", "storage"),
+        ("ops",),
+        ("onnx_functions",),
+        ("programs",),
+        ("ops/higher_order",),
+        ("ops/linear_algebra",),
+        ("ops/__init__.py",),
+        ("storage/programs.py", "lowering"),
+        ("compiled",),
+        # what people write Cells with
+        ("eager/tape.py",),
+        ("context.py",),
+        ("common",),
+        ("functional",),
+        ("common/__init__.py", "eager"),
+        ("amp/scalers.py", "train/metrics"),
+        ("nn",),
+        ("graph",),
+        ("common/api.py", "optim", "amp"),
+        ("train", "train_step"),
+        ("attachments.py",),
+        ("__init__.py",),
+    ),
+    "converter": (
+        ("exclusive.py", "torch_version.py", "warning.py", "unsupported.py"),
+        ("dtypes.py",),
+        ("structure",),
+        ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
+        ("onnx_in/model", "torch_out/tables", "cell_source/forms"),
+        ("onnx_in/tables", "cell_source/layers"),
+        ("capture", "onnx_in", "torch_out", "cell_source"),
+        ("__init__.py",),
+    ),
+    "parity": (
+        ("support", "dtypes.py"),
+        ("options.py",),
+        ("results", "pairing"),
+        ("weights", "differences", "verdicts"),
+        ("report", "sides"),
+        ("comparison", "inputs"),
+        ("porting", "quantized"),
+        ("checking", "onnx_files"),
+        ("training",),
+        ("assertions.py",),
+        ("commands", "pytest_options.py"),
+        ("cli.py", "pytest_plugin.py"),
+        ("__init__.py", "__main__.py"),
+    ),
+}
+"""The floors, lowest first.
+
+A file may import from its own row and from those above it in this table, but no two files each other. A row lists files
+and folders; where two apply to a file, the longer one holds.
+"""
