@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
@@ -22,34 +22,10 @@ from cellbridge.converter import from_torch, to_onnx
 from cellbridge.runtime.lowering import workarounds
 from cellbridge.runtime.lowering.workarounds import OLDEST, WORKAROUNDS, is_needed
 from tests.converter.capturing import Function
+from tests.runtime.lowering.bare_operators import Array, constant, float32, int64, results, run, scan
 
-Array = np.ndarray[Any, Any]
 ROOT = Path(__file__).parents[3]
 VERSION = tuple(int(part) for part in onnxruntime.__version__.split(".")[:2])
-
-
-def results(nodes: list[Any], threads: int = 0, outputs: tuple[str, ...] = ("y",), **inputs: Array) -> list[Array]:
-    """What the nodes give of the inputs, by name."""
-    kinds = {name: helper.np_dtype_to_tensor_dtype(x.dtype) for name, x in inputs.items()}
-    given = [helper.make_tensor_value_info(name, kinds[name], x.shape) for name, x in inputs.items()]
-    found = [helper.make_tensor_value_info(name, next(iter(kinds.values())), None) for name in outputs]
-    graph = helper.make_graph(nodes, "g", given, found)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    return [np.asarray(y) for y in session.run(None, inputs)]
-
-
-def run(op: str, *inputs: Array, **attributes: Any) -> Array:
-    """What the bare operator gives."""
-    names = [f"x{i}" for i in range(len(inputs))]
-    node = helper.make_node(op, names, ["y"], **attributes)
-    return results([node], **dict(zip(names, inputs, strict=True)))[0]
-
-
-def constant(name: str, x: Array) -> Any:
-    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(x))
 
 
 def lacks_kernel(op: str, *inputs: Array, **attributes: Any) -> bool:
@@ -58,14 +34,6 @@ def lacks_kernel(op: str, *inputs: Array, **attributes: Any) -> bool:
     except (NoKernel, RuntimeException):
         return True
     return False
-
-
-def int64(*numbers: int) -> Array:
-    return np.array(numbers, np.int64)
-
-
-def float32(*numbers: float) -> Array:
-    return np.array(numbers, np.float32)
 
 
 def transform_error(dtype: Any, size: int, inverse: int) -> float:
@@ -94,16 +62,6 @@ def run_where(chosen: Array, other: Array) -> Array:
     node = helper.make_node("Where", ["c", "a", "b"], ["y"])
     is_chosen = helper.make_node("Equal", ["a", "a"], ["c"])
     return results([is_chosen, node], a=chosen, b=other)[0]
-
-
-def scan(axis: int) -> None:
-    """A running sum over no elements."""
-    kinds = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("s", "e", "t", "o")]
-    steps = [helper.make_node("Add", ["s", "e"], ["t"]), helper.make_node("Identity", ["t"], ["o"])]
-    body = helper.make_graph(steps, "b", kinds[:2], kinds[2:])
-    node = helper.make_node("Scan", ["first", "x"], ["y", "z"], body=body, num_scan_inputs=1, scan_input_axes=[axis])
-    x = np.zeros((0, 2) if axis == 0 else (2, 0), np.float32)
-    results([node], outputs=("y", "z"), first=float32(0, 0), x=x)
 
 
 def scan_fails() -> bool:
@@ -139,21 +97,14 @@ def padding_is_lost() -> bool:
     return bool((results(nodes, x=-np.ones((1, 1, 2, 2), np.float32))[0] != 0).any())
 
 
-def recurrent(op: str) -> None:
-    """A layer of size 1 on no sequences."""
-    weight = np.ones((1, 4 if op == "LSTM" else 3, 1), np.float32)
-    run(op, np.zeros((2, 0, 1), np.float32), weight, weight, hidden_size=1)
-
-
 def ends_process(statement: str) -> bool:
-    """Whether a statement in this module's terms ends a process of its own by a signal."""
-    code = f"from tests.runtime.lowering.test_workarounds import *; {statement}"
+    """Whether a statement in the terms of `bare_operators` ends a process of its own by a signal."""
+    code = f"from tests.runtime.lowering.bare_operators import *; {statement}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, timeout=120, check=False)
     assert done.returncode <= 0, done.stderr.decode()
     return done.returncode < 0
 
 
-LEAST = np.iinfo(np.int64).min
 ROWS = np.array([[-np.inf, -200, -200]] * 2, np.float32)
 LARGE = 2**40 + 2**31 + 1
 FAULTS: dict[str, Callable[[], bool]] = {
