@@ -15,7 +15,7 @@ from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
 from ..structure.program_names import NAMES
 from .graphs import GraphWriter, Holdings, Missing
-from .modules import OWN, CellContents, VaryingCell, as_tensor, graph_cell, state_of
+from .modules import OWN, CellContents, VaryingCell, as_tensor, program_module, state_of
 from .network import Module, TorchNetwork
 from .walk import Graph
 
@@ -119,9 +119,9 @@ class Assembly:
         state = state_of(holder)
         bodies: dict[str, nn.Module] = {}  # inner bodies come first; none is a submodule
         for name, graph in self.holdings[module].bodies.items():
-            bodies[name] = graph_cell("Body", state, CellContents(graph, bodies))
+            bodies[name] = program_module("Body", state, CellContents(graph, bodies))
         class_name = identifier(module.class_name, "Module")
-        cells = [graph_cell(class_name, state, CellContents(graph, bodies)) for graph in graphs]
+        cells = [program_module(class_name, state, CellContents(graph, bodies)) for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
 
 

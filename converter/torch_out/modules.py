@@ -38,7 +38,7 @@ class CellContents:
     elsewhere: dict[str, nn.Module] = field(default_factory=dict)
 
 
-class GraphModule(nn.Module):
+class ProgramModule(nn.Module):
     """A Cell that walks a graph. `code` is its text, for reading: it is never run.
 
     Each Cell has its own class, with the original class name, for the signature of `forward`.
@@ -50,7 +50,7 @@ class GraphModule(nn.Module):
         return super().__getattr__(name)
 
     def __reduce__(self) -> Any:
-        return _empty_cell, (type(self).__name__, vars(self)[OWN].graph), vars(self)
+        return _empty_module, (type(self).__name__, vars(self)[OWN].graph), vars(self)
 
 
 class VaryingCell(nn.Module):
@@ -60,7 +60,7 @@ class VaryingCell(nn.Module):
         variants: the graphs, which share one state.
     """
 
-    def __init__(self, variants: Sequence[GraphModule]) -> None:
+    def __init__(self, variants: Sequence[ProgramModule]) -> None:
         super().__init__()
         self.__dict__.update(state_of(variants[0]))
         self.variants = list(variants)  # in a list, so that they aren't submodules
@@ -70,7 +70,7 @@ class VaryingCell(nn.Module):
         return self.variants[variant].forward(*inputs, **sizes)
 
 
-def graph_cell(class_name: str, state: dict[str, Any], contents: CellContents) -> GraphModule:
+def program_module(class_name: str, state: dict[str, Any], contents: CellContents) -> ProgramModule:
     """Create a Cell.
 
     Args:
@@ -78,18 +78,18 @@ def graph_cell(class_name: str, state: dict[str, Any], contents: CellContents) -
         state: the containers that `state_of` returns.
         own: the graph, and the modules that it calls.
     """
-    made = _empty_cell(class_name, contents.graph)
+    made = _empty_module(class_name, contents.graph)
     made.__dict__.update(state)
     made.__dict__[OWN] = contents
     return made
 
 
-def _empty_cell(class_name: str, graph: Graph) -> GraphModule:
-    def forward(self: GraphModule, *args: Any, **kwargs: Any) -> Any:
+def _empty_module(class_name: str, graph: Graph) -> ProgramModule:
+    def forward(self: ProgramModule, *args: Any, **kwargs: Any) -> Any:
         return graph.run(self, graph.arguments(args, kwargs))
 
     forward.__signature__ = graph.signature  # type: ignore[attr-defined]
-    made: type[GraphModule] = type(class_name, (GraphModule,), {"forward": forward, "__module__": __name__})
+    made: type[ProgramModule] = type(class_name, (ProgramModule,), {"forward": forward, "__module__": __name__})
     return made()
 
 
