@@ -36,7 +36,7 @@ class Step(NamedTuple):
         operands: indices of the positional arguments.
         keywords: names and indices of the keyword arguments.
         place: index of the result.
-        done: indices of values that no later step needs.
+        unneeded: indices of values that no later step needs.
     """
 
     function: Callable[..., Any]

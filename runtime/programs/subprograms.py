@@ -15,6 +15,7 @@ from ..ir.dims import Dim, SymbolicDim, substitute, symbol
 from ..ir.program import Program
 from ..ir.types import CellCall, Node, Type, Value, is_floating
 from ..ops import creation
+from ..tensor_like import TensorLike
 from ..tracing import Builder, SymbolicTensor
 from ..tree import positional, sequence
 from .call import as_array
@@ -121,8 +122,9 @@ def with_definitions(program: Program) -> Program:
 
 def apply_program(program: Program, operands: Sequence[Any]) -> list[Any]:
     """Apply `program` to tensors of any kind (symbolic, recorded on a tape, arrays) and return its outputs."""
-    builder = next((x.builder for x in operands if isinstance(x, SymbolicTensor)), None)
-    if builder is not None:
+    symbolic = [x for x in operands if isinstance(x, SymbolicTensor)]
+    if symbolic and len(symbolic) == sum(isinstance(x, TensorLike) for x in operands):
+        builder = symbolic[0].builder
         return list(
             inline(builder, program, [x if isinstance(x, SymbolicTensor) else builder.constant(x) for x in operands])
         )

@@ -172,6 +172,8 @@ def test_recurrent_layers_in_an_autocast_region(kind: str, behind: bool) -> None
     options = {} if kind.endswith("Cell") else {"batch_first": True, "bidirectional": True}
     x = torch.randn((3, 4) if kind.endswith("Cell") else (3, 5, 4))
     module = RecurrentInAutocast(getattr(nn, kind)(4, 6, **options), behind)
+    if kind == "LSTM" and not behind and not torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        pytest.skip("torch has no LSTM in bfloat16 for this CPU")
     expected = [as_array(tensor) for tensor in pytree.tree_leaves(module(x))]
     program = from_torch(module, (x,))
     results, gradients = program.value_and_grad(x)

@@ -83,7 +83,7 @@ def test_images_of_other_sizes(name: str) -> None:
 
 def test_a_scale_that_is_no_small_fraction_is_refused() -> None:
     scaled = OfX(lambda x: F.interpolate(x, scale_factor=1.3))
-    with pytest.raises(UnsupportedOperators, match=r"upsample_nearest2d.*1\.3.* of products .* fractions such as 1\.5"):
+    with pytest.raises(UnsupportedOperators, match=r"upsample_nearest2d.*1\.3.* by a fraction such as 1\.5"):
         from_torch(scaled, (data(2, 3, 8, 9),), dynamic_shapes=({2: HEIGHT},))
 
 

@@ -78,7 +78,7 @@ def test_commands_refuse_them(tmp_path: Path, arguments: tuple[str, ...]) -> Non
     paths = [str(tmp_path / f"{name}.onnx") for name in ("long", "short")]
     result = CliRunner().invoke(main, [argument.format(*paths) for argument in arguments])
     assert result.exit_code == 2
-    assert f"more than {MAX_TRIPS} times" in result.stderr
+    assert f"more than {MAX_TRIPS} iterations" in result.stderr
     assert "what to do" in result.stderr
 
 
