@@ -164,13 +164,12 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
         )
     message = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
     message = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", message).strip()  # its own C++
+    place = "" if isinstance(error, ort_errors.NoSuchFile) else _place(message, model)
     pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, message)), None)
     kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
     values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", message)
     detail = message if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
-    message = f"{what}: {detail}" if detail else what
-    if not isinstance(error, ort_errors.NoSuchFile):
-        message += _place(message, model)
+    message = (f"{what}: {detail}" if detail else what) + place
     if isinstance(error, ort_errors.NotImplemented):
         message += (
             f"\n  what to do: it has no kernel for these dtypes on {provider!r}; compute in float32, or let "
