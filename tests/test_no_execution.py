@@ -111,7 +111,7 @@ EXCEPTIONS: dict[Found, str] = {
         "named_tuple",
     ): "runtime.tree.named_tuple takes identifiers alone",
     (
-        "converter/torch_out/modules.py::_empty_cell",
+        "converter/torch_out/modules.py::_empty_module",
         "type(name, bases, ...)",
     ): "an identifier made by naming.identifier",
     ("converter/torch_out/recording.py::_Steps._node", "getattr"): "methods of Tensor that the forms of ops call",

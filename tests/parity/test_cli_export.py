@@ -204,7 +204,7 @@ def test_a_step_that_differs_from_torch_is_not_written(net: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--optimizer", "sgd"], "write a step of training with --training-step"),
+        (["--optimizer", "sgd"], "write a training step with --training-step"),
         (["--training-step", "--fp16"], "--fp16: not with --training-step"),
         (["--training-step", "--no-check", "--freeze", "nothing.*"], "'nothing.*' matches no Parameter"),
         (["--training-step", "--no-check", "--freeze", "*"], "every Parameter is frozen"),

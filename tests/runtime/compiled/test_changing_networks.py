@@ -85,9 +85,9 @@ def test_what_is_trained_and_what_the_optimizer_keeps_can_be_given_other_values(
     begun = {**step.parameters(), **step.optimizer_state()}
     step.write_back()
     fresh = compile_train_step(network(), ms.nn.MSELoss(), lambda p: optim.Adam(p, 0.1)).state()
-    for held in step._held.values():
-        start = held.parameter.asnumpy() * 0.5 if held.role == "network" else fresh[held.name]
-        held.parameter.set_data(ms.Tensor(start))
+    for tensor in step._state_tensors.values():
+        start = tensor.parameter.asnumpy() * 0.5 if tensor.role == "network" else fresh[tensor.name]
+        tensor.parameter.set_data(ms.Tensor(start))
     optimizer.learning_rate.set_data(0.05)
     assert step.learning_rate == pytest.approx(0.1)  # until the next call
     given = {name: array * np.float32(0.5) for name, array in begun.items() if name in step.parameters()}

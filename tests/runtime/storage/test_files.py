@@ -86,8 +86,9 @@ def test_a_folder_is_refused(tmp_path: Path) -> None:
 def test_a_signal_leaves_no_temporary_file(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "a.bin").write_bytes(b"old")
     code = """
-        import sys, time
+        import signal, sys, time
         from cellbridge.runtime.storage.files import atomic_file
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs inherit that it is ignored
         with atomic_file(sys.argv[1]) as file:
             file.write(b"ne")
             print("writing", flush=True)
