@@ -68,11 +68,11 @@ def quantized_file(source: str, path: Path, kind: str) -> str:
     samples = (rng.standard_normal((4, 3, 6, 6)).astype(np.float32) for _ in range(8))
     if kind in STATIC:
         layout, per_channel = STATIC[kind]
-        quantize_static(source, path, Calibration(samples), quant_format=layout, per_channel=per_channel, reduce_range=True)
-    else:
-        quantize_dynamic(
-            source, path, per_channel=DYNAMIC[kind], weight_type=QuantType.QInt8, reduce_range=True
+        quantize_static(
+            source, path, Calibration(samples), quant_format=layout, per_channel=per_channel, reduce_range=True
         )
+    else:
+        quantize_dynamic(source, path, per_channel=DYNAMIC[kind], weight_type=QuantType.QInt8, reduce_range=True)
     return str(path)
 
 
