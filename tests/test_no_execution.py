@@ -125,7 +125,10 @@ EXCEPTIONS: dict[Found, str] = {
         "import ctypes",
     ): "ends the child with its parent, and copies arrays",
     ("runtime/compiled/child.py::_load", "setattr"): "options that the parent, our own process, sends",
-    ("runtime/compiled/isolated.py::", "import subprocess"): "starts our own child, by a list of arguments, no shell",
+    (
+        "runtime/compiled/child_process.py::",
+        "import subprocess",
+    ): "starts our own child, by a list of arguments, no shell",
     ("runtime/compiled/isolated.py::IsolatedSession._answer", "getattr"): "compared with a list of exceptions",
     ("runtime/errors.py::require_supported", "format"): OWN,
     ("runtime/functional/random.py::_sample", "getattr"): OWN,

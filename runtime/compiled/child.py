@@ -1,6 +1,7 @@
 """The child process of `isolated.IsolatedSession`: runs one model in ONNX Runtime, on requests through pipes.
 
-It loads only NumPy and ONNX Runtime, so that it starts in a fraction of a second.
+It loads only NumPy and ONNX Runtime, so that it starts in a fraction of a second. On Linux the imports are done once,
+in a template process that is forked for each model: see `child_process`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ import ctypes
 import json
 import os
 import signal
+import socket
+import struct
 import sys
 from functools import partial
 from typing import Any, BinaryIO
@@ -20,12 +23,39 @@ from . import frames
 
 DEATH_OF_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 STRING = 8  # onnx.TensorProto.STRING
+NUMBER = struct.Struct(
+    "<q"
+)  # of messages to and from the template: FORK or a process, answered by a process or exit code
+FORK = 0
 
 
-def main() -> None:
+def run_template() -> None:
+    """Fork a process for each request, and wait for those that are to end, until the socket on stdin is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which ends this process
+    control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
+    while True:
+        request, files, _, _ = socket.recv_fds(control, NUMBER.size, 3)
+        if len(request) < NUMBER.size:
+            return
+        (number,) = NUMBER.unpack(request)
+        if number != FORK:
+            _, status = os.waitpid(number, 0)
+            control.sendall(NUMBER.pack(os.waitstatus_to_exitcode(status)))
+            continue
+        if pid := os.fork():
+            for file in files:
+                os.close(file)
+            control.sendall(NUMBER.pack(pid))
+            continue
+        control.close()
+        requests, answers, printed = files
+        os.dup2(printed, sys.stderr.fileno())
+        run_model(os.fdopen(requests, "rb"), os.fdopen(answers, "wb"))
+        return
+
+
+def run_model(requests: BinaryIO, answers: BinaryIO) -> None:
     """Answer requests until the pipe is closed: first a model to load, then inputs for each run."""
-    requests = sys.stdin.buffer
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # so that ONNX Runtime's output isn't read as an answer
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(DEATH_OF_PARENT, signal.SIGKILL)
@@ -138,4 +168,7 @@ def _serialize(value: Any) -> tuple[dict[str, Any], bytes]:
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:] == ["template"]:
+        run_template()
+    else:
+        run_model(sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb"))

@@ -6,8 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 import weakref
@@ -22,7 +20,7 @@ import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 from ..errors import UsageError
 from ..memory import memory_size
 from ..providers import PROVIDERS
-from . import frames
+from . import child_process, frames
 from .session import (
     IN_FLOAT32,
     ORT_ERRORS,
@@ -80,10 +78,7 @@ class IsolatedSession:
         self._loaded = False
         self._refused: SessionError | None = None
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", f"{__package__}.child"],  # -P: no module of the current folder
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed,
-        )  # fmt: skip
+        self._process = child_process.start(self._printed)
         self._close = weakref.finalize(self, _terminate, self._process, self._printed)
         request = {
             "path": None if path is None else os.path.abspath(path),
@@ -176,17 +171,15 @@ class IsolatedSession:
         return {"name": name, "kind": kind, "arrays": described}
 
     def _send(self, message: Any, data: Sequence[Any]) -> None:
-        assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # the child has ended: `_answer` reports why
-            frames.send(self._process.stdin, message, data)  # type: ignore[arg-type]
+            frames.send(self._process.stdin, message, data)
 
     def _answer(self, does: str) -> tuple[Any, list[bytearray]]:
         """Return the child's answer to a request to load or run the file ("loaded", "run")."""
-        assert self._process.stdout is not None
         watch = threading.Timer(self.seconds, self._process.kill)
         watch.start()
         try:
-            answer, data = frames.receive(self._process.stdout)  # type: ignore[arg-type]
+            answer, data = frames.receive(self._process.stdout)
         except EOFError:
             late = watch.finished.is_set()
             raise self._end(does, late) from None
@@ -226,14 +219,13 @@ class IsolatedSession:
         return "the model" if isinstance(self.model, onnx.ModelProto) else f"this file: {fspath(self.model)}"
 
 
-def _terminate(process: subprocess.Popen[bytes], printed: Any) -> None:
+def _terminate(process: child_process.ChildProcess, printed: Any) -> None:
     """End a child and close its pipes."""
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout, printed):
-        if stream is not None:
-            with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
-                stream.close()
+        with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
+            stream.close()
 
 
 def _is_packed(element_type: int) -> bool:
