@@ -22,7 +22,7 @@ from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import SymbolicTensor
-from ..tree import is_alike, map_leaves
+from ..tree import has_same_leaves, map_leaves
 from .boundaries import mark_arguments, mark_results
 from .builder import TraceBuilder
 from .control.source import RetraceRequired
@@ -241,7 +241,7 @@ class Trace(Recording):
             args, kwargs = mark_arguments(signature_of, args, kwargs, enter)
             before = map_leaves(lambda leaf: leaf, (args, kwargs))
             result = runs(*args, **kwargs)
-            if not is_alike((args, kwargs), before):
+            if not has_same_leaves((args, kwargs), before):
                 raise self.guard.argument_change_error(getattr(signature_of, "construct", signature_of))
             for x, slot, inner, data in crossings:
                 if inner._data is not data:  # written in place: the caller's tensor changes too
