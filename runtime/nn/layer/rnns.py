@@ -75,7 +75,7 @@ class _Recurrent(Cell):
             require_integers(seq_length, "seq_length", of=of)
             if tuple(seq_length.shape) != (batch,):
                 raise ValueError(
-                    f"For '{of}', 'seq_length' must have shape ({batch},), one length for each sequence, but got shape "
+                    f"For '{of}', 'seq_length' must have one length for each of {batch} sequences, but got shape "
                     f"{tuple(seq_length.shape)}"
                 )
         steps = shaping.transpose(x, permutation=(1, 0, 2)) if self.batch_first else x
