@@ -122,10 +122,10 @@ class Trace(Recording):
         return self.builder.append(boundary.stop_gradient, (x,), {}) if self._stops_gradients else x
 
     def splice(
-        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], wanted: Sequence[Value]
+        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], results: Sequence[Value]
     ) -> list[Tensor]:
         """Copy the nodes of a program into the one that is traced; see `splicing.splice`."""
-        return splice(self, program, cells, operands, wanted)
+        return splice(self, program, cells, operands, results)
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Apply an operator without Tensor operands and return its Tensor, or a tuple of several."""
@@ -175,12 +175,12 @@ class Trace(Recording):
     @contextlib.contextmanager
     def at(self, place: Place) -> Iterator[None]:
         """Within the context, nodes belong to a place unless a line of the user's code records them."""
-        before = self.builder.cell, self.builder.elsewhere
-        self.builder.cell, self.builder.elsewhere = place
+        before = self.builder.cell, self.builder.fallback_source
+        self.builder.cell, self.builder.fallback_source = place
         try:
             yield
         finally:
-            self.builder.cell, self.builder.elsewhere = before
+            self.builder.cell, self.builder.fallback_source = before
 
     @contextlib.contextmanager
     def replay(self, source: Source | None) -> Iterator[None]:
