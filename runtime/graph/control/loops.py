@@ -23,7 +23,7 @@ from ..printing import LoopPrints, PrintCall, loop_outputs
 from .conditions import is_symbolic, record_branches, truth
 from .joining import describe, number_dtype, zeros_like_nested
 from .regions import Region, as_value, build_subprogram, operands
-from .rewriting import GO_ON, RETURNED
+from .rewriting import NEXT, RESULT
 from .state import Place, State, Undefined, Variable
 
 _ENDLESS = np.iinfo(np.int64).max
@@ -66,13 +66,13 @@ def _as_integer(bound: Any) -> Tensor:
 
 def concrete_loop(items: Iterable[Any], body: Callable[[Any], Any]) -> Any:
     """Run a body for each item; after a tensor decides whether the loop goes on, run it under that condition."""
-    signal: Any = GO_ON
+    signal: Any = NEXT
     for item in items:
         if is_symbolic(signal):
             signal = _run_unless_exited(signal, item, body)
         else:
             signal = body(item)
-            if not is_symbolic(signal) and signal != GO_ON:
+            if not is_symbolic(signal) and signal != NEXT:
                 return signal
     return signal
 
@@ -82,7 +82,7 @@ def _run_unless_exited(signal: Tensor, item: Any, body: Callable[[Any], Any]) ->
 
 
 def _goes_on(signal: Any) -> Any:
-    return comparison.equal(signal, np.asarray(GO_ON, np.int64)) if is_symbolic(signal) else signal == GO_ON
+    return comparison.equal(signal, np.asarray(NEXT, np.int64)) if is_symbolic(signal) else signal == NEXT
 
 
 def try_iteration(trace: Recording, body: Callable[[], Any]) -> Any:
@@ -124,7 +124,7 @@ def loop_until(going: Any, test: Callable[[], Any], body: Callable[[], Any]) -> 
         signal = body()
         if is_symbolic(signal):
             return signal, record_branches(_goes_on(signal), lambda: truth(test()), lambda: False)
-        return signal, truth(test()) if signal == GO_ON else False
+        return signal, truth(test()) if signal == NEXT else False
 
     return _Loop(from_array(np.asarray(_ENDLESS, np.int64)), going, step, (test, body)).run()
 
@@ -133,7 +133,7 @@ def loop_until(going: Any, test: Callable[[], Any], body: Callable[[], Any]) -> 
 class _Signal:
     """The last signal of the body, as a place."""
 
-    value: Any = GO_ON
+    value: Any = NEXT
 
     def get(self) -> Any:
         """Return the signal."""
@@ -225,7 +225,7 @@ class _Loop:
                 wide = self._common_initial(initial, now, str(place))
                 changed |= wide is not initial
             elif isinstance(before, Undefined):
-                if not (isinstance(place, Variable) and place.is_generated and place.name.endswith(RETURNED)):
+                if not (isinstance(place, Variable) and place.is_generated and place.name.endswith(RESULT)):
                     continue
                 wide, changed = zeros_like_nested(now), True
             else:
