@@ -102,7 +102,7 @@ class Trace(Protocol):
     def assign(self, parameter: Any, data: Any) -> None:
         """Give a Parameter a new value, an array or symbolic data, from this point on."""
 
-    def with_own_gradient(self, name: str, outputs: Sequence[Any], operands: Sequence[Any], pull: Any) -> Any:
+    def with_custom_backward(self, name: str, outputs: Sequence[Any], operands: Sequence[Any], pull: Any) -> Any:
         """Return tensors with a user-defined backward pass."""
 
     def update_unless(self, skip: Any, update: Callable[[], Any]) -> None:

@@ -27,9 +27,9 @@ from .boundaries import mark_arguments, mark_results
 from .builder import TraceBuilder
 from .control.source import RetraceRequired
 from .current import Enclosing, Recording, SymbolicParameter
+from .custom_backward import Pull, with_custom_backward
 from .guard import Guard
 from .names import Names
-from .own_gradient import Pull, with_own_gradient
 from .printing import Entry, deferred_printing, print_when_run, write_symbolic
 from .splicing import splice
 from .variables import Variables
@@ -206,11 +206,11 @@ class Trace(Recording):
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors as its boundaries."""
         path = self._meet(cell, self.builder.cell if self.calls else None)
-        return self.run_as_call(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+        return self.run_as_call(path, cell.class_name_in_trace, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
     def begin_call(self, cell: Cell, caller: int) -> int:
         """Begin a call of a Cell whose nodes are copied; returns its number."""
-        return self._begin(self._meet(cell, caller), cell.traced_name, caller)
+        return self._begin(self._meet(cell, caller), cell.class_name_in_trace, caller)
 
     def _meet(self, cell: Cell, caller: int | None) -> str:
         """Record a Cell that is called, and return its path."""
@@ -273,9 +273,9 @@ class Trace(Recording):
         symbolic = self.parameters.get(id(parameter)) or self._add_parameter(parameter)
         symbolic.current = data if isinstance(data, SymbolicTensor) else self.constant(data)
 
-    def with_own_gradient(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
+    def with_custom_backward(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
         """Return tensors with a custom backward pass; see `own_gradient`."""
-        return with_own_gradient(self, name, outputs, operands, pull)
+        return with_custom_backward(self, name, outputs, operands, pull)
 
     def update_unless(self, skip: Tensor, update: Callable[[], Any]) -> None:
         """Call `update`, but let the Parameters keep their old values where the symbolic bool `skip` is true."""

@@ -126,7 +126,7 @@ class GraphCell(Cell):
                 yield alias, self._graph.parameter(name)
 
     @property
-    def traced_name(self) -> str:
+    def class_name_in_trace(self) -> str:
         """The class of the captured module."""
         return self._class_name
 
