@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...functional.convolution import check_output_padding, transposed
+from ...functional.convolution import check_output_padding, convolve_transposed
 from ...ops.windows import window_span
 from .conv import ConvBase
 
@@ -41,7 +41,7 @@ class _ConvTranspose(ConvBase):
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels, *spatial), of the dtype of the weight; returns (N, out_channels, *spatial)."""
-        return transposed(
+        return convolve_transposed(
             x, self._kernel(), self.bias, stride=self.stride, padding=self._padding,
             output_padding=self._output_padding, dilation=self.dilation, groups=self.group, of=self.cls_name,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...functional import images
-from ...functional.losses import compared
+from ...functional.losses import comparable_pair
 from ...functional.padding import pad
 from ...ops import elementwise, slicing
 from ...ops.reduction import reduce_mean
@@ -112,7 +112,7 @@ class PSNR(Cell):
 
     def construct(self, img1: Any, img2: Any) -> Any:
         """Two of (N, C, H, W), else `ValueError`; (N,) out."""
-        a, b = compared(img1, img2, ("img1", "img2"), of="PSNR")
+        a, b = comparable_pair(img1, img2, ("img1", "img2"), of="PSNR")
         if a.ndim != 4:
             raise ValueError(f"For 'PSNR', 'img1' must be (N, C, H, W), but got shape {a.shape}")
         difference = a - b
