@@ -76,7 +76,7 @@ class Conv2dTranspose(_ConvTranspose):
         `(size - 1) * stride + span - before - after + output_padding`.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of `x` isn't that of the weight.
+        TypeError: an argument has the wrong type; in a call, the dtype of `x` isn't that of the weight.
         ValueError: an argument is out of range, see `Conv2d`.
     """
 

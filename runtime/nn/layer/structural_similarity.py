@@ -91,8 +91,8 @@ class SSIM(_Similarity):
         k2: keeps the quotient of the variances finite.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtypes differ.
-        ValueError: one is out of range; at a call, the shapes differ, or aren't images as large as the window.
+        TypeError: an argument has the wrong type; in a call, the dtypes differ.
+        ValueError: one is out of range; in a call, the shapes differ, or aren't images as large as the window.
     """
 
     def __init__(
