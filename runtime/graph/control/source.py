@@ -79,17 +79,31 @@ class _File:
         same = is_same_code(code, self.codes[key])
         return same and code.co_freevars == self.rewritten[key].co_freevars
 
+    def can_follow(self, key: Key) -> bool:
+        """Whether a function can be rewritten."""
+        statement = self._statement(key)
+        node = _node(statement, key) if statement is not None else None
+        return node is not None and can_be_rewritten(node)
+
     def follow(self, key: Key) -> None:
-        """Rewrite a function, together with those rewritten before."""
-        tree = copy.deepcopy(self.tree)
-        nodes = [_node(tree, k) for k in (*self.followed, key)]
+        """Rewrite a function, together with those rewritten before in the same statement of the module."""
+        self.followed.add(key)
+        original = self._statement(key)
+        assert original is not None, f"{key[0]} was found before"
+        statement = copy.deepcopy(original)
+        nodes = [_node(statement, k) for k in self.followed]
         for node in _outermost([node for node in nodes if node is not None]):
             rewrite(node)
-        whole = compile(tree, self.name, "exec", flags=self.flags, dont_inherit=True)
-        self.followed.add(key)
-        codes = dict(_functions(whole))
+        # A function has the same code whatever stands beside its statement in the module.
+        module = ast.Module([statement], type_ignores=[])
+        codes = dict(_functions(compile(module, self.name, "exec", flags=self.flags, dont_inherit=True)))
         around = {k for k in self.codes if any(f == k or f[0].startswith(f"{k[0]}.<locals>.") for f in self.followed)}
-        self.rewritten = {k: _rename_generated(codes[k]) for k in around if k in codes}
+        self.rewritten |= {k: _rename_generated(codes[k]) for k in around if k in codes}
+
+    def _statement(self, key: Key) -> ast.stmt | None:
+        """The statement of the module, often a class, that a function stands in."""
+        candidates = (s for s in self.tree.body if _first_line(s) <= key[1] <= (s.end_lineno or 0))
+        return next((s for s in candidates if _node(s, key) is not None), None)
 
 
 _LOCK = threading.RLock()
@@ -114,10 +128,7 @@ def can_follow(code: CodeType) -> bool:
     with _LOCK:
         file = _file_of(code)
         key = file.function_of(code) if file else None
-        if file is None or key is None:
-            return False
-        node = _node(file.tree, key)
-        return node is not None and can_be_rewritten(node)
+        return file is not None and key is not None and file.can_follow(key)
 
 
 def follow(code: CodeType) -> bool:
@@ -231,16 +242,22 @@ def _rename_generated(code: CodeType, name: str = "", qualname: str = "") -> Cod
     return code.replace(co_consts=constants, co_name=name, co_qualname=qualname)
 
 
-def _node(tree: ast.Module, key: Key) -> ast.FunctionDef | ast.Lambda | None:
-    """Find the function with a key in a file."""
+def _node(statement: ast.stmt, key: Key) -> ast.FunctionDef | ast.Lambda | None:
+    """Find the function with a key in a statement."""
     name, line = key[0].rpartition(".")[2], key[1]
-    for node in ast.walk(tree):
+    for node in ast.walk(statement):
         if isinstance(node, ast.FunctionDef) and node.name == name:
-            if min([node.lineno, *(d.lineno for d in node.decorator_list)]) == line:
+            if _first_line(node) == line:
                 return node
         elif isinstance(node, ast.Lambda) and name == "<lambda>" and (node.body.lineno, node.body.col_offset) == key[2]:
             return node
     return None
+
+
+def _first_line(statement: ast.stmt) -> int:
+    """The first line of a statement, or of its first decorator, as in `co_firstlineno`."""
+    decorators: list[ast.expr] = getattr(statement, "decorator_list", [])
+    return min([statement.lineno, *(d.lineno for d in decorators)])
 
 
 def _outermost(nodes: Sequence[ast.FunctionDef | ast.Lambda]) -> list[ast.FunctionDef | ast.Lambda]:
