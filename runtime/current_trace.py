@@ -93,8 +93,8 @@ class Trace(Protocol):
     def call(self, cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors with boundaries."""
 
-    def splice(self, program: Any, cells: Sequence[Any], operands: Any, wanted: Sequence[Any]) -> list[Any]:
-        """Copy the nodes of a program into the one that is traced; a Tensor for each of its values `wanted`."""
+    def splice(self, program: Any, cells: Sequence[Any], operands: Any, results: Sequence[Any]) -> list[Any]:
+        """Copy the nodes of a program into the one being traced; return a Tensor for each of its values `results`."""
 
     def value_of(self, parameter: Any) -> Any:
         """Return the value of a Parameter at this point of the program."""
@@ -102,7 +102,7 @@ class Trace(Protocol):
     def assign(self, parameter: Any, data: Any) -> None:
         """Give a Parameter a new value, an array or symbolic data, from this point on."""
 
-    def with_own_gradient(self, name: str, outputs: Sequence[Any], operands: Sequence[Any], pull: Any) -> Any:
+    def with_custom_backward(self, name: str, outputs: Sequence[Any], operands: Sequence[Any], pull: Any) -> Any:
         """Return tensors with a user-defined backward pass."""
 
     def update_unless(self, skip: Any, update: Callable[[], Any]) -> None:

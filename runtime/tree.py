@@ -1,6 +1,6 @@
-"""Nested arguments and results: tuples, lists and dicts, whose leaves are collected, replaced, flattened and rebuilt.
+"""Functions on nested arguments and results: collect, map, flatten and rebuild the leaves of tuples, lists and dicts.
 
-A `Structure` is what is left when the tensors are taken out: it can be compared, printed, and written as JSON.
+A `Structure` is the nesting without the tensors. It can be compared, printed and written as JSON.
 """
 
 from __future__ import annotations
@@ -23,12 +23,16 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True, slots=True)
 class Structure:
-    """The shape of a nested object.
+    """The nesting of an object, without its tensors.
 
-    `kind` is "tensor" (a leaf), "constant" (a leaf that isn't a tensor; `constant` is its value), or a container:
-    "tuple", "list", "dict", "namedtuple". `keys` are a dict's keys or a namedtuple's fields, `name` its class name; a
-    dict with a name was an object with the keys as attributes (a dataclass, say). `made_by` is a namedtuple's class,
-    which files don't keep.
+    Attributes:
+        kind: "tensor" or "constant" for a leaf; "tuple", "list", "dict" or "namedtuple" for a container.
+        children: the structures of a container's items.
+        keys: the keys of a dict, or the fields of a namedtuple.
+        name: the class name of a namedtuple; also of an object, such as a dataclass, whose attributes are stored as a
+            dict.
+        constant: the value of a leaf of kind "constant".
+        made_by: the class of a namedtuple, which isn't saved to files.
     """
 
     kind: str
@@ -40,11 +44,11 @@ class Structure:
 
     @property
     def tensors(self) -> int:
-        """How many tensors it holds."""
+        """The number of tensors."""
         return 1 if self.kind == "tensor" else sum(child.tensors for child in self.children)
 
     def paths(self, prefix: str = "") -> list[str]:
-        """Where each tensor stands, in flat order, e.g. `[0]`, `['mask']`, `[1][0]`."""
+        """The path of each tensor, in flat order, e.g. `[0]`, `['mask']`, `[1][0]`."""
         if self.kind == "tensor":
             return [prefix]
         labels = self.keys if self.keys else range(len(self.children))
@@ -52,41 +56,41 @@ class Structure:
         return [path for label, child in pairs for path in child.paths(f"{prefix}[{label!r}]")]
 
     def to_json(self) -> Any:
-        """As JSON values."""
+        """Convert to JSON values."""
         if self.kind == "tensor":
             return "tensor"
         if self.kind == "constant":
             return {"constant": self.constant}
-        written: dict[str, Any] = {self.kind: [child.to_json() for child in self.children]}
+        document: dict[str, Any] = {self.kind: [child.to_json() for child in self.children]}
         if self.keys:
-            written["keys"] = [{"tuple": list(key)} if isinstance(key, tuple) else key for key in self.keys]
+            document["keys"] = [{"tuple": list(key)} if isinstance(key, tuple) else key for key in self.keys]
         if self.name:
-            written["name"] = self.name
-        return written
+            document["name"] = self.name
+        return document
 
     @staticmethod
-    def from_json(written: Any) -> Structure:
-        """The structure that `to_json` wrote; `ValueError` for anything else."""
-        if written == "tensor":
+    def from_json(document: Any) -> Structure:
+        """Convert the result of `to_json` back; raise `ValueError` for anything else."""
+        if document == "tensor":
             return TENSOR
-        if isinstance(written, dict):
-            if "constant" in written:
-                return Structure("constant", constant=written["constant"])
+        if isinstance(document, dict):
+            if "constant" in document:
+                return Structure("constant", constant=document["constant"])
             for kind in ("tuple", "list", "dict", "namedtuple"):
-                if kind in written:
-                    children = tuple(Structure.from_json(child) for child in written[kind])
-                    keys = tuple(tuple(k["tuple"]) if isinstance(k, dict) else k for k in written.get("keys", ()))
-                    _require_keys(kind, len(children), keys, written.get("name", ""))
-                    return Structure(kind, children, keys, written.get("name", ""))
-        raise ValueError(f"not a structure: {str(written)[:200]}")
+                if kind in document:
+                    children = tuple(Structure.from_json(child) for child in document[kind])
+                    keys = tuple(tuple(k["tuple"]) if isinstance(k, dict) else k for k in document.get("keys", ()))
+                    _require_keys(kind, len(children), keys, document.get("name", ""))
+                    return Structure(kind, children, keys, document.get("name", ""))
+        raise ValueError(f"not a structure: {str(document)[:200]}")
 
 
 def _require_keys(kind: str, count: int, keys: tuple[Any, ...], name: Any) -> None:
-    """Raise `ValueError` unless a container with these keys and this name can be made."""
+    """Raise `ValueError` unless a container can have these keys and this name."""
     if len(keys) != (count if kind in ("dict", "namedtuple") else 0) or len(set(keys)) != len(keys):
         raise ValueError(f"a {kind} of {count} values can't have {len(keys)} keys, {len(set(keys))} of them different")
     words = [name, *keys] if kind == "namedtuple" else []
-    attributes = keys if kind == "dict" and name else ()  # they are read off an object
+    attributes = keys if kind == "dict" and name else ()  # read from an object by `getattr`
     if (
         not isinstance(name, str)
         or not all(isinstance(word, str) and _is_name(word) for word in words)
@@ -101,7 +105,7 @@ def _is_name(word: str) -> bool:
 
 @functools.lru_cache(maxsize=256)
 def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
-    """The class of a named tuple; `ValueError` unless its name and those of its fields are identifiers."""
+    """Return a namedtuple class; raise `ValueError` unless its name and fields are identifiers."""
     if not all(map(_is_name, (name, *fields))):
         raise ValueError(f"a named tuple {name[:100]!r} with the fields {str(fields)[:100]} can't be made")
     return namedtuple(name, fields)
@@ -111,46 +115,46 @@ TENSOR = Structure("tensor")
 
 
 def positional(count: int) -> Structure:
-    """The structure of a call with so many tensors, by position."""
+    """The structure of a call with `count` tensors as positional arguments."""
     return Structure("tuple", (Structure("tuple", (TENSOR,) * count), Structure("dict")))
 
 
 def sequence(count: int) -> Structure:
-    """The structure of a result: one tensor, or a tuple of several (or none)."""
+    """The structure of a result with `count` tensors: the tensor itself if there is one, otherwise a tuple."""
     return TENSOR if count == 1 else Structure("tuple", (TENSOR,) * count)
 
 
 def is_tensor(leaf: Any) -> bool:
-    """Whether a leaf is an array, a tensor of ours or one of a framework."""
-    ours = isinstance(leaf, (np.ndarray, np.generic, TensorLike))
-    return ours or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
+    """Whether a leaf is a NumPy array or scalar, a tensor of this package, or a torch tensor."""
+    is_own = isinstance(leaf, (np.ndarray, np.generic, TensorLike))
+    return is_own or (hasattr(leaf, "detach") and hasattr(leaf, "numpy"))
 
 
 def leaves(tree: Any) -> list[Any]:
-    """What is in nested tuples, lists and dicts, in order; anything else is a leaf itself."""
-    found: list[Any] = []
-    _collect(tree, found)
-    return found
+    """The leaves of nested tuples, lists and dicts, in order; an object of any other type is itself a leaf."""
+    result: list[Any] = []
+    _collect(tree, result)
+    return result
 
 
-def _collect(tree: Any, found: list[Any]) -> None:
+def _collect(tree: Any, result: list[Any]) -> None:
     if isinstance(tree, (tuple, list)):
         for item in tree:
-            _collect(item, found)
+            _collect(item, result)
     elif isinstance(tree, dict):
         for item in tree.values():
-            _collect(item, found)
+            _collect(item, result)
     else:
-        found.append(tree)
+        result.append(tree)
 
 
 def leaves_of(tree: Any, kind: type[Kind]) -> Iterator[Kind]:
-    """The leaves of a class, in order."""
+    """The leaves that are instances of `kind`, in order."""
     return (leaf for leaf in leaves(tree) if isinstance(leaf, kind))
 
 
 def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
-    """The same nested tuples, lists and dicts with `function(leaf)` in place of each leaf, in order."""
+    """Replace each leaf of nested tuples, lists and dicts by `function(leaf)`, in order."""
     if isinstance(tree, dict):
         return rebuild(tree, [map_leaves(function, item) for item in tree.values()])
     if isinstance(tree, (tuple, list)):
@@ -159,7 +163,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def map_with_path(function: Callable[[str, Any], Any], tree: Any, path: str = "") -> Any:
-    """As `map_leaves`, by `function(path, leaf)`: `path` is where the leaf is, e.g. `[0]`, `['mask']`, `[1][0]`."""
+    """As `map_leaves`, with `function(path, leaf)`; a path is e.g. `[0]`, `['mask']` or `[1][0]`."""
     if isinstance(tree, dict):
         return rebuild(tree, [map_with_path(function, item, f"{path}[{key!r}]") for key, item in tree.items()])
     if isinstance(tree, (tuple, list)):
@@ -168,37 +172,39 @@ def map_with_path(function: Callable[[str, Any], Any], tree: Any, path: str = ""
 
 
 def replace_leaves(tree: Any, kind: type[Any], values: Iterator[Any]) -> Any:
-    """The same nested tuples, lists and dicts with the next of `values` in place of each leaf of a class."""
+    """Replace each leaf that is an instance of `kind` by the next of `values`, in order."""
     return map_leaves(lambda leaf: next(values) if isinstance(leaf, kind) else leaf, tree)
 
 
 def rebuild(container: Any, items: list[Any]) -> Any:
-    """A tuple, list or dict of the same class, and with the same keys and attributes, that holds `items`."""
-    made = type(container)
+    """Return a tuple, list or dict of the same class, keys and attributes as `container`, with other items."""
+    cls = type(container)
     if isinstance(container, defaultdict):
-        return made(container.default_factory, zip(container, items, strict=True))
+        return cls(container.default_factory, zip(container, items, strict=True))
     if isinstance(container, dict):
-        return made(dict(zip(container, items, strict=True)))  # of pairs, a Counter would count them
-    if isinstance(container, list) and made is not list:
-        copied = copy.copy(container)
-        copied[:] = items
-        return copied
+        return cls(dict(zip(container, items, strict=True)))  # a Counter would count pairs as elements
+    if isinstance(container, list) and cls is not list:
+        duplicate = copy.copy(container)
+        duplicate[:] = items
+        return duplicate
     if hasattr(container, "rebuild"):  # a ParameterTuple
         return container.rebuild(items)
-    return made(*items) if hasattr(container, "_fields") else made(items)
+    return cls(*items) if hasattr(container, "_fields") else cls(items)
 
 
-def is_alike(a: Any, b: Any) -> bool:
-    """Whether nested tuples, lists and dicts hold the very same leaves, in the same places."""
+def has_same_leaves(a: Any, b: Any) -> bool:
+    """Whether nested tuples, lists and dicts have identical objects (`is`) as leaves in the same places."""
     if isinstance(a, dict):
-        return isinstance(b, dict) and a.keys() == b.keys() and all(is_alike(item, b[key]) for key, item in a.items())
+        if not isinstance(b, dict) or a.keys() != b.keys():
+            return False
+        return all(has_same_leaves(item, b[key]) for key, item in a.items())
     if isinstance(a, (tuple, list)):
-        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(is_alike, a, b))
+        return isinstance(b, (tuple, list)) and len(a) == len(b) and all(map(has_same_leaves, a, b))
     return a is b
 
 
 def flatten(tree: Any) -> tuple[list[Any], Structure]:
-    """The tensors in `tree` in order, and the structure around them."""
+    """Return the tensors of `tree` in order, and its structure."""
     leaves: list[Any] = []
     return leaves, _flatten(tree, leaves)
 
@@ -220,20 +226,24 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
 
 
 def unflatten(structure: Structure, leaves: list[Any]) -> Any:
-    """The nested object of that structure with `leaves` as its tensors; dict subclasses come back as dicts."""
+    """Return the nested object of a structure with `leaves` as its tensors; dict subclasses come back as dicts.
+
+    Raises:
+        ValueError: there are more leaves than tensors in the structure.
+    """
     remaining = iter(leaves)
-    tree = _unflatten(structure, lambda: next(remaining))
+    tree = _unflatten(structure, remaining)
     if list(remaining):
-        raise ValueError(f"{len(leaves)} leaves are more than {structure} holds")
+        raise ValueError(f"needed {structure.tensors} leaves for {structure}, given {len(leaves)}")
     return tree
 
 
-def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
+def _unflatten(structure: Structure, leaves: Iterator[Any]) -> Any:
     if structure.kind == "tensor":
-        return take()
+        return next(leaves)
     if structure.kind == "constant":
         return structure.constant
-    children = [_unflatten(child, take) for child in structure.children]
+    children = [_unflatten(child, leaves) for child in structure.children]
     if structure.kind == "dict":
         return dict(zip(structure.keys, children, strict=True))
     if structure.kind == "namedtuple":
@@ -242,76 +252,76 @@ def _unflatten(structure: Structure, take: Callable[[], Any]) -> Any:
 
 
 def match_call(expected: Structure, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-    """`match` of the arguments of a call, positional ones and those by keyword.
+    """Return the tensors among the arguments of a call in the order of `expected`; see `match`.
 
     Raises:
-        UsageError: there are others than `expected` has, or the structure of one differs; or `expected` is none of a
-            call.
+        UsageError: the arguments are not those of `expected`, or the structure of one differs; or `expected` is not
+            the structure of a call.
     """
     if not is_call(expected):
         raise UsageError("the program has no call structure: run it with runtime.execute")
-    positional, named = expected.children
-    if len(args) != len(positional.children) or set(kwargs) != set(named.keys):
+    positional, keywords = expected.children
+    if len(args) != len(positional.children) or set(kwargs) != set(keywords.keys):
         raise UsageError(
-            f"needed {_call_form(len(positional.children), named.keys)}, given {_call_form(len(args), kwargs)}: "
-            "a program takes its arguments as it was captured with, by position or by keyword"
+            f"needed {_call_form(len(positional.children), keywords.keys)}, given {_call_form(len(args), kwargs)}: "
+            "pass each argument as at capture, by position or by keyword"
         )
-    given: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
-    return [leaf for label, child in _arguments(expected) for leaf in match(child, given[label], str(label))]
+    arguments: dict[Any, Any] = {**dict(enumerate(args)), **kwargs}
+    return [leaf for label, child in _arguments(expected) for leaf in match(child, arguments[label], str(label))]
 
 
 def argument_paths(call: Structure) -> list[str]:
-    """Where each tensor stands among the arguments of a call, in flat order, e.g. `0`, `mask`, `1['mask']`."""
+    """The path of each tensor among the arguments of a call, in flat order, e.g. `0`, `mask`, `1['mask']`."""
     return [path for label, child in _arguments(call) for path in child.paths(str(label))] if is_call(call) else []
 
 
 def is_call(structure: Structure) -> bool:
-    """Whether it is of the arguments of a call: a tuple of those by position, and a dict of those by keyword."""
+    """Whether this is the structure of a call's arguments: a tuple of positional and a dict of keyword arguments."""
     return structure.kind == "tuple" and [child.kind for child in structure.children] == ["tuple", "dict"]
 
 
 def _arguments(call: Structure) -> list[tuple[Any, Structure]]:
-    """Those of a call, by position or keyword."""
-    positional, named = call.children
-    return [*enumerate(positional.children), *zip(named.keys, named.children, strict=True)]
+    """The arguments of a call, each with its position or keyword."""
+    positional, keywords = call.children
+    return [*enumerate(positional.children), *zip(keywords.keys, keywords.children, strict=True)]
 
 
-def _call_form(positional: int, named: Iterable[Any]) -> str:
-    """The arguments of a call in words."""
-    by_keyword = ", ".join(map(str, named))
+def _call_form(positional: int, keywords: Iterable[Any]) -> str:
+    """Describe the arguments of a call in words."""
+    names = ", ".join(map(str, keywords))
     return f"{positional} positional argument{'' if positional == 1 else 's'}" + (
-        f" and the keyword{'s' if ',' in by_keyword else ''} {by_keyword}" if by_keyword else ""
+        f" and the keyword{'s' if ',' in names else ''} {names}" if names else ""
     )
 
 
-def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
-    """The tensors of `given` in the order of `expected`; dict keys may stand in any order.
+def match(expected: Structure, value: Any, where: str = "") -> list[Any]:
+    """Return the tensors of `value` in the order of `expected`; the order of dict keys doesn't matter.
 
     Raises:
-        UsageError: the structures differ; the message says where.
+        UsageError: the structures differ; the message gives the path.
     """
     if expected.kind == "tensor":
-        if not is_tensor(given):
-            raise UsageError(f"argument {where}: needed a tensor, given {type(given).__name__} ({given!r})")
-        return [given]
+        if not is_tensor(value):
+            raise UsageError(f"argument {where}: needed a tensor, given {type(value).__name__} ({value!r})")
+        return [value]
     if expected.kind == "constant":
-        if is_tensor(given) or given != expected.constant:
+        if is_tensor(value) or value != expected.constant:
             raise UsageError(
                 f"argument {where}: the program was captured with {expected.constant!r}, given "
-                f"{'a tensor' if is_tensor(given) else repr(given)}; capture it again with this value"
+                f"{'a tensor' if is_tensor(value) else repr(value)}; capture it again with this value"
             )
         return []
     if expected.kind == "dict":
-        fields = _fields(given, expected) if expected.name else given
+        fields = _fields(value, expected) if expected.name else value
         if not isinstance(fields, Mapping) or set(fields) != set(expected.keys):
-            keys = sorted(map(str, fields)) if isinstance(fields, Mapping) else type(given).__name__
+            keys = sorted(map(str, fields)) if isinstance(fields, Mapping) else type(value).__name__
             raise UsageError(f"argument {where}: needed the keys {sorted(map(str, expected.keys))}, given {keys}")
         items = [fields[key] for key in expected.keys]
     else:
-        if not isinstance(given, (tuple, list)) or len(given) != len(expected.children):
-            count = len(given) if isinstance(given, (tuple, list)) else type(given).__name__
+        if not isinstance(value, (tuple, list)) or len(value) != len(expected.children):
+            count = len(value) if isinstance(value, (tuple, list)) else type(value).__name__
             raise UsageError(f"argument {where}: needed {len(expected.children)} values, given {count}")
-        items = list(given)
+        items = list(value)
     labels = expected.keys or range(len(items))
     return [
         leaf
@@ -320,9 +330,9 @@ def match(expected: Structure, given: Any, where: str = "") -> list[Any]:
     ]
 
 
-def _fields(given: Any, expected: Structure) -> Any:
-    """What an object (or the dict that stands for it) holds, by attribute: what is expected, and all tensors."""
-    if isinstance(given, Mapping):
-        return given
-    held = {name: value for name, value in getattr(given, "__dict__", {}).items() if value is not None}
-    return {name: value for name, value in held.items() if name in expected.keys or flatten(value)[0]}
+def _fields(value: Any, expected: Structure) -> Any:
+    """The attributes of an object (or a dict in its place) by name: those expected, and all that contain tensors."""
+    if isinstance(value, Mapping):
+        return value
+    attributes = {name: item for name, item in getattr(value, "__dict__", {}).items() if item is not None}
+    return {name: item for name, item in attributes.items() if name in expected.keys or flatten(item)[0]}

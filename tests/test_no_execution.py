@@ -143,7 +143,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/graph/control/source.py::_File.follow", "compile"): USER,
     ("runtime/graph/control/source.py::_file_of", "compile"): USER,
     ("runtime/graph/control/source.py::", "getattr"): OWN,
-    ("runtime/graph/control/rewriting.py::_Function.plain", "setattr"): "fields of Python's syntax trees",
+    ("runtime/graph/control/rewriting.py::_Function.keep", "setattr"): "fields of Python's syntax trees",
     ("runtime/graph/control/statements.py::", "import builtins"): "for what rewritten code of the user's calls",
     ("runtime/graph/printing.py::", "import builtins"): "for print, which is replaced while Python is traced",
     ("runtime/onnxruntime_package.py::", "import importlib"): "loads onnxruntime itself, by its own name",

@@ -26,7 +26,7 @@ def page() -> str:
             name,
             f"`{w.operator}`",
             w.fault,
-            "none yet" if w.mended is None else _version(w.mended),
+            "none yet" if w.fixed_in is None else _version(w.fixed_in),
             _files((f"runtime/{w.avoided_in}",)),
         )
         for name, w in WORKAROUNDS.items()
@@ -46,7 +46,7 @@ def page() -> str:
         "## What is avoided in ONNX Runtime",
         "On the CPU: `runtime/lowering/workarounds.py`. A model is a file that any supported version may be given: a "
         "fault is avoided until the oldest supported version is without it.",
-        _table(("name", "operator", "fault", "mended in", "avoided in"), workarounds),
+        _table(("name", "operator", "fault", "fixed in", "avoided in"), workarounds),
     ]
     return "\n\n".join(parts) + "\n"
 

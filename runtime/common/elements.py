@@ -21,17 +21,18 @@ Array = np.ndarray[Any, Any]
 Data = Any  # an array; while tracing, also a value of the program under construction
 
 AS_OPS = (
-    "compute with ops or methods of the tensor (`ops.exp(x)` in place of `np.exp(x)`), or outside of what is traced"
+    "compute with ops or methods of the tensor (`ops.exp(x)` in place of `np.exp(x)`), or outside of the traced code"
 )
-AS_TENSOR = "leave it a tensor: one without dimensions computes as a number does"
-AS_NUMBER = "take a Python number, or a size (`x.shape[0]`)"
+AS_TENSOR = "keep it a tensor: a tensor without dimensions works like a number"
+AS_NUMBER = "use a Python number, or a size (`x.shape[0]`)"
 AS_MASKED = (
-    "compute with all elements and a mask (`x * mask`, `ops.where(mask, x, 0)`), or find them outside of what is traced"
+    "compute with all elements and a mask (`x * mask`, `ops.where(mask, x, 0)`), or select them outside of the traced "
+    "code"
 )
-AS_STACK = "`ops.stack` puts tensors together"
+AS_STACK = "join tensors with `ops.stack`"
 AS_CHOICE = (
     "choose with `ops.where(condition, a, b)`, write an `if` or `while` statement in a function whose source is in a "
-    "file, or decide outside of what is traced"
+    "file, or decide outside of the traced code"
 )
 
 

@@ -80,7 +80,7 @@ class Tensor(Elements):
         return self
 
     def __reduce__(self) -> Any:
-        return Tensor, (self._elements("pickling", "pickle it outside of what is traced"),)
+        return Tensor, (self._elements("pickling", "pickle it outside of the traced code"),)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Tensor:
         data = self._data

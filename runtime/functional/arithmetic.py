@@ -12,7 +12,7 @@ from ..common.dtype import float64
 from ..ir.types import is_floating
 from ..ops import elementwise, rounding
 from .operands import as_tensor, floats, numbers, pair
-from .public_op import also_named, public_op, tensor_method
+from .public_op import argument_aliases, public_op, tensor_method
 
 # ---- sums, products and quotients ----
 
@@ -52,7 +52,7 @@ def mul(input: Any, other: Any) -> Any:
     primitive=("Div", "RealDiv"),
     alias=("divide", "true_divide", "tensor_div"),
 )
-@also_named(dividend="input", divisor="other", x="input", y="other")
+@argument_aliases(dividend="input", divisor="other", x="input", y="other")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     """Quotient, elementwise; of integers in float32.
 
@@ -72,7 +72,7 @@ def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
     primitive="FloorDiv",
     alias=("floor_div", "floordiv", "tensor_floordiv"),
 )
-@also_named(x="input", y="other")
+@argument_aliases(x="input", y="other")
 def floor_divide(input: Any, other: Any) -> Any:
     """Quotient rounded down, elementwise, in the dtype of the operands; `ZeroDivisionError` for integers by 0."""
     a, b = _number_pair(input, other, of="floor_divide")
@@ -93,7 +93,7 @@ def truncate_div(x: Any, y: Any) -> Any:
     primitive="FloorMod",
     alias=("floor_mod", "floormod", "tensor_mod"),
 )
-@also_named(x="input", y="other")
+@argument_aliases(x="input", y="other")
 def remainder(input: Any, other: Any) -> Any:
     """The remainder of `floor_divide`, elementwise, with the sign of `other`."""
     a, b = _number_pair(input, other, of="remainder")
@@ -101,7 +101,7 @@ def remainder(input: Any, other: Any) -> Any:
 
 
 @public_op(method="fmod", primitive=("Mod", "TruncateMod"), alias="truncate_mod")
-@also_named(x="input", y="other")
+@argument_aliases(x="input", y="other")
 def fmod(input: Any, other: Any) -> Any:
     """The remainder of `truncate_div`, elementwise, with the sign of `input`."""
     a, b = _number_pair(input, other, of="fmod")

@@ -41,12 +41,12 @@ def clip_by_value(x: Any, clip_value_min: Any = None, clip_value_max: Any = None
     if clip_value_min is None and clip_value_max is None:
         raise ValueError("For 'clip_by_value', 'clip_value_min' and 'clip_value_max' must not both be None")
 
-    def clipped(tensor: Any) -> Any:
-        held = tensor if clip_value_min is None else maximum(tensor, clip_value_min)
-        held = held if clip_value_max is None else minimum(held, clip_value_max)
-        return elementwise.cast(held, dtype=tensor.dtype)
+    def clip(tensor: Any) -> Any:
+        result = tensor if clip_value_min is None else maximum(tensor, clip_value_min)
+        result = result if clip_value_max is None else minimum(result, clip_value_max)
+        return elementwise.cast(result, dtype=tensor.dtype)
 
-    return _each(clipped, x, of="clip_by_value")
+    return _each(clip, x, of="clip_by_value")
 
 
 @public_op(method=("clamp", "clip"), alias="clip")

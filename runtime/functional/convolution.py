@@ -139,7 +139,7 @@ def convolve(
     return convolution.conv(x, weight, bias, stride=stride, padding=padding, dilation=dilation, groups=groups)
 
 
-def transposed(
+def convolve_transposed(
     x: Any, weight: Any, bias: Any, *,
     stride: Sizes, padding: Padding, output_padding: Any, dilation: Sizes, groups: int, of: str,
 ) -> Any:  # fmt: skip
@@ -175,7 +175,7 @@ def _conv_transpose(
 ) -> Any:  # fmt: skip
     of = f"conv_transpose{count}d"
     strides, dilations = per_axis(stride, "stride", count, of=of), per_axis(dilation, "dilation", count, of=of)
-    return transposed(
+    return convolve_transposed(
         as_tensor(input, of=of),
         as_tensor(weight, "weight", of=of),
         bias,

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import checks
 from ..ops.windows import Sizes, window_span
-from .convolution import convolve, transposed
+from .convolution import convolve, convolve_transposed
 from .geometry import check_padding, each_side, per_axis, resolve_padding
 from .public_op import Primitive, public_op
 
@@ -82,7 +82,7 @@ def _conv2d_transpose_object(
     extra = tuple(whole - part for whole, part in zip(size[2:], reached, strict=True))
     if size[0] != dout.shape[0] or any(not 0 <= e < s for e, s in zip(extra, strides, strict=True)):
         raise ValueError(f"For '{of}', an input of 'input_size' {size} doesn't give a 'dout' of {tuple(dout.shape)}")
-    return transposed(
+    return convolve_transposed(
         dout, weight, None, stride=strides, padding=padding, output_padding=extra, dilation=dilations, groups=group,
         of=of,
     )  # fmt: skip

@@ -17,7 +17,7 @@ from ..ops.registry import Op
 from .arguments import integer
 from .logic import where as choose
 from .operands import as_tensor, pair
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 from .reductions import axes_of
 
 _AXIS_AND_KEPT = {"axis": "axis", "keep_dims": "keepdims"}
@@ -137,14 +137,14 @@ def _ptp(input: Any, axis: Any = None, keepdims: bool = False) -> Any:
 
 
 @public_op(method="argmax")
-@also_named(axis="dim", keepdims="keepdim")
+@argument_aliases(axis="dim", keepdims="keepdim")
 def argmax(input: Any, dim: int | None = None, keepdim: bool = False) -> Any:
     """Index (int64) of the first largest element along `dim`, or of `input` flattened."""
     return _index(sorting.argmax, input, dim, keepdim)
 
 
 @public_op(method="argmin")
-@also_named(dim="axis", keepdim="keepdims")
+@argument_aliases(dim="axis", keepdim="keepdims")
 def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     """Index (int32) of the first smallest element along `axis`, or of `input` flattened."""
     return elementwise.cast(_index(sorting.argmin, input, axis, keepdims), dtype=int32)

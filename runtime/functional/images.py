@@ -69,8 +69,8 @@ def channel_shuffle(x: Any, groups: int) -> Any:
             f"For 'channel_shuffle', the channels must be a multiple of {count} groups, but got {tuple(image.shape)}"
         )
     split = shaping.reshape(image, shape=(batch, count, channels // count, *spatial))
-    turned = shaping.transpose(split, permutation=(0, 2, 1, *range(3, split.ndim)))
-    return shaping.reshape(turned, shape=tuple(image.shape))
+    transposed = shaping.transpose(split, permutation=(0, 2, 1, *range(3, split.ndim)))
+    return shaping.reshape(transposed, shape=tuple(image.shape))
 
 
 @public_op(primitive=Primitive("DepthToSpace", made_with=("block_size",)))

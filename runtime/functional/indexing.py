@@ -15,7 +15,7 @@ from ..tensor_like import TensorLike
 from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
 from .joining import part
 from .operands import as_tensor, pair
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
 # ---- by integers ----
 
@@ -111,7 +111,7 @@ def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") 
 
 
 @public_op(method="gather_elements", primitive="GatherD", alias="gather_d")
-@also_named(x="input")
+@argument_aliases(x="input")
 def gather_elements(input: Any, dim: int, index: Any) -> Any:
     """y[i][j][k] = input[i][index[i][j][k]][k] for `dim` 1, and so on.
 

@@ -12,7 +12,7 @@ from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from .arguments import integer, integers, known_size, require_operands, spread
 from .operands import as_tensor, common_dtype
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 from .shapes import atleast_1d, atleast_2d, atleast_3d
 
 # ---- joining ----
@@ -55,7 +55,7 @@ def hstack(tensors: Any) -> Any:
 
 
 @public_op(alias="row_stack")
-@also_named(tensors="inputs")
+@argument_aliases(tensors="inputs")
 def vstack(inputs: Any) -> Any:
     """Joined along the first axis, vectors as rows."""
     return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)
@@ -241,7 +241,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 
 @public_op(method="tile", primitive="Tile")
-@also_named(dims="reps")
+@argument_aliases(dims="reps")
 def tile(input: Any, reps: Any) -> Any:
     """`input` repeated `reps[i]` times along axis i; ones stand in front of the shorter of `reps` and the shape."""
     x = as_tensor(input, of="tile")

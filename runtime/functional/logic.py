@@ -88,10 +88,10 @@ def bitwise_right_shift(input: Any, other: Any) -> Any:
 
 
 def _bits(op: Op, *operands: Any) -> Any:
-    brought = pair(*operands, of=op.name) if len(operands) == 2 else (as_tensor(operands[0], of=op.name),)
-    if is_floating(brought[0].dtype):
-        raise TypeError(f"For '{op.name}', operands must be integers or bools, but got {dtype_name(brought[0].dtype)}")
-    return op(*brought)
+    tensors = pair(*operands, of=op.name) if len(operands) == 2 else (as_tensor(operands[0], of=op.name),)
+    if is_floating(tensors[0].dtype):
+        raise TypeError(f"For '{op.name}', operands must be integers or bools, but got {dtype_name(tensors[0].dtype)}")
+    return op(*tensors)
 
 
 # ---- choice ----

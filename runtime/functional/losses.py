@@ -27,8 +27,8 @@ def reduce_loss(loss: Any, how: str, *, of: str) -> Any:
     return reduce_mean(loss) if how == "mean" else reduce_sum(loss)
 
 
-def compared(a: Any, b: Any, names: tuple[str, str], *, of: str) -> tuple[Any, Any]:
-    """Two floating-point operands in one dtype; `ValueError` unless they have one shape."""
+def comparable_pair(a: Any, b: Any, names: tuple[str, str], *, of: str) -> tuple[Any, Any]:
+    """Return two floating-point operands in a common dtype; raise `ValueError` unless their shapes are equal."""
     a, b = real_pair(a, b, names, of=of)
     if tuple(a.shape) != tuple(b.shape):
         first, second = names
@@ -72,7 +72,7 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
     Raises:
         ValueError: the operands have different shapes, `beta` is negative or `reduction` unknown.
     """
-    a, b = compared(input, target, ("input", "target"), of="smooth_l1_loss")
+    a, b = comparable_pair(input, target, ("input", "target"), of="smooth_l1_loss")
     checks.in_range(beta, "beta", "[0, inf)", of="smooth_l1_loss")
     difference = a - b
     distance = elementwise.abs(difference)
@@ -121,7 +121,7 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     Raises:
         ValueError: the operands have different shapes, or `reduction` is unknown.
     """
-    x, target = compared(logits, labels, ("logits", "labels"), of="binary_cross_entropy")
+    x, target = comparable_pair(logits, labels, ("logits", "labels"), of="binary_cross_entropy")
     loss = loss_ops.binary_cross_entropy(x, target)
     return reduce_loss(loss if weight is None else loss * weight, reduction, of="binary_cross_entropy")
 
@@ -143,7 +143,7 @@ def binary_cross_entropy_with_logits(
         ValueError: the operands have different shapes, or `reduction` is unknown.
     """
     of = "binary_cross_entropy_with_logits"
-    x, target = compared(input, target, ("input", "target"), of=of)
+    x, target = comparable_pair(input, target, ("input", "target"), of=of)
     # -log(sigmoid(x)) for a positive, and x more than that for a negative
     positive = -activation.log_sigmoid(x)
     if pos_weight is not None:
@@ -170,7 +170,7 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
     Raises:
         ValueError: the operands have different shapes, or `reduction` is unknown.
     """
-    x, target = compared(logits, labels, ("logits", "labels"), of="kl_div")
+    x, target = comparable_pair(logits, labels, ("logits", "labels"), of="kl_div")
     checks.one_of(reduction, "reduction", (*REDUCTIONS, "batchmean"), of="kl_div")
     positive = comparison.greater(target, zero(target))
     logarithm = elementwise.log(elementwise.where(positive, target, _one(target)))
@@ -227,7 +227,7 @@ def poisson_nll_loss(
         ValueError: the operands have different shapes, or `reduction` is unknown.
     """
     of = "poisson_nll_loss"
-    x, target = compared(input, target, ("input", "target"), of=of)
+    x, target = comparable_pair(input, target, ("input", "target"), of=of)
     loss = elementwise.exp(x) - target * x if log_input else x - target * elementwise.log(x + eps)
     if full:
         many = comparison.greater(target, 1.0)

@@ -10,7 +10,7 @@ from ..ops import activation, comparison, creation, elementwise, indexing, loss,
 from ..ops.declarations import zero
 from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
-from .losses import compared, real_pair, reduce_loss
+from .losses import comparable_pair, real_pair, reduce_loss
 from .operands import as_tensor, floating, floats
 from .public_op import Primitive, public_op
 
@@ -22,7 +22,7 @@ COSINE_EPSILON = 1e-12  # added to squared norms, as in ATen
 @public_op(primitive=Primitive("SoftMarginLoss", made_with=("reduction",)))
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
     """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1, and has the shape of `input`."""
-    x, target = compared(input, target, ("input", "target"), of="soft_margin_loss")
+    x, target = comparable_pair(input, target, ("input", "target"), of="soft_margin_loss")
     return reduce_loss(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
 
 
@@ -65,12 +65,12 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
         ValueError: shapes don't fit, `margin` is out of range or `reduction` unknown.
     """
     of = "cosine_embedding_loss"
-    a, b = compared(input1, input2, ("input1", "input2"), of=of)
+    a, b = comparable_pair(input1, input2, ("input1", "input2"), of=of)
     checks.in_range(margin, "margin", "[-1, 1]", of=of)
     axes = (min(a.ndim, 2) - 1,)
     product = reduce_sum(a * b, axes=axes)
     lengths = [reduce_sum(x * x, axes=axes) + COSINE_EPSILON for x in (a, b)]
-    cosine, target = compared(
+    cosine, target = comparable_pair(
         product / elementwise.sqrt(lengths[0] * lengths[1]), target, ("rows of input1", "target"), of=of
     )
     similar = elementwise.where(comparison.equal(target, 1.0), 1.0 - cosine, zero(cosine))
@@ -106,8 +106,8 @@ def triplet_margin_loss(
         ValueError: shapes differ, or `reduction` is unknown.
     """
     of = "triplet_margin_loss"
-    anchor, positive = compared(anchor, positive, ("anchor", "positive"), of=of)
-    anchor, negative = compared(anchor, negative, ("anchor", "negative"), of=of)
+    anchor, positive = comparable_pair(anchor, positive, ("anchor", "positive"), of=of)
+    anchor, negative = comparable_pair(anchor, negative, ("anchor", "negative"), of=of)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = elementwise.minimum(far, pairwise_distance(positive, negative, p, eps))
@@ -215,7 +215,7 @@ def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, red
         ValueError: the operands have different shapes, or `reduction` is unknown.
     """
     of = "multilabel_soft_margin_loss"
-    x, target = compared(input, target, ("input", "target"), of=of)
+    x, target = comparable_pair(input, target, ("input", "target"), of=of)
     losses = -(target * activation.log_sigmoid(x) + (1.0 - target) * activation.log_sigmoid(-x))
     if weight is not None:
         losses = losses * weight

@@ -12,7 +12,7 @@ from ..ops import elementwise, special, trigonometry
 from .arguments import integer
 from .arithmetic import pow
 from .operands import as_tensor, floats, numbers
-from .public_op import Primitive, also_named, public_op
+from .public_op import Primitive, argument_aliases, public_op
 
 # ---- size and sign ----
 
@@ -31,7 +31,7 @@ def sign(input: Any) -> Any:
 
 
 @public_op(method=("reciprocal", "inv"), primitive=("Reciprocal", "Inv"), alias="inv")
-@also_named(x="input")
+@argument_aliases(x="input")
 def reciprocal(input: Any) -> Any:
     """1 / input."""
     return elementwise.reciprocal(floats(input, of="reciprocal"))

@@ -9,13 +9,13 @@ from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
 from .arguments import integer, integers, spread
 from .operands import as_tensor
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
 # ---- axes ----
 
 
 @public_op(primitive="Transpose")
-@also_named(dims="input_perm")
+@argument_aliases(dims="input_perm")
 def transpose(input: Any, input_perm: Any) -> Any:
     """Axis i of the result is axis `input_perm[i]` of `input`; `ValueError` unless that is a permutation."""
     x = as_tensor(input, of="transpose")

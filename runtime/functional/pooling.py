@@ -206,7 +206,7 @@ def largest(
     values, indices = max_pooling.max_pool(
         batch, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
     )
-    return _as_given(values, x), _as_given(indices, x)
+    return _match_batch(values, x), _match_batch(indices, x)
 
 
 def mean(
@@ -219,7 +219,7 @@ def mean(
         batch, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
         count_include_pad=count_include_pad and pad_mode != "same", divisor_override=divisor_override,
     )  # fmt: skip
-    return _as_given(means, x)
+    return _match_batch(means, x)
 
 
 def _prepare(
@@ -232,7 +232,7 @@ def _prepare(
 
 
 def with_batch(x: Any, count: int, *, of: str) -> Any:
-    """(C, ...) with `count` spatial axes as a batch of one, a batch as it is; `ValueError` for anything else."""
+    """Add a batch axis to `x` if it is (C, ...) with `count` spatial axes; `ValueError` for any other rank."""
     if x.ndim == count + 2:
         return x
     if x.ndim != count + 1:
@@ -243,8 +243,8 @@ def with_batch(x: Any, count: int, *, of: str) -> Any:
     return shaping.reshape(x, shape=(1, *x.shape))
 
 
-def _as_given(y: Any, x: Any) -> Any:
-    """`y` without its batch axis if `x` has none."""
+def _match_batch(y: Any, x: Any) -> Any:
+    """Remove the batch axis of `y` if `x` has none."""
     return y if y.ndim == x.ndim else shaping.reshape(y, shape=tuple(y.shape[1:]))
 
 

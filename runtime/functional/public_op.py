@@ -101,8 +101,8 @@ def operator_object(cls: type) -> type:
     return cls
 
 
-def also_named(**others: str) -> Callable[[Function], Function]:
-    """Add aliases for keyword arguments: `also_named(dim="axis")` accepts `dim` for `axis`."""
+def argument_aliases(**others: str) -> Callable[[Function], Function]:
+    """Add aliases for keyword arguments: `argument_aliases(dim="axis")` accepts `dim` for `axis`."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

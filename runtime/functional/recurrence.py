@@ -12,7 +12,14 @@ from ..ops.rnn import rnn
 
 
 class Weights(NamedTuple):
-    """Of one layer in one direction: (gates * hidden, features), (gates * hidden, hidden), and biases or None."""
+    """The weights of one layer in one direction.
+
+    Attributes:
+        ih: (gates * hidden, features).
+        hh: (gates * hidden, hidden).
+        bias_ih: (gates * hidden,), or None.
+        bias_hh: (gates * hidden,), or None.
+    """
 
     ih: Any
     hh: Any
@@ -20,18 +27,21 @@ class Weights(NamedTuple):
     bias_hh: Any
 
 
-def one_direction(
+def run_direction(
     kind: str, x: Any, states: Sequence[Any], weights: Weights, *, lengths: Any = None, reverse: bool = False
 ) -> tuple[Any, ...]:
-    """One layer over all steps: the outputs (time, batch, hidden), and the last states, each (batch, hidden).
+    """Run one layer in one direction over all steps.
 
     Args:
         kind: "lstm", "gru", "rnn_tanh" or "rnn_relu".
         x: (time, batch, features).
-        states: at the beginning, each (batch, hidden); the hidden state, for "lstm" followed by the cell state.
-        weights: of the dtype of `x`.
-        lengths: steps of each sequence, integers (batch,); all if it is None.
-        reverse: whether it walks from the last step to the first.
+        states: the initial states, each (batch, hidden): the hidden state and, for "lstm", the cell state.
+        weights: the weights, of the dtype of `x`.
+        lengths: the number of steps of each sequence, integers (batch,); all steps if it is None.
+        reverse: whether to run from the last step to the first.
+
+    Returns:
+        The outputs (time, batch, hidden), and the last states, each (batch, hidden).
     """
     outputs: tuple[Any, ...]
     if kind == "lstm":
@@ -43,7 +53,7 @@ def one_direction(
     return outputs
 
 
-def stacked(
+def run_layers(
     kind: str,
     x: Any,
     states: Sequence[Any],
@@ -52,18 +62,19 @@ def stacked(
     lengths: Any = None,
     between: Callable[[Any], Any] | None = None,
 ) -> tuple[Any, ...]:
-    """Layers on top of each other: the outputs of the last one, and the last states of all.
+    """Run stacked layers, in one direction or both.
 
     Args:
-        kind: as in `one_direction`, as are `x` and `lengths`.
+        kind: see `run_direction`.
         x: (time, batch, features).
-        states: each (layers * directions, batch, hidden).
-        layers: for each, the weights of its one or two directions, whose outputs are concatenated.
-        lengths: steps of each sequence.
-        between: what the outputs of a layer go through on their way to the next one.
+        states: the initial states, each (layers * directions, batch, hidden).
+        layers: for each layer, the weights of its one or two directions, whose outputs are concatenated.
+        lengths: see `run_direction`.
+        between: a function applied to the outputs of each layer but the last, such as dropout.
 
     Returns:
-        (time, batch, directions * hidden), and the states as they were given.
+        The outputs of the last layer, (time, batch, directions * hidden), and the last states of all layers, each
+        (layers * directions, batch, hidden).
     """
     last: list[tuple[Any, ...]] = []
     for depth, directions in enumerate(layers):
@@ -71,26 +82,26 @@ def stacked(
             x = between(x)
         outputs = []
         for reverse, weights in enumerate(directions):
-            first = [_at(state, len(last)) for state in states]
-            y, *after = one_direction(kind, x, first, weights, lengths=lengths, reverse=bool(reverse))
+            initial = [_select(state, len(last)) for state in states]
+            y, *new_states = run_direction(kind, x, initial, weights, lengths=lengths, reverse=bool(reverse))
             outputs.append(y)
-            last.append(tuple(after))
+            last.append(tuple(new_states))
         x = outputs[0] if len(outputs) == 1 else slicing.concat(*outputs, axis=2)
-    return x, *(_stacked(list(state)) for state in zip(*last, strict=True))
+    return x, *(_stack(list(state)) for state in zip(*last, strict=True))
 
 
-def one_step(kind: str, x: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, ...]:
-    """The states, each (batch, hidden), after one step with the input (batch, features)."""
-    return one_direction(kind, shaping.reshape(x, shape=(1, *x.shape)), states, weights)[1:]
+def run_step(kind: str, x: Any, states: Sequence[Any], weights: Weights) -> tuple[Any, ...]:
+    """Return the states, each (batch, hidden), after one step with the input (batch, features)."""
+    return run_direction(kind, shaping.reshape(x, shape=(1, *x.shape)), states, weights)[1:]
 
 
-def _at(state: Any, index: int) -> Any:
-    """(layers, batch, hidden) at one layer."""
+def _select(state: Any, index: int) -> Any:
+    """Select one state (batch, hidden) of (layers * directions, batch, hidden)."""
     if state.shape[0] != 1:
         state = slicing.slice(state, starts=(index,), stops=(index + 1,), steps=(1,), axes=(0,))
     return shaping.reshape(state, shape=tuple(state.shape[1:]))
 
 
-def _stacked(states: list[Any]) -> Any:
+def _stack(states: list[Any]) -> Any:
     rows = [shaping.reshape(state, shape=(1, *state.shape)) for state in states]
     return rows[0] if len(rows) == 1 else slicing.concat(*rows, axis=0)

@@ -16,7 +16,7 @@ from ..ops.declarations import zero
 from .arguments import integers
 from .comparisons import truth
 from .operands import as_tensor, floats, numbers
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
 KEEP_DIMS = ("keep_dims",)
 
@@ -36,7 +36,7 @@ def sum(input: Any, dim: Any = None, keepdim: bool = False, *, dtype: Any = None
 
 
 @tensor_method("sum")
-@also_named(dim="axis", keepdim="keepdims")
+@argument_aliases(dim="axis", keepdim="keepdims")
 def _sum(input: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
     """Sum over `axis`, plus `initial`; of integers and bools in int64 unless `dtype` says otherwise."""
     if isinstance(dtype, bool):  # x.sum(0, True)
@@ -73,7 +73,7 @@ def count_nonzero(x: Any, axis: Any = (), keep_dims: bool = False, dtype: Any = 
 
 
 @public_op(method="mean", primitive=Primitive("ReduceMean", made_with=KEEP_DIMS))
-@also_named(dim="axis", keepdim="keep_dims")
+@argument_aliases(dim="axis", keepdim="keep_dims")
 def mean(x: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Mean over `axis` in the dtype of `x`; of integers it is rounded towards 0, of bools in float32."""
     x = as_tensor(x, "x", of="mean")
@@ -107,7 +107,7 @@ def nanmean(input: Any, axis: Any = None, keepdims: bool = False, *, dtype: Any 
 
 
 @public_op(method="prod")
-@also_named(dim="axis", keepdim="keep_dims")
+@argument_aliases(dim="axis", keepdim="keep_dims")
 def prod(input: Any, axis: Any = None, keep_dims: bool = False, dtype: Any = None) -> Any:
     """Product over `axis`; of integers and bools in int64 unless `dtype` says otherwise."""
     return products.reduce_prod(_counting(input, dtype, of="prod"), axes=axes_of(axis, of="prod"), keepdims=keep_dims)
@@ -127,7 +127,7 @@ def _reduce_prod(x: Any, axis: Any = (), keep_dims: bool = False) -> Any:
 
 
 @public_op(method="all", primitive=Primitive("ReduceAll", made_with=KEEP_DIMS))
-@also_named(dim="axis", keepdim="keep_dims")
+@argument_aliases(dim="axis", keepdim="keep_dims")
 def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Whether all elements over `axis` are nonzero."""
     axes, keepdims = axes_of(axis, of="all"), checks.of_type(keep_dims, "keep_dims", bool, of="all")
@@ -135,7 +135,7 @@ def all(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
 
 
 @public_op(method="any", primitive=Primitive("ReduceAny", made_with=KEEP_DIMS))
-@also_named(dim="axis", keepdim="keep_dims")
+@argument_aliases(dim="axis", keepdim="keep_dims")
 def any(input: Any, axis: Any = None, keep_dims: bool = False) -> Any:
     """Whether any element over `axis` is nonzero."""
     axes, keepdims = axes_of(axis, of="any"), checks.of_type(keep_dims, "keep_dims", bool, of="any")

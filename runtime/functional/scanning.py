@@ -13,7 +13,7 @@ from ..ops.common import normalize_axis
 from ..ops.registry import Op
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
-from .public_op import Primitive, also_named, public_op, tensor_method
+from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
 _EXCLUSIVE_AND_REVERSE = ("exclusive", "reverse")
 
@@ -26,7 +26,7 @@ def cumsum(x: Any, axis: int, dtype: Any = None) -> Any:
 
 
 @tensor_method("cumsum")
-@also_named(dim="axis")
+@argument_aliases(dim="axis")
 def _cumsum(input: Any, axis: int | None = None, dtype: Any = None) -> Any:
     """Sums of the elements up to and including each, along `axis`, or of the tensor flattened."""
     if axis is None:
@@ -41,7 +41,7 @@ def _cumulative_sum(input: Any, axis: int, exclusive: bool = False, reverse: boo
 
 
 @public_op(method="cumprod")
-@also_named(axis="dim")
+@argument_aliases(axis="dim")
 def cumprod(input: Any, dim: int, dtype: Any = None) -> Any:
     """Products of the elements up to and including each, along `dim`; of integers in int64 unless `dtype` says more."""
     x = as_tensor(input, of="cumprod")

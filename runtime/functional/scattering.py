@@ -18,7 +18,7 @@ from ..tensor_like import TensorLike
 from .arguments import concrete, integer, integers, known_size, require_integers
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
-from .subscripts import getitem, with_written
+from .subscripts import getitem, replace_elements
 
 
 def updates_for(updates: Any, x: Any, *, of: str) -> Any:
@@ -153,7 +153,7 @@ def index_fill(x: Any, axis: int, index: Any, value: Any) -> Any:
     x = as_tensor(x, "x", of="index_fill")
     at = normalize_axis(integer(axis, "axis", of="index_fill"), x.ndim)
     places = as_tensor(index, "index", of="index_fill")
-    return with_written(x, (*(slice(None),) * at, places), elementwise.cast(as_tensor(value), dtype=x.dtype))
+    return replace_elements(x, (*(slice(None),) * at, places), elementwise.cast(as_tensor(value), dtype=x.dtype))
 
 
 @public_op(method="slice_scatter")
@@ -208,21 +208,21 @@ def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], 
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_update")
-    return with_written(tensor, list(rows), values)
+    return replace_elements(tensor, list(rows), values)
 
 
 @public_op(primitive=Primitive("InplaceAdd", made_with=("indices",)))
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` added at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_add")
-    return with_written(tensor, list(rows), getitem(tensor, list(rows)) + values)
+    return replace_elements(tensor, list(rows), getitem(tensor, list(rows)) + values)
 
 
 @public_op(primitive=Primitive("InplaceSub", made_with=("indices",)))
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` subtracted at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_sub")
-    return with_written(tensor, list(rows), getitem(tensor, list(rows)) - values)
+    return replace_elements(tensor, list(rows), getitem(tensor, list(rows)) - values)
 
 
 @public_op(method="masked_scatter", primitive="MaskedScatter")

@@ -15,11 +15,11 @@ from ..ops import comparison, elementwise, indexing, reduction, shaping, slicing
 from ..ops.common import normalize_axis
 from .arguments import integer, is_symbolic, require_integers, size_of_run
 from .operands import as_tensor, numbers
-from .public_op import Primitive, also_named, public_op
+from .public_op import Primitive, argument_aliases, public_op
 
 
 @public_op(method="sort", primitive=Primitive("Sort", made_with=("axis", "descending")))
-@also_named(dim="axis")
+@argument_aliases(dim="axis")
 def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
     """The elements in order along `axis`, and their indices; equal ones keep their order."""
     x = numbers(input_x, "input_x", of="sort")
@@ -29,7 +29,7 @@ def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, A
 
 
 @public_op(method="argsort")
-@also_named(dim="axis")
+@argument_aliases(dim="axis")
 def argsort(input: Any, axis: int = -1, descending: bool = False) -> Any:
     """The indices that put the elements in order along `axis`."""
     return sort(input, axis, descending)[1]

@@ -14,7 +14,7 @@ from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
 from ..ops.common import normalize_axis
 from .arguments import integer
 from .operands import as_tensor, floats, numbers
-from .public_op import Primitive, also_named, public_op
+from .public_op import Primitive, argument_aliases, public_op
 from .reductions import axes_of, mean
 from .sorting import nth_smallest
 
@@ -22,7 +22,7 @@ from .sorting import nth_smallest
 
 
 @public_op(method="var")
-@also_named(dim="axis", correction="ddof", keepdim="keepdims")
+@argument_aliases(dim="axis", correction="ddof", keepdim="keepdims")
 def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """Variance over `axis`: squared deviations from the mean, summed and divided by n - ddof."""
     axes, correction = axes_of(axis, of="var"), _degrees(ddof, of="var")
@@ -30,7 +30,7 @@ def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
 
 
 @public_op(method="std")
-@also_named(dim="axis", correction="ddof", keepdim="keepdims")
+@argument_aliases(dim="axis", correction="ddof", keepdim="keepdims")
 def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """Standard deviation over `axis`, the square root of `var`."""
     return elementwise.sqrt(var(input, axis, ddof, keepdims))
@@ -64,7 +64,7 @@ def _degrees(ddof: int, *, of: str) -> int:
 
 
 @public_op(method="median")
-@also_named(dim="axis", keepdim="keepdims")
+@argument_aliases(dim="axis", keepdim="keepdims")
 def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """The middle element along `axis`, the smaller of two, and its index (int64)."""
     x = numbers(input, of="median")
@@ -73,7 +73,7 @@ def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any
 
 
 @public_op(method="nanmedian")
-@also_named(dim="axis", keepdim="keepdims")
+@argument_aliases(dim="axis", keepdim="keepdims")
 def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
     """`median` of the elements that aren't NaN; NaN where there is none."""
     x = numbers(input, of="nanmedian")

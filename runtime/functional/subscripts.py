@@ -190,10 +190,10 @@ def setitem(self: Any, index: Any, value: Any) -> None:
 
     Gradients flow to `value`, and to the previous values of the other elements.
     """
-    self._rebind(with_written(self, index, value))
+    self._rebind(replace_elements(self, index, value))
 
 
-def with_written(x: Any, index: Any, value: Any) -> Any:
+def replace_elements(x: Any, index: Any, value: Any) -> Any:
     """Return `x` with `value` at the elements `x[index]`."""
     v = as_tensor(value, "value", of="__setitem__")
     v = v if v.dtype == x.dtype else elementwise.cast(v, dtype=x.dtype)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..ops import trigonometry
 from .operands import floats, pair
-from .public_op import also_named, public_op
+from .public_op import argument_aliases, public_op
 
 
 @public_op(method="sin", primitive="Sin")
@@ -32,7 +32,7 @@ def tan(input: Any) -> Any:
 
 
 @public_op(method=("asin", "arcsin"), primitive="Asin", alias="arcsin")
-@also_named(x="input")
+@argument_aliases(x="input")
 def asin(input: Any) -> Any:
     """Arcsine; NaN outside [-1, 1]."""
     return trigonometry.asin(floats(input, of="asin"))

@@ -1,4 +1,4 @@
-"""`TraceBuilder`: the nodes of a program that is traced, and where each comes from."""
+"""`TraceBuilder`: records the nodes of a traced program with their source lines."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from .sources import running_line
 
 
 class TraceBuilder(Builder):
-    """A builder whose nodes come from the line of the user's that runs.
+    """A builder that gives each node the running line of the user's code as its source.
 
     Attributes:
-        elsewhere: the source of what is recorded by a backward pass.
-        fixed: the source of all that is recorded, if it isn't to be looked for.
+        fallback_source: the source of nodes recorded while no line of the user's code runs, as in a backward pass.
+        fixed_source: a tuple with the source of all nodes; None to use the running line.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.elsewhere: Source | None = None
-        self.fixed: tuple[Source | None] | None = None
+        self.fallback_source: Source | None = None
+        self.fixed_source: tuple[Source | None] | None = None
 
     @contextlib.contextmanager
     def copying(self, cell: int, source: Source | None) -> Iterator[None]:
         """Within the context, nodes belong to Cell call `cell` and come from `source`, whatever line runs."""
-        before = self.cell, self.fixed
-        self.cell, self.fixed = cell, (source,)
+        before = self.cell, self.fixed_source
+        self.cell, self.fixed_source = cell, (source,)
         try:
             yield
         finally:
-            self.cell, self.fixed = before
+            self.cell, self.fixed_source = before
 
     def append(
         self,
@@ -43,9 +43,12 @@ class TraceBuilder(Builder):
         types: tuple[Type, ...] | None = None,
     ) -> Any:
         """Append a node."""
-        self.source = self.fixed[0] if self.fixed else running_line(op.name) or self.elsewhere
+        if self.fixed_source is not None:
+            self.source = self.fixed_source[0]
+        else:
+            self.source = running_line(op.name) or self.fallback_source
         return super().append(op, inputs, attributes, types)
 
     def create(self, op: Operator, **attributes: Any) -> Any:
-        """Append a node of an op that has no operands."""
+        """Append a node of an op without operands."""
         return self.append(op, (), op.attributes(attributes))

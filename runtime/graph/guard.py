@@ -31,13 +31,13 @@ from .variables import Variables
 if TYPE_CHECKING:
     from ..nn.cell import Cell
 
-_CATCH_OUTSIDE = "check beforehand for what may fail, or catch it outside of what is traced"
+_CATCH_OUTSIDE = "check beforehand for what may fail, or catch it outside of the traced code"
 _WITHOUT = {
     "statement 'Try'": _CATCH_OUTSIDE,
     "statement 'TryStar'": _CATCH_OUTSIDE,
     "expression 'Yield'": "return a tuple or list",
     "expression 'YieldFrom'": "return a tuple or list",
-    "expression 'Await'": "wait for it outside of what is traced",
+    "expression 'Await'": "wait for it outside of the traced code",
 }
 
 
@@ -184,7 +184,7 @@ class Guard:
         raise self.refusal(
             UnsupportedPython,
             f"a flag of Parameter '{parameter}' was set: a program changes no Python object",
-            "set it outside of what is traced",
+            "set it outside of the traced code",
         )
 
     def refuse_initial_values(self) -> NoReturn:

@@ -22,14 +22,14 @@ from ..ops import boundary, elementwise
 from ..ops.random import RANDOM_OPS, is_seeded
 from ..ops.registry import Op
 from ..tracing import SymbolicTensor
-from ..tree import is_alike, map_leaves
+from ..tree import has_same_leaves, map_leaves
 from .boundaries import mark_arguments, mark_results
 from .builder import TraceBuilder
 from .control.source import RetraceRequired
 from .current import Enclosing, Recording, SymbolicParameter
+from .custom_backward import Pull, with_custom_backward
 from .guard import Guard
 from .names import Names
-from .own_gradient import Pull, with_own_gradient
 from .printing import Entry, deferred_printing, print_when_run, write_symbolic
 from .splicing import splice
 from .variables import Variables
@@ -122,10 +122,10 @@ class Trace(Recording):
         return self.builder.append(boundary.stop_gradient, (x,), {}) if self._stops_gradients else x
 
     def splice(
-        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], wanted: Sequence[Value]
+        self, program: Program, cells: Sequence[Cell], operands: Mapping[Value, Tensor], results: Sequence[Value]
     ) -> list[Tensor]:
         """Copy the nodes of a program into the one that is traced; see `splicing.splice`."""
-        return splice(self, program, cells, operands, wanted)
+        return splice(self, program, cells, operands, results)
 
     def apply(self, op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
         """Apply an operator without Tensor operands and return its Tensor, or a tuple of several."""
@@ -175,12 +175,12 @@ class Trace(Recording):
     @contextlib.contextmanager
     def at(self, place: Place) -> Iterator[None]:
         """Within the context, nodes belong to a place unless a line of the user's code records them."""
-        before = self.builder.cell, self.builder.elsewhere
-        self.builder.cell, self.builder.elsewhere = place
+        before = self.builder.cell, self.builder.fallback_source
+        self.builder.cell, self.builder.fallback_source = place
         try:
             yield
         finally:
-            self.builder.cell, self.builder.elsewhere = before
+            self.builder.cell, self.builder.fallback_source = before
 
     @contextlib.contextmanager
     def replay(self, source: Source | None) -> Iterator[None]:
@@ -206,11 +206,11 @@ class Trace(Recording):
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors as its boundaries."""
         path = self._meet(cell, self.builder.cell if self.calls else None)
-        return self.run_as_call(path, cell.traced_name, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
+        return self.run_as_call(path, cell.class_name_in_trace, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
     def begin_call(self, cell: Cell, caller: int) -> int:
         """Begin a call of a Cell whose nodes are copied; returns its number."""
-        return self._begin(self._meet(cell, caller), cell.traced_name, caller)
+        return self._begin(self._meet(cell, caller), cell.class_name_in_trace, caller)
 
     def _meet(self, cell: Cell, caller: int | None) -> str:
         """Record a Cell that is called, and return its path."""
@@ -241,7 +241,7 @@ class Trace(Recording):
             args, kwargs = mark_arguments(signature_of, args, kwargs, enter)
             before = map_leaves(lambda leaf: leaf, (args, kwargs))
             result = runs(*args, **kwargs)
-            if not is_alike((args, kwargs), before):
+            if not has_same_leaves((args, kwargs), before):
                 raise self.guard.argument_change_error(getattr(signature_of, "construct", signature_of))
             for x, slot, inner, data in crossings:
                 if inner._data is not data:  # written in place: the caller's tensor changes too
@@ -273,9 +273,9 @@ class Trace(Recording):
         symbolic = self.parameters.get(id(parameter)) or self._add_parameter(parameter)
         symbolic.current = data if isinstance(data, SymbolicTensor) else self.constant(data)
 
-    def with_own_gradient(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
+    def with_custom_backward(self, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull) -> Any:
         """Return tensors with a custom backward pass; see `own_gradient`."""
-        return with_own_gradient(self, name, outputs, operands, pull)
+        return with_custom_backward(self, name, outputs, operands, pull)
 
     def update_unless(self, skip: Tensor, update: Callable[[], Any]) -> None:
         """Call `update`, but let the Parameters keep their old values where the symbolic bool `skip` is true."""

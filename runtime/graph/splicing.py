@@ -1,6 +1,6 @@
-"""`splice`: the nodes of a captured program are copied into the program that is traced.
+"""`splice`: copies the nodes of a captured program into the program being traced.
 
-The ops aren't called again. The copies are one step of the tape, whose gradient the loop of gradient programs derives.
+The ops aren't called again. The tape records the copies as one entry; `programs.gradient_program` derives its gradient.
 """
 
 from __future__ import annotations
@@ -31,78 +31,78 @@ def splice(
     program: Program,
     cells: Sequence[Any],
     operands: Mapping[Value, Tensor],
-    wanted: Sequence[Value],
+    results: Sequence[Value],
 ) -> list[Tensor]:
-    """Copy the nodes of a program into the program that is traced.
+    """Copy the nodes of a program into the program being traced.
 
     Args:
         trace: the trace.
         program: the program.
-        cells: the Cell of each of its calls; the first is the one that runs now.
+        cells: the Cell of each of its calls; the first is the running one.
         operands: the Tensor for each input, and for each parameter and buffer that nodes use.
-        wanted: values of the program. What they don't need isn't copied, except for the boundaries of Cells.
+        results: values of the program. Only the nodes that they need are copied, and the boundaries of all Cells.
 
     Returns:
-        A Tensor for each of `wanted`, tracked if it depends on a tracked operand.
+        A Tensor for each of `results`, tracked if it depends on a tracked operand.
 
     Raises:
         UsageError: the operands don't fit the program.
         CellbridgeError: the sizes of the operands don't fit an op; the message names it.
     """
-    given = _Operands(trace)
-    imported = trace.import_values(tuple(operands.values()))
-    values: dict[Value, Any] = dict(zip(operands, map(given.add, imported), strict=True))
+    tracking = _Operands(trace)
+    tensors = trace.import_values(tuple(operands.values()))
+    values: dict[Value, Any] = dict(zip(operands, map(tracking.add, tensors), strict=True))
     values |= {c.value: trace.builder.constant(c.data, c.value.dtype) for c in program.constants}
     calls = [trace.builder.cell]
     for call, cell in zip(program.calls[1:], cells[1:], strict=True):
         calls.append(trace.begin_call(cell, calls[call.parent or 0]))
     first = len(trace.builder.nodes)
     copies = _Copies(trace, program, calls, values, bind(program, [operands[value] for value in program.inputs]))
-    copies.run(plan(program, wanted, every_boundary=True))
-    return _recorded(trace, trace.builder.nodes[first:], given.numbers, [copies.values[value] for value in wanted])
+    copies.run(plan(program, results, every_boundary=True))
+    return _as_tensors(trace, trace.builder.nodes[first:], tracking.numbers, [copies.values[v] for v in results])
 
 
 class _Operands:
-    """The values of the traced program that stand for Tensors, and their numbers on the tape that records now.
+    """Maps Tensors to values of the traced program, and these values to their numbers on the recording tape.
 
     Args:
         trace: the trace.
-        numbers: the numbers of values that are known already.
+        numbers: the tape numbers of values that are already known.
     """
 
     def __init__(self, trace: Recording, numbers: Mapping[Value, int] | None = None) -> None:
         self._trace = trace
         self._tape = tape.current()
-        self._met: dict[Value, int | None] = dict(numbers or {})
+        self._numbers: dict[Value, int | None] = dict(numbers or {})
 
     @property
     def numbers(self) -> dict[Value, int]:
-        """The numbers of those that are tracked."""
-        return {value: number for value, number in self._met.items() if number is not None}
+        """The tape numbers of the values that are tracked."""
+        return {value: number for value, number in self._numbers.items() if number is not None}
 
     def add(self, x: Tensor) -> SymbolicTensor:
-        """The value of a Tensor.
+        """Return the value of a Tensor.
 
-        One value has one number. Where a Tensor shares its value with another that has a different number, or is
-        tracked while the other isn't, it gets a copy of the value.
+        Each value has one number. If two Tensors share a value but have different numbers, or only one of them is
+        tracked, the second gets a copy of the value.
         """
-        traced = self._trace.symbolic(x._data, "a program")
+        data = self._trace.symbolic(x._data, "a program")
         if self._tape is None:
-            return traced
+            return data
         number = x.number_on(self._tape)
-        if self._met.setdefault(traced.value, number) != number:
-            traced = elementwise.cast(traced, dtype=traced.dtype)
-            self._met[traced.value] = number
-        return traced
+        if self._numbers.setdefault(data.value, number) != number:
+            data = elementwise.cast(data, dtype=data.dtype)
+            self._numbers[data.value] = number
+        return data
 
     def cotangent(self, g: Tensor) -> Any:
-        """The value of a cotangent, or the Tensor itself if its elements are known."""
-        known = isinstance(g._data, np.ndarray) and (self._tape is None or g.number_on(self._tape) is None)
-        return g if known else self.add(g)
+        """Return the value of a cotangent; return an untracked Tensor with concrete elements itself."""
+        is_constant = isinstance(g._data, np.ndarray) and (self._tape is None or g.number_on(self._tape) is None)
+        return g if is_constant else self.add(g)
 
 
 class _Copies(Inliner):
-    """Copies the nodes of a program into the program that is traced."""
+    """Copies the nodes of a program into the program being traced."""
 
     def __init__(
         self,
@@ -118,35 +118,37 @@ class _Copies(Inliner):
         self._calls = calls
 
     def at(self, node: Node) -> AbstractContextManager[None]:
-        """The copy belongs to the new number of the node's Cell call, and keeps its source."""
+        """Within the context, copies belong to the new number of the node's Cell call, and have its source."""
         return self._trace.builder.copying(self._calls[node.cell], node.source)
 
     def attributes(self, step: Step) -> dict[str, Any]:
-        """Attributes of the copy; a boundary names its Cell call by the new number."""
+        """Return the attributes of the copy; a boundary gets the new number of its Cell call."""
         attributes = super().attributes(step)
         if step.node.op == "boundary":
             attributes["call"] = self._calls[attributes["call"]]
         return attributes
 
     def apply(self, step: Step, operands: list[Any], types: tuple[Type, ...] | None = None) -> Any:
-        """The outputs of the copy. Types without symbolic sizes are known and needn't be inferred."""
-        known = tuple(value.type for value in step.node.outputs)
+        """Return the outputs of the copy; types without symbolic sizes are copied instead of inferred."""
+        old_types = tuple(value.type for value in step.node.outputs)
+        if all(type.sizes is not None for type in old_types):
+            types = old_types
         try:
-            return super().apply(step, operands, known if all(type.sizes is not None for type in known) else types)
+            return super().apply(step, operands, types)
         except FAILURES as error:
             raise failure(self._program, step.node, operands, error) from error
 
 
-def _recorded(
+def _as_tensors(
     trace: Recording, nodes: Sequence[Node], numbers: Mapping[Value, int], results: Sequence[Data]
 ) -> list[Tensor]:
-    """Tensors for what nodes compute; the nodes are recorded on the tape, if one records.
+    """Return the results of nodes as Tensors; if a tape is recording, record the nodes on it.
 
     Args:
-        trace: the trace; the nodes are part of its program.
+        trace: the trace, whose program has the nodes.
         nodes: the nodes.
         numbers: tape numbers of the tracked values that the nodes use.
-        results: what to return: symbolic, or arrays.
+        results: the data to return as Tensors: symbolic, or arrays.
     """
     recording = tape.current()
     if recording is not None:
@@ -160,20 +162,20 @@ def _recorded(
 def _record(
     trace: Recording, recording: tape.Tape, nodes: Sequence[Node], numbers: Mapping[Value, int]
 ) -> dict[Value, int]:
-    """Record nodes as one step of the tape; returns the numbers of the values that they compute.
+    """Record nodes as one entry of the tape; return the numbers of the values that they compute.
 
-    Intermediate values have numbers too: the gradient uses them, and may be differentiated again.
+    Intermediate values have numbers, too, because the gradient uses them and may be differentiated again.
     """
     used = {value for node in nodes for value in node.inputs}
     leaves = {value: number for value, number in numbers.items() if value in used}
     active = active_values(nodes, leaves)
     outputs = {value: recording.number() for node in nodes for value in node.outputs if value in active}
-    known = {**numbers, **outputs}
+    all_numbers = {**numbers, **outputs}
 
     def pull(output_cotangents: list[Any]) -> list[Any]:
-        given = _Operands(trace, known)
-        arrived = zip(outputs, output_cotangents, strict=True)
-        cotangents = {value: given.cotangent(g) for value, g in arrived if g is not None}
+        tracking = _Operands(trace, all_numbers)
+        pairs = zip(outputs, output_cotangents, strict=True)
+        cotangents = {value: tracking.cotangent(g) for value, g in pairs if g is not None}
         first = len(trace.builder.nodes)
         with tape.record_on(None):
             backward(
@@ -184,10 +186,10 @@ def _record(
                 trace.calls,
                 at=lambda node: trace.at((node.cell, node.source)),
             )
-        reached = [value for value in leaves if value in cotangents]
-        data = [g._data if isinstance(g, Tensor) else g for g in (cotangents[value] for value in reached)]
-        gradients = _recorded(trace, trace.builder.nodes[first:], given.numbers, data)
-        by_leaf = dict(zip(reached, gradients, strict=True))
+        active_leaves = [value for value in leaves if value in cotangents]
+        data = [g._data if isinstance(g, Tensor) else g for g in (cotangents[value] for value in active_leaves)]
+        gradients = _as_tensors(trace, trace.builder.nodes[first:], tracking.numbers, data)
+        by_leaf = dict(zip(active_leaves, gradients, strict=True))
         return [by_leaf.get(value) for value in leaves]
 
     if outputs:

@@ -112,7 +112,7 @@ class Cell(Hookable, Stateful):
         return type(self).__name__
 
     @property
-    def traced_name(self) -> str:
+    def class_name_in_trace(self) -> str:
         """The class name of its calls in a program."""
         return self.cls_name
 

@@ -11,7 +11,7 @@ from ..current_trace import current
 from ..eager import tape
 from ..tree import leaves_of, replace_leaves
 from .cell_base import CellBase
-from .own_backward import run_with_bprop
+from .custom_backward import run_with_bprop
 
 Args = tuple[Any, ...]
 Hooks = dict[int, Hook]

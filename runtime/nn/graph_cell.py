@@ -1,4 +1,4 @@
-"""`GraphCell`: a program, such as `converter.from_torch` gives, as a Cell among Cells."""
+"""`GraphCell`: wraps a program, such as the result of `converter.from_torch`, as a Cell."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ from .cell import Cell
 
 
 class GraphCell(Cell):
-    """A captured network as a Cell: it trains, freezes, nests and takes hooks as Cells written by hand do.
+    """A captured network as a Cell, which can be trained, frozen, nested and hooked like one written by hand.
 
-    The Cells of the program are Cells here, under their paths, and the values that cross their boundaries are the
-    inputs and outputs that hooks see (a single output bare, several as a flat tuple). One may be replaced by a Cell
-    written by hand that takes and returns the same tensors. A Cell that the program calls twice is one Cell.
+    The Cells of the program become Cells with the same paths. Hooks see the values that cross their boundaries: a
+    single output as a tensor, several as a flat tuple. A Cell can be replaced by one written by hand that takes and
+    returns the same tensors. A Cell that the program calls several times is a single Cell.
 
-    It behaves as it was captured, in train or in eval mode: `set_train` doesn't bring in Dropout or the statistics of
-    a batch. Random numbers are drawn anew in each call.
+    The mode, train or eval, is fixed at capture: `set_train` doesn't turn on Dropout or batch statistics. Random
+    numbers are drawn again in each call.
 
     Args:
-        program: the network. Its parameters become Parameters with the same names, the frozen ones with
-            `requires_grad=False`, and so do its buffers. Their data is copied.
+        program: the network. Its parameters and buffers become Parameters with the same names and a copy of the data;
+            frozen parameters and buffers have `requires_grad=False`.
 
     Inputs and outputs:
-        The arguments and the result of the program, with Tensors in place of arrays; arrays are taken, too. After a
-        call while `training` is True (as it is at first if the program was captured in train mode), the buffers that
-        the program updates have their new values.
+        The arguments and the result of the program, with Tensors for arrays; arrays are accepted, too. A call with
+        `training` set writes the program's buffer updates to the buffers. Initially, `training` is set if the program
+        was captured in train mode.
 
     Raises:
-        ProgramError: the nodes of one call of a Cell don't stand together in the program.
-        UsageError: from a call, arguments that don't fit the program.
-        CellbridgeError: from a call, an op failed; the message names it, its operands, the Cell and the source line.
+        ProgramError: the nodes of one call of a Cell aren't contiguous in the program.
+        UsageError: in a call, the arguments don't fit the program.
+        CellbridgeError: in a call, an op failed; the message names it, its operands, the Cell and the source line.
     """
 
     marks_itself = True
@@ -58,55 +58,55 @@ class GraphCell(Cell):
         super().__init__()
         self._graph = graph = _Graph(program.without_data(), self)
         for name, parameter in program.parameters.items():
-            self._hold(name, Parameter(program.constant_data[parameter.value], name, parameter.trainable))
+            self._add_parameter(name, Parameter(program.constant_data[parameter.value], name, parameter.trainable))
         for name, buffer in program.buffers.items():
-            held = Parameter(program.constant_data[buffer.value], name, requires_grad=False)
-            held._is_buffer = True
-            self._hold(name, held)
+            item = Parameter(program.constant_data[buffer.value], name, requires_grad=False)
+            item._is_buffer = True
+            self._add_parameter(name, item)
         for call in program.calls[1:]:
-            self._made(call.path).class_name = call.class_name
+            self._make_cells(call.path).class_name = call.class_name
         called = {call.path for call in program.calls}
         for name, parameter in program.parameters.items():
             for alias in parameter.aliases:
                 if alias.rpartition(".")[0] in called:
-                    self._hold(alias, graph.parameter(name))
+                    self._add_parameter(alias, graph.parameter(name))
         for _, cell in self.cells_and_names():
             cell.training = program.train
         self._class_name = graph.program.calls[0].class_name
 
-    def _hold(self, qualified_name: str, parameter: Parameter) -> None:
+    def _add_parameter(self, qualified_name: str, parameter: Parameter) -> None:
         path, _, attribute = qualified_name.rpartition(".")
-        self._made(path)._params[attribute] = parameter  # not by assignment: any attribute name will do
+        self._make_cells(path)._params[attribute] = parameter  # attribute assignment would refuse some names
 
-    def _made(self, path: str) -> Any:
-        """The Cell at a path; it and those that lead there are made where there are none."""
+    def _make_cells(self, path: str) -> Any:
+        """Return the Cell at a path; create it and the Cells around it if they don't exist."""
         cell: Cell = self
-        walked: list[str] = []
+        path_parts: list[str] = []
         for name in path.split(".") if path else ():
-            walked.append(name)
+            path_parts.append(name)
             if name not in cell._cells:
-                cell._cells[name] = _Region(self._graph, ".".join(walked))
+                cell._cells[name] = _Region(self._graph, ".".join(path_parts))
             cell = cell._cells[name]
         return cell
 
     @property
-    def inputs_taken(self) -> int:
-        """How many tensors the program takes."""
+    def input_count(self) -> int:
+        """The number of tensors that the program takes."""
         return len(self._graph.program.inputs)
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program."""
         program = self._graph.program
-        given = tree.match_call(program.arguments, args, kwargs)
+        arguments = tree.match_call(program.arguments, args, kwargs)
         inputs = [
-            _in_dtype_of(value, x if isinstance(x, TensorLike) else from_array(as_array(x)))
-            for value, x in zip(program.inputs, given, strict=True)
+            _cast_input(value, x if isinstance(x, TensorLike) else from_array(as_array(x)))
+            for value, x in zip(program.inputs, arguments, strict=True)
         ]
         values: dict[Value, Any] = dict(zip(program.inputs, inputs, strict=True))
         trace = current()
-        unchanged = None if trace is None or casts_operands() else self._graph.unchanged()
-        if trace is not None and unchanged is not None:
-            cells, parameters = unchanged
+        plain = None if trace is None or casts_operands() else self._graph.plain_cells()
+        if trace is not None and plain is not None:
+            cells, parameters = plain
             wanted = (*program.outputs, *program.updates.values())
             values = dict(zip(wanted, trace.splice(program, cells, values | parameters, wanted), strict=True))
         else:
@@ -119,14 +119,14 @@ class GraphCell(Cell):
             self._graph.parameter(name).set_data(from_array(values[update]._data))
         return tree.unflatten(program.result, [values[value] for value in program.outputs])
 
-    def aliased(self) -> Iterator[tuple[str, Parameter]]:
-        """`(name, Parameter)` for the further names of Parameters that several modules shared."""
+    def aliases(self) -> Iterator[tuple[str, Parameter]]:
+        """Yield `(name, Parameter)` for every additional name of a Parameter that several modules share."""
         for name, parameter in self._graph.program.parameters.items():
             for alias in parameter.aliases:
                 yield alias, self._graph.parameter(name)
 
     @property
-    def traced_name(self) -> str:
+    def class_name_in_trace(self) -> str:
         """The class of the captured module."""
         return self._class_name
 
@@ -136,7 +136,7 @@ class GraphCell(Cell):
 
 
 class _Region(Cell):
-    """A Cell of a program, or a container of such Cells; `class_name` is that of the module it was."""
+    """A Cell of a program, or a container of such Cells; `class_name` is the class of the captured module."""
 
     marks_itself = True
 
@@ -148,39 +148,41 @@ class _Region(Cell):
 
     @property
     def cls_name(self) -> str:
-        """Name of the class of the captured module."""
+        """The class name of the captured module."""
         return self.class_name
 
     def runs_nodes_alone(self, graph: _Graph) -> bool:
-        """Whether a call runs the nodes of this program alone: no hook, backward pass or dtype of its own."""
+        """Whether a call only runs nodes of `graph`: without hooks, `bprop`, another `construct` or `to_float`."""
         own = self._graph is graph and type(self) is _Region and "construct" not in vars(self)
         return own and not self.has_hooks and self.bprop is None and self._compute_dtype is None
 
     def construct(self, *inputs: Any, within: tuple[_Run, int] | None = None) -> Any:
-        """Run the nodes of one call: that of the program which `within` names, else, alone, the first.
+        """Run the nodes of one call of the Cell.
 
-        Alone, it leaves buffers as they are: the program knows their values after the whole run.
+        `within` is the run of the whole program and the number of the call. If it is None, the Cell runs alone, as in
+        its first call, and doesn't update buffers, because only a run of the whole program computes their new values.
         """
-        run, number = within or self._graph.run_of(self._path, inputs)
+        run, number = within or self._graph.start_run(self._path, inputs)
         flow = self._graph.flows[number]
         run.begin(number)
         for entry, x in zip(flow.entries, inputs, strict=True):
-            run.values[entry.outputs[0]] = run.crossed(entry, x)
+            run.values[entry.outputs[0]] = run.cross(entry, x)
         run.execute(number)
-        outputs = tuple(run.crossed(end, run.value(end.inputs[0], number)) for end in flow.exits)
+        outputs = tuple(run.cross(end, run.value(end.inputs[0], number)) for end in flow.exits)
         return outputs[0] if len(outputs) == 1 else outputs
 
 
 class _Graph:
-    """A program arranged to be run call by call.
+    """A program, prepared to be run one Cell call at a time.
 
     Attributes:
         program: the program.
-        root: the Cell in which its Cells and Parameters are found by their paths.
-        steps: the nodes that are run, made ready.
-        flows: what each call does.
+        root: the outermost Cell; paths of Cells and names of Parameters are relative to it.
+        steps: the prepared step of each node that runs.
+        flows: the control flow of each Cell call.
+        used: the values that are operands of a node that runs.
         names: qualified names of the parameters and buffers.
-        aliases: other names of shared parameters, by the Cell that holds them so.
+        aliases: additional names of shared parameters, by the path of the Cell that has them and the value.
     """
 
     def __init__(self, program: Program, root: Cell) -> None:
@@ -198,7 +200,7 @@ class _Graph:
         self.aliases = {(a.rpartition(".")[0], p.value): a for p in program.parameters.values() for a in p.aliases}
 
     def constants(self) -> dict[Value, Any]:
-        """The constants as tensors."""
+        """Return the constants as Tensors."""
         trace = current()
         if trace is not None:
             return {c.value: from_array(trace.builder.constant(c.data, c.value.dtype)) for c in self.program.constants}
@@ -206,33 +208,33 @@ class _Graph:
         return self._constants | {c.value: from_array(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
-        """The Cell that is at a path now; `UsageError` if there is none any more."""
+        """Return the Cell that is now at a path; raise `UsageError` if it was removed."""
         cell = self.root
         for name in path.split(".") if path else ():
             if name not in cell._cells:
-                raise UsageError(f"the network needs Cell '{path}', but '{name}' was taken out of {cell.cls_name}")
+                raise UsageError(f"the network needs Cell '{path}', but '{name}' was removed from {cell.cls_name}")
             cell = cell._cells[name]
         return cell
 
     def parameter(self, name: str) -> Parameter:
-        """The Parameter that is under a qualified name now; `UsageError` if there is none any more."""
+        """Return the Parameter that now has a qualified name; raise `UsageError` if it was removed."""
         path, _, attribute = name.rpartition(".")
-        holder = self.cell(path)
-        if attribute not in holder._params:
-            raise UsageError(f"the network needs Parameter '{name}', but {holder.cls_name} '{path}' doesn't hold it")
-        found: Parameter = holder._params[attribute]
-        return found
+        owner = self.cell(path)
+        if attribute not in owner._params:
+            raise UsageError(f"the network needs Parameter '{name}', but it was removed from {owner.cls_name} '{path}'")
+        parameter: Parameter = owner._params[attribute]
+        return parameter
 
-    def unchanged(self) -> tuple[list[Cell], dict[Value, Parameter]] | None:
-        """The Cell of each call and the Parameter of each value that nodes use; None if a run isn't just these nodes.
+    def plain_cells(self) -> tuple[list[Cell], dict[Value, Parameter]] | None:
+        """Return the Cell of each call and the Parameter of each value that nodes use, if a run only runs the nodes.
 
-        That is so if a Cell was replaced or does more than run its nodes, if a Parameter has another dtype or shape, or
-        if a shared Parameter was replaced in some of the Cells that share it.
+        Return None if a Cell was replaced or does more than run its nodes, if a Parameter has another dtype or shape,
+        or if a shared Parameter was replaced in only some of the Cells that share it.
         """
-        there = dict(self.root.cells_and_names())
-        cells = [there.get(call.path) for call in self.program.calls[1:]]
-        plain = [cell for cell in cells if isinstance(cell, _Region) and cell.runs_nodes_alone(self)]
-        if len(plain) < len(cells):
+        by_path = dict(self.root.cells_and_names())
+        cells = [by_path.get(call.path) for call in self.program.calls[1:]]
+        regions = [cell for cell in cells if isinstance(cell, _Region) and cell.runs_nodes_alone(self)]
+        if len(regions) < len(cells):
             return None
         parameters = {value: self.parameter(name) for value, name in self.names.items() if value in self.used}
         if any(Type(parameter.dtype, parameter.shape) != value.type for value, parameter in parameters.items()):
@@ -241,13 +243,17 @@ class _Graph:
         shared = [(value, alias) for (path, value), alias in self.aliases.items() if path in called]
         if any(value in parameters and self.parameter(alias) is not parameters[value] for value, alias in shared):
             return None
-        return [self.root, *plain], parameters
+        return [self.root, *regions], parameters
 
-    def run_of(self, path: str, inputs: tuple[Any, ...]) -> tuple[_Run, int]:
-        """A run of the first call of a Cell alone; `UsageError` if it has none or the inputs don't fit."""
+    def start_run(self, path: str, inputs: tuple[Any, ...]) -> tuple[_Run, int]:
+        """Start a run of a single Cell, and return it with the number of the Cell's first call.
+
+        Raises:
+            UsageError: the Cell is never called, or the inputs don't fit.
+        """
         number = next((i for i, call in enumerate(self.program.calls) if call.path == path), None)
         if number is None:
-            raise UsageError(f"Cell '{path}' holds Cells but computes nothing itself: call those")
+            raise UsageError(f"Cell '{path}' is a container without a computation of its own: call the Cells in it")
         operands = [entry.inputs[0] for entry in self.flows[number].entries]
         arguments = tree.Structure("tuple", (tree.TENSOR,) * len(operands))
         return _Run(self, bind(self.program.replace(inputs=tuple(operands), arguments=arguments), inputs)), number
@@ -262,13 +268,13 @@ class _Run(Evaluation):
         self.numbers: dict[int, int] = {}
 
     def begin(self, number: int) -> None:
-        """Note, while Python is traced, which call of the program being built a call is."""
+        """Record the number that a call has in the traced program, if Python is being traced."""
         trace = current()
         if trace is not None:
             self.numbers[number] = trace.builder.cell
 
-    def crossed(self, node: Node, x: Any) -> Any:
-        """What passes a boundary: the same; while Python is traced, it is marked there as it is here."""
+    def cross(self, node: Node, x: Any) -> Any:
+        """Return a value that crosses a boundary unchanged; if Python is being traced, record the boundary."""
         trace = current()
         if trace is None:
             return x
@@ -277,7 +283,7 @@ class _Run(Evaluation):
             return get(node.op)(x, **attributes)
 
     def execute(self, number: int) -> None:
-        """Run the nodes of a call, and the calls that it makes."""
+        """Run the nodes of a call, and the calls inside it."""
         for part in self.graph.flows[number].body:
             if isinstance(part, int):
                 self._call(self.graph.flows[part])
@@ -287,8 +293,8 @@ class _Run(Evaluation):
     def _call(self, flow: Flow) -> None:
         cell = self.graph.cell(flow.call.path)
         inputs = [self.value(entry.inputs[0], flow.number) for entry in flow.entries]
-        returned = cell(*inputs, within=(self, flow.number)) if isinstance(cell, _Region) else cell(*inputs)
-        outputs = list(tree.leaves_of(returned, Tensor))
+        result = cell(*inputs, within=(self, flow.number)) if isinstance(cell, _Region) else cell(*inputs)
+        outputs = list(tree.leaves_of(result, Tensor))
         if len(outputs) != len(flow.exits):
             raise UsageError(
                 f"Cell {flow.call} ({cell.cls_name}) must return {len(flow.exits)} tensors, but it (or a hook) "
@@ -300,14 +306,14 @@ class _Run(Evaluation):
             self.forget(self.graph.steps[node])
 
     def operand(self, value: Value, step: Step) -> Any:
-        """The value, or the Parameter, for the call that the node belongs to."""
+        """Look up an operand of a node; a shared Parameter is looked up in the Cell that the node belongs to."""
         return self.value(value, step.node.cell)
 
     def apply(self, step: Step, operands: list[Any]) -> Any:
-        """What a node gives, as Tensors; while Python is traced, it is recorded as it is here."""
+        """Return the outputs of a node as Tensors; if Python is being traced, record the node."""
         node, trace = step.node, current()
         if node.op == "boundary":
-            return self.crossed(node, operands[0])
+            return self.cross(node, operands[0])
         try:
             if trace is None:
                 results = step.op(*operands, **self.attributes(step))
@@ -321,11 +327,11 @@ class _Run(Evaluation):
         return tuple(map(_as_tensor, results)) if isinstance(results, tuple) else _as_tensor(results)
 
     def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Any]:
-        """The sizes that Tensors tell; while Python is traced, they have new names already."""
+        """Return the sizes that a result determines; none while Python is traced, when they have new symbols."""
         return super().new_sizes(step, tuple(map(as_array, results))) if current() is None else {}
 
     def _with_new_symbols(self, attributes: dict[str, Any], trace: Trace) -> dict[str, Any]:
-        """The attributes, with new names for the sizes that the node finds when it runs."""
+        """Replace the symbols of sizes that the node determines at run time by new ones."""
         if "symbols" not in attributes:
             return attributes
         fresh = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
@@ -333,20 +339,19 @@ class _Run(Evaluation):
         return attributes | {"symbols": fresh}
 
     def value(self, value: Value | None, number: int) -> Any:
-        """The tensor of a value that call `number` uses; `UsageError` if that is one of a Cell that wasn't run."""
+        """Return the tensor of a value that call `number` uses; raise `UsageError` if no run Cell has computed it."""
         if value in self.values:
             return self.values[value]
         call = self.graph.program.calls[number]
         if value in self.graph.names:
             return self.graph.parameter(self.graph.aliases.get((call.path, value), self.graph.names[value]))
         raise UsageError(
-            f"Cell {call} uses {value}, which doesn't come in through its inputs: it can't be run alone, call the "
-            "whole network"
+            f"Cell {call} uses {value}, which isn't one of its inputs, so it can't run alone: call the whole network"
         )
 
 
-def _in_dtype_of(value: Value, x: Any) -> Any:
-    """`x`; while a dtype of computation is set (`to_float`), in the dtype that the program takes."""
+def _cast_input(value: Value, x: Any) -> Any:
+    """Cast a floating-point input to the dtype that the program takes, if `to_float` is in effect."""
     cast = casts_operands() and is_floating(x.dtype) and is_floating(value.dtype) and x.dtype != value.dtype
     return elementwise.cast(x, dtype=value.dtype) if cast else x
 

@@ -67,14 +67,14 @@ def onnx_larger(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
     ONNX Runtime before 1.32 orders int64 wrongly in Max, Min, Clip, Sign and the reductions on processors with AVX-512
     if numbers differ by at least 2^31 in their last 32 bits only. Its comparisons are correct.
     """
-    if dtype == INT64 and is_needed("order of int64"):
+    if dtype == INT64 and is_needed("maximum of int64"):
         return str(graph.op("Where", graph.op("Less", a, b), b, a))
     return str(graph.op("Or" if dtype == BOOL else "Max", a, b))
 
 
 def onnx_smaller(graph: OnnxGraph, a: str, b: str, dtype: np.dtype[Any]) -> str:
     """Emit the minimum of two tensors of a dtype; for bools, and. See `onnx_larger`."""
-    if dtype == INT64 and is_needed("order of int64"):
+    if dtype == INT64 and is_needed("maximum of int64"):
         return str(graph.op("Where", graph.op("Less", b, a), b, a))
     return str(graph.op("And" if dtype == BOOL else "Min", a, b))
 

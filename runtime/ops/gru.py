@@ -13,12 +13,12 @@ from .gru_gradient import gru_gradient
 from .recurrent import (
     SECOND_ORDER,
     activate,
+    batch_last,
     check_operands,
-    columnwise,
     input_gates,
     operand_gradients,
     previous_outputs,
-    walk,
+    run_steps,
 )
 from .recurrent_onnx import Steps, Weights, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator
@@ -36,7 +36,7 @@ def gru(
     *,
     reverse: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Gated recurrent unit (Cho et al. 2014), reset after the product. ATen gru, ONNX GRU-14 with linear_before_reset.
+    """Gated recurrent unit (Cho et al. 2014), resetting after the product. ATen gru, GRU-14 with linear_before_reset=1.
 
         a = weight_ih x + bias_ih and b = weight_hh h + bias_hh, each in order r, z, n
         r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), n = tanh(a_n + r * b_n),  h' = (1 - z) * n + z * h
@@ -48,9 +48,9 @@ def gru(
         weight_hh: (3 * hidden, hidden).
         bias_ih: (3 * hidden,).
         bias_hh: (3 * hidden,).
-        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
-            sequence are 0 and its state stays.
-        reverse: walk from the last step to the first.
+        lengths: integers (batch,), the number of steps of each sequence, all by default; beyond it, the outputs of a
+            sequence are 0 and its state doesn't change.
+        reverse: run from the last step to the first.
 
     Returns:
         The outputs of all steps (time, batch, hidden) and the last one.
@@ -65,7 +65,7 @@ def _(x: Type, h0: Type, weight_ih: Type, weight_hh: Type, *others: Type | None,
 
 @gru.kernel
 def _(*operands: Any, reverse: bool) -> tuple[Array, Array]:
-    ys, h, *_ = _run(*operands, reverse=reverse, keep=False)
+    ys, h, *_ = _run(*operands, reverse=reverse, with_gates=False)
     return ys, h
 
 
@@ -85,8 +85,8 @@ def _(
     reverse: bool,
 ) -> tuple[Any, ...]:
     operands = (x, h0, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
-    _, _, *of_steps = gru_with_gates(*operands, reverse=reverse)
-    g_from_input, g_from_state, g_h0 = gru_gradient(weight_hh, *of_steps, lengths, *g, reverse=reverse)
+    _, _, *residuals = gru_with_gates(*operands, reverse=reverse)
+    g_from_input, g_from_state, g_h0 = gru_gradient(weight_hh, *residuals, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
     gx, *g_parameters = operand_gradients(g_from_input, g_from_state, x, previous, weight_ih, bias_ih, bias_hh)
     return gx, g_h0, *g_parameters, None
@@ -95,7 +95,7 @@ def _(
 @gru.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
-        return _scanned(graph, x, h0, *weights, reverse=reverse, keep=False)
+        return _write_scan(graph, x, h0, *weights, reverse=reverse, with_gates=False)
     *others, lengths = weights
     return standard_operator(
         graph, "GRU", "zrn", "rzn", x, (h0,), Weights(*others), lengths, reverse, linear_before_reset=1
@@ -114,10 +114,10 @@ def gru_with_gates(
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """`gru`, which also hands out what its gradient needs.
+    """As `gru`, and returns what its gradient needs.
 
     Args:
-        x: as given to `gru`, like all the others.
+        x: see `gru`.
         h0: see `gru`.
         weight_ih: see `gru`.
         weight_hh: see `gru`.
@@ -127,8 +127,8 @@ def gru_with_gates(
         reverse: see `gru`.
 
     Returns:
-        What `gru` returns, then of all steps, each (time, hidden, batch): r, z and n, what n gets from the state before
-        r lets it pass (`b_n`), and the state before the step.
+        The results of `gru`, then five tensors (time, hidden, batch): for all steps, the gates r, z and n, the term b_n
+        of the formula, and the state h before the step.
     """
 
 
@@ -143,7 +143,7 @@ def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
 
 @gru_with_gates.kernel
 def _(*operands: Any, reverse: bool) -> tuple[Array, ...]:
-    return _run(*operands, reverse=reverse, keep=True)
+    return _run(*operands, reverse=reverse, with_gates=True)
 
 
 gru_with_gates.no_vjp(SECOND_ORDER)
@@ -151,7 +151,7 @@ gru_with_gates.no_vjp(SECOND_ORDER)
 
 @gru_with_gates.onnx
 def _(graph: OnnxGraph, *operands: str, reverse: bool) -> tuple[str, ...]:
-    return _scanned(graph, *operands, reverse=reverse, keep=True)
+    return _write_scan(graph, *operands, reverse=reverse, with_gates=True)
 
 
 def _run(
@@ -164,11 +164,11 @@ def _run(
     lengths: Array | None,
     *,
     reverse: bool,
-    keep: bool,
+    with_gates: bool,
 ) -> tuple[Array, ...]:
-    """The kernel; it hands out the gates and states of all steps if `keep` says so."""
+    """Compute `gru` or `gru_with_gates`."""
     hidden, gates = h0.shape[1], input_gates(x, weight_ih, bias_ih, None)
-    residuals = np.empty((2, *x.shape[:2], hidden), x.dtype) if keep else None
+    residuals = np.empty((2, *x.shape[:2], hidden), x.dtype) if with_gates else None
 
     def step(t: int, h: Array) -> tuple[Array]:
         from_state = h @ weight_hh.T
@@ -182,12 +182,12 @@ def _run(
         np.tanh(n + r * from_state[:, 2 * hidden :], out=n)
         return ((1 - z) * n + z * h,)
 
-    ys, h = walk(step, x, (h0,), lengths, reverse=reverse)
-    of_steps = () if residuals is None else (*np.split(gates, 3, axis=-1), *residuals)
-    return ys, h, *map(columnwise, of_steps)
+    ys, h = run_steps(step, x, (h0,), lengths, reverse=reverse)
+    all_residuals = () if residuals is None else (*np.split(gates, 3, axis=-1), *residuals)
+    return ys, h, *map(batch_last, all_residuals)
 
 
-def _scanned(
+def _write_scan(
     graph: OnnxGraph,
     x: str,
     h0: str,
@@ -198,9 +198,9 @@ def _scanned(
     lengths: str,
     *,
     reverse: bool,
-    keep: bool,
+    with_gates: bool,
 ) -> tuple[str, ...]:
-    """As `_run`."""
+    """Write `gru` or `gru_with_gates` as a Scan."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
     scan = Steps(graph, graph.type(x), time, batch, lengths)
     input_bias, state_bias = scan.bias(bias_ih), scan.bias(bias_hh)
@@ -216,7 +216,7 @@ def _scanned(
         r, z = w.graph.op("Split", w("Sigmoid", w("Add", input_rz, state_rz)), outputs=2, axis=0, num_outputs=2)
         n = w("Tanh", w("Add", input_n, w("Mul", r, state_n)))
         y = w("Add", n, w("Mul", z, w("Sub", h, n)))
-        return (y,), (r, z, n, state_n, h) if keep else ()
+        return (y,), (r, z, n, state_n, h) if with_gates else ()
 
-    residuals = [hidden] * 5 if keep else []
+    residuals = [hidden] * 5 if with_gates else []
     return scan.forward(step, x, weight_ih, [h0], residuals, reverse=reverse, name="gru")

@@ -14,12 +14,12 @@ from .lstm_gradient import lstm_gradient
 from .recurrent import (
     SECOND_ORDER,
     activate,
+    batch_last,
     check_operands,
-    columnwise,
     input_gates,
     operand_gradients,
     previous_outputs,
-    walk,
+    run_steps,
     weight_gradient,
 )
 from .recurrent_onnx import Steps, Weights, standard_operator
@@ -53,10 +53,10 @@ def lstm(
         weight_hh: (4 * hidden, outputs).
         bias_ih: (4 * hidden,).
         bias_hh: (4 * hidden,).
-        weight_hr: projection, (outputs, hidden).
-        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
-            sequence are 0 and its state stays.
-        reverse: walk from the last step to the first.
+        weight_hr: the projection, (outputs, hidden).
+        lengths: integers (batch,), the number of steps of each sequence, all by default; beyond it, the outputs of a
+            sequence are 0 and its state doesn't change.
+        reverse: run from the last step to the first.
 
     Returns:
         The outputs of all steps (time, batch, outputs), the last output and the last cell state.
@@ -92,7 +92,7 @@ def _(
 
 @lstm.kernel
 def _(*operands: Any, reverse: bool) -> tuple[Array, Array, Array]:
-    ys, h, c, *_ = _run(*operands, reverse=reverse, keep=False)
+    ys, h, c, *_ = _run(*operands, reverse=reverse, with_gates=False)
     return ys, h, c
 
 
@@ -114,13 +114,14 @@ def _(
     reverse: bool,
 ) -> tuple[Any, ...]:
     operands = (x, h0, c0, weight_ih, weight_hh, bias_ih, bias_hh, weight_hr, lengths)
-    _, _, _, *kept_back = lstm_with_gates(*operands, reverse=reverse)
-    g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *kept_back, weight_hr, lengths, *g, reverse=reverse)
+    _, _, _, *residuals = lstm_with_gates(*operands, reverse=reverse)
+    g_gates, g_h0, g_c0, *g_projected = lstm_gradient(weight_hh, *residuals, weight_hr, lengths, *g, reverse=reverse)
     previous = previous_outputs(y[0], h0, lengths, reverse)
     gx, *g_parameters = operand_gradients(g_gates, g_gates, x, previous, weight_ih, bias_ih, bias_hh)
     g_weight_hr = None
     if g_projected:
-        h = shaping.transpose(kept_back[3] * kept_back[5], permutation=(0, 2, 1))
+        o, tanh_c = residuals[3], residuals[5]
+        h = shaping.transpose(o * tanh_c, permutation=(0, 2, 1))
         g_weight_hr = weight_gradient(g_projected[0], h)
     return gx, g_h0, g_c0, *g_parameters, g_weight_hr, None
 
@@ -128,8 +129,8 @@ def _(
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    if weight_hr or graph.type(x).dtype == FLOAT64:  # no such operator; no kernel in ONNX Runtime
-        return _scanned(graph, x, h0, c0, *weights, reverse=reverse, keep=False)
+    if weight_hr or graph.type(x).dtype == FLOAT64:  # LSTM has no projection, and no float64 kernel in ONNX Runtime
+        return _write_scan(graph, x, h0, c0, *weights, reverse=reverse, with_gates=False)
     return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
 
@@ -147,10 +148,10 @@ def lstm_with_gates(
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """`lstm`, which also hands out what its gradient needs.
+    """As `lstm`, and returns what its gradient needs.
 
     Args:
-        x: as given to `lstm`, like all the others.
+        x: see `lstm`.
         h0: see `lstm`.
         c0: see `lstm`.
         weight_ih: see `lstm`.
@@ -162,8 +163,8 @@ def lstm_with_gates(
         reverse: see `lstm`.
 
     Returns:
-        What `lstm` returns, then of all steps, each (time, hidden, batch): the gates i, f, g and o, the cell state
-        before the step, and tanh of the one after it.
+        The results of `lstm`, then six tensors (time, hidden, batch): for all steps, the gates i, f, g and o, the cell
+        state c before the step, and tanh(c') after it.
     """
 
 
@@ -179,7 +180,7 @@ def _(*operands: Type, reverse: bool) -> tuple[Type, ...]:
 
 @lstm_with_gates.kernel
 def _(*operands: Any, reverse: bool) -> tuple[Array, ...]:
-    return _run(*operands, reverse=reverse, keep=True)
+    return _run(*operands, reverse=reverse, with_gates=True)
 
 
 lstm_with_gates.no_vjp(SECOND_ORDER)
@@ -187,7 +188,7 @@ lstm_with_gates.no_vjp(SECOND_ORDER)
 
 @lstm_with_gates.onnx
 def _(graph: OnnxGraph, *operands: str, reverse: bool) -> tuple[str, ...]:
-    return _scanned(graph, *operands, reverse=reverse, keep=True)
+    return _write_scan(graph, *operands, reverse=reverse, with_gates=True)
 
 
 def _run(
@@ -202,28 +203,28 @@ def _run(
     lengths: Array | None,
     *,
     reverse: bool,
-    keep: bool,
+    with_gates: bool,
 ) -> tuple[Array, ...]:
-    """The kernel; it hands out the gates and states of all steps if `keep` says so."""
+    """Compute `lstm` or `lstm_with_gates`."""
     gates = input_gates(x, weight_ih, bias_ih, bias_hh)
-    residuals = np.empty((2, len(x), *c0.shape), x.dtype) if keep else None
+    residuals = np.empty((2, len(x), *c0.shape), x.dtype) if with_gates else None
 
     def step(t: int, h: Array, c: Array) -> tuple[Array, Array]:
         gates[t] += h @ weight_hh.T
         i, f, g, o = activate(gates[t], "ssts")
-        after = f * c + i * g
-        squashed = np.tanh(after)
+        new_c = f * c + i * g
+        tanh_c = np.tanh(new_c)
         if residuals is not None:
-            residuals[0, t], residuals[1, t] = c, squashed
-        y = o * squashed
-        return y if weight_hr is None else y @ weight_hr.T, after
+            residuals[0, t], residuals[1, t] = c, tanh_c
+        y = o * tanh_c
+        return y if weight_hr is None else y @ weight_hr.T, new_c
 
-    ys, h, c = walk(step, x, (h0, c0), lengths, reverse=reverse)
-    of_steps = () if residuals is None else (*np.split(gates, 4, axis=-1), *residuals)
-    return ys, h, c, *map(columnwise, of_steps)
+    ys, h, c = run_steps(step, x, (h0, c0), lengths, reverse=reverse)
+    all_residuals = () if residuals is None else (*np.split(gates, 4, axis=-1), *residuals)
+    return ys, h, c, *map(batch_last, all_residuals)
 
 
-def _scanned(
+def _write_scan(
     graph: OnnxGraph,
     x: str,
     h0: str,
@@ -236,9 +237,9 @@ def _scanned(
     lengths: str,
     *,
     reverse: bool,
-    keep: bool,
+    with_gates: bool,
 ) -> tuple[str, ...]:
-    """As `_run`."""
+    """Write `lstm` or `lstm_with_gates` as a Scan."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(c0).shape[1]
     scan = Steps(graph, graph.type(x), time, batch, lengths)
     bias = scan.bias(bias_ih, bias_hh)
@@ -248,11 +249,11 @@ def _scanned(
         gates = w("Add", w("MatMul", weight_hh, h), from_input)
         i, f, g, o = w.graph.op("Split", gates, outputs=4, axis=0, num_outputs=4)
         i, f, g, o = w("Sigmoid", i), w("Sigmoid", f), w("Tanh", g), w("Sigmoid", o)
-        after = w("Add", w("Mul", f, c), w("Mul", i, g))
-        squashed = w("Tanh", after)
-        y = w("Mul", o, squashed)
+        new_c = w("Add", w("Mul", f, c), w("Mul", i, g))
+        tanh_c = w("Tanh", new_c)
+        y = w("Mul", o, tanh_c)
         y = w("MatMul", weight_hr, y) if weight_hr else y
-        return (y, after), (i, f, g, o, c, squashed) if keep else ()
+        return (y, new_c), (i, f, g, o, c, tanh_c) if with_gates else ()
 
-    residuals = [hidden] * 6 if keep else []
+    residuals = [hidden] * 6 if with_gates else []
     return scan.forward(step, x, weight_ih, [h0, c0], residuals, reverse=reverse, name="lstm")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from .float64_forms import Writer
-from .recurrent import SECOND_ORDER, columnwise, walk_back
-from .recurrent_onnx import Steps, transposed
+from .recurrent import SECOND_ORDER, batch_last, run_steps_backward
+from .recurrent_onnx import Steps, transpose
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -17,8 +17,8 @@ def lstm_gradient(
     f: Tensor,
     g: Tensor,
     o: Tensor,
-    before: Tensor,
-    squashed: Tensor,
+    c: Tensor,
+    tanh_c: Tensor,
     weight_hr: Tensor | None = None,
     lengths: Tensor | None = None,
     g_ys: Tensor | None = None,
@@ -30,23 +30,23 @@ def lstm_gradient(
     """Backward recurrence of `lstm`.
 
     Args:
-        weight_hh: as given to `lstm`.
-        i: gate of all steps, (time, hidden, batch), as `lstm_with_gates` gives it.
+        weight_hh: see `lstm`.
+        i: the gate i of all steps, (time, hidden, batch), from `lstm_with_gates`.
         f: likewise.
         g: likewise.
         o: likewise.
-        before: the cell state before each step, likewise.
-        squashed: tanh of the cell state after each step, likewise.
-        weight_hr: as given to `lstm`.
-        lengths: as given to `lstm`.
-        g_ys: cotangent of the outputs of all steps.
-        g_hn: cotangent of the last output.
-        g_cn: cotangent of the last cell state.
-        reverse: as given to `lstm`.
+        c: the cell state before each step, likewise.
+        tanh_c: tanh of the cell state after each step, likewise.
+        weight_hr: see `lstm`.
+        lengths: see `lstm`.
+        g_ys: cotangent of the outputs of all steps, (time, batch, outputs); zeros by default.
+        g_hn: cotangent of the last output, (batch, outputs); zeros by default.
+        g_cn: cotangent of the last cell state, (batch, hidden); zeros by default.
+        reverse: see `lstm`.
 
     Returns:
-        Cotangents of the gates before their nonlinearities (time, batch, 4 * hidden), of h0, of c0 and, if there is a
-        projection, of the projected outputs (time, batch, outputs).
+        Cotangents of the gates before their nonlinearities, (time, batch, 4 * hidden), of h0 and of c0; if there is a
+        projection, also that of its results, (time, batch, outputs).
     """
 
 
@@ -57,8 +57,8 @@ def _(
     f: Type,
     g: Type,
     o: Type,
-    before: Type,
-    squashed: Type,
+    c: Type,
+    tanh_c: Type,
     *others: Type | None,
     reverse: bool,
 ) -> tuple[Type, ...]:
@@ -74,8 +74,8 @@ def _(
     f: Array,
     g: Array,
     o: Array,
-    before: Array,
-    squashed: Array,
+    c: Array,
+    tanh_c: Array,
     weight_hr: Array | None,
     lengths: Array | None,
     g_ys: Array | None,
@@ -84,11 +84,11 @@ def _(
     *,
     reverse: bool,
 ) -> tuple[Array, ...]:
-    i, f, g, o, before, squashed = map(columnwise, (i, f, g, o, before, squashed))
+    i, f, g, o, c, tanh_c = map(batch_last, (i, f, g, o, c, tanh_c))
     time, batch, hidden = i.shape
-    h_to_c = o * (1 - squashed * squashed)
-    # Derivatives of c by the gates i, f, g and of h by o; times the cotangents of c and h, those of the gates.
-    g_gates = np.stack([g * i * (1 - i), before * f * (1 - f), i * (1 - g * g), squashed * o * (1 - o)], axis=2)
+    h_to_c = o * (1 - tanh_c * tanh_c)
+    # The derivatives of c by i, f and g, and of h by o. Times the cotangent of c or h, they are those of the gates.
+    g_gates = np.stack([g * i * (1 - i), c * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], axis=2)
     last_h = np.zeros((batch, weight_hh.shape[1]), i.dtype) if g_hn is None else g_hn
     last_c = np.zeros((batch, hidden), i.dtype) if g_cn is None else g_cn
     g_projected = np.empty((time, *last_h.shape), i.dtype)
@@ -102,7 +102,7 @@ def _(
         g_gates[t, :, 3] *= g_h
         return g_gates[t].reshape(batch, len(weight_hh)) @ weight_hh, g_c * f[t]
 
-    g_states = walk_back(step, time, g_ys, (last_h, last_c), lengths, reverse=reverse)
+    g_states = run_steps_backward(step, time, g_ys, (last_h, last_c), lengths, reverse=reverse)
     flat = g_gates.reshape(time, batch, len(weight_hh))
     return flat, *g_states, *([] if weight_hr is None else [g_projected])
 
@@ -112,33 +112,34 @@ lstm_gradient.no_vjp(SECOND_ORDER)
 
 @lstm_gradient.onnx
 def _(graph: OnnxGraph, weight_hh: str, *operands: str, reverse: bool) -> tuple[str, ...]:
-    *of_steps, weight_hr, lengths, g_ys, g_hn, g_cn = operands
-    (time, hidden, batch), outputs = graph.type(of_steps[0]).shape, graph.type(weight_hh).shape[1]
+    *residuals, weight_hr, lengths, g_ys, g_hn, g_cn = operands
+    (time, hidden, batch), outputs = graph.type(residuals[0]).shape, graph.type(weight_hh).shape[1]
     scan = Steps(graph, graph.type(weight_hh), time, batch, lengths)
-    (recurrent, below), projection = scan.apart(weight_hh), transposed(graph, weight_hr) if weight_hr else ""
+    recurrent, padding = scan.transpose_padded(weight_hh)
+    projection = transpose(graph, weight_hr) if weight_hr else ""
 
     def step(w: Writer, g_h: str, g_c: str, *slices: str) -> tuple[tuple[str, str], tuple[str, ...]]:
-        i, f, g, o, before, squashed = slices
-        of_hidden = w("MatMul", projection, g_h) if projection else g_h
-        by_o = w("Mul", of_hidden, o)
-        of_c = w("Add", g_c, w("Mul", by_o, w("Sub", 1.0, w("Mul", squashed, squashed))))
-        by_i, by_f = w("Mul", of_c, i), w("Mul", of_c, f)
+        i, f, g, o, c, tanh_c = slices
+        g_output = w("MatMul", projection, g_h) if projection else g_h
+        by_o = w("Mul", g_output, o)
+        g_c = w("Add", g_c, w("Mul", by_o, w("Sub", 1.0, w("Mul", tanh_c, tanh_c))))
+        by_i, by_f = w("Mul", g_c, i), w("Mul", g_c, f)
         gates = w.graph.op(
             "Concat",
             w("Mul", w("Mul", by_i, g), w("Sub", 1.0, i)),
-            w("Mul", w("Mul", by_f, before), w("Sub", 1.0, f)),
+            w("Mul", w("Mul", by_f, c), w("Sub", 1.0, f)),
             w("Mul", by_i, w("Sub", 1.0, w("Mul", g, g))),
-            w("Mul", w("Mul", by_o, squashed), w("Sub", 1.0, o)),
+            w("Mul", w("Mul", by_o, tanh_c), w("Sub", 1.0, o)),
             axis=0,
         )
-        column = w.graph.op("Concat", gates, below, axis=0) if below else gates
+        column = w.graph.op("Concat", gates, padding, axis=0) if padding else gates
         return (w("MatMul", recurrent, column), by_f), (gates, g_h) if projection else (gates,)
 
     gates, *projected, g_h0, g_c0 = scan.backward(
         step,
         g_ys,
         [(g_hn, outputs), (g_cn, hidden)],
-        [(tensor, hidden) for tensor in of_steps],
+        [(tensor, hidden) for tensor in residuals],
         [4 * hidden, *([outputs] if projection else [])],
         reverse=reverse,
         name="lstm_gradient",

@@ -1,15 +1,15 @@
-"""What the recurrent layers share; each op is one layer in one direction, looping over time inside the op.
+"""The common part of the recurrent ops. Each op is one layer in one direction, and loops over time.
 
-Inputs are (time, batch, features). The projections of the inputs of all steps are one matrix product; only what depends
-on the previous state is computed step by step. Gradients are split likewise: the backward recurrence, an op of its own
-beside its layer, walks from the last step to the first and gives the cotangents of the gates (before their
-nonlinearities) of all steps, and those of the initial states; those of weights and inputs are then matrix products.
-What it needs of each step (the gates, the states) is handed out by the layer with gates, which extends the layer:
-a program that has both computes this one alone.
+Inputs are (time, batch, features). The inputs of all steps are projected by one matrix product; only what depends on
+the previous state is computed step by step. The gradient is split in the same way. A separate op, such as
+`lstm_gradient`, runs the backward recurrence: from the last step to the first, it computes the cotangents of the gates
+before their nonlinearities, and of the initial states. Matrix products then give the gradients of weights and inputs.
 
-What a layer hands its gradient is (time, hidden, batch): in ONNX, where steps keep the batch last, nothing then moves.
+The backward recurrence needs the gates and states of all steps. The op with gates, such as `lstm_with_gates`, returns
+them in addition to the results of `lstm`. It extends `lstm`: a program with both ops runs this one alone. The gates are
+(time, hidden, batch), the layout within the ONNX Scan, so that the exported model doesn't transpose them.
 
-Sequences may be shorter than the batch: beyond its length, the outputs of a sequence are 0 and its state stays.
+Sequences may differ in length. Beyond the end of a sequence, its outputs are 0 and its state doesn't change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from . import comparison, creation, elementwise, reduction, shaping, slicing
 from .common import same_dtype
 from .registry import Array, Type, require
 
-SECOND_ORDER = "second derivatives of recurrent layers are not implemented; a layer written out step by step has them"
+SECOND_ORDER = "second derivatives of recurrent layers are not implemented; write the layer as a loop over the steps"
 
 
 def check_operands(
@@ -38,13 +38,13 @@ def check_operands(
     bias_hh: Type | None,
     lengths: Type | None,
 ) -> None:
-    """Raise `ShapeError` unless the operands fit one another in a layer of that many gates."""
+    """Raise `ShapeError` unless shapes and dtypes are those of a layer with `gates` gates; see `lstm` for them."""
     present = [bias for bias in (bias_ih, bias_hh) if bias is not None]
     same_dtype(x, h0, weight_ih, weight_hh, *present)
     require(is_floating(x.dtype) and x.rank == 3, f"needed floating-point (time, batch, features), given {x}")
     require(weight_ih.rank == 2 and weight_ih.shape[1] == x.shape[2], f"{weight_ih} doesn't fit the features of {x}")
     rows = weight_ih.shape[0]
-    require(rows % gates == 0, f"needed weight_ih with {gates} gates of one size, given {weight_ih}")
+    require(rows % gates == 0, f"needed weight_ih with {gates} gates of equal size, given {weight_ih}")
     require(h0.rank == 2 and h0.shape[0] == x.shape[1], f"needed a state (batch, hidden), given {h0} with {x}")
     require(weight_hh.shape == (rows, h0.shape[1]), f"needed weight_hh {(rows, h0.shape[1])}, given {weight_hh}")
     require(gates == 4 or rows == gates * h0.shape[1], f"{weight_ih} doesn't fit the state {h0}")
@@ -55,13 +55,13 @@ def check_operands(
         require(lengths.shape == (x.shape[1],), f"needed a length for each of {x.shape[1]} sequences, given {lengths}")
 
 
-def columnwise(x: Any) -> Any:
-    """An array (..., batch, n) as (..., n, batch), and the other way round; None stays."""
-    return None if x is None else np.swapaxes(x, -1, -2)
+def batch_last(x: Array) -> Array:
+    """Transpose (..., batch, n) to (..., n, batch), or back."""
+    return np.swapaxes(x, -1, -2)
 
 
 def masks(lengths: Array | None, time: int) -> list[Array | None]:
-    """For each step which sequences it is within, (batch, 1); None if it is within all."""
+    """For each step, a mask (batch, 1) of the sequences that are long enough; None if all are."""
     if lengths is None:
         return [None] * time
     within = (np.arange(time)[:, None] < lengths)[:, :, None]
@@ -69,7 +69,7 @@ def masks(lengths: Array | None, time: int) -> list[Array | None]:
     return [None if complete[t] else within[t] for t in range(time)]
 
 
-def walk(
+def run_steps(
     step: Callable[..., tuple[Array, ...]],
     x: Array,
     states: tuple[Array, ...],
@@ -77,14 +77,18 @@ def walk(
     *,
     reverse: bool,
 ) -> tuple[Array, ...]:
-    """Walk over time: the outputs of all steps, (time, batch, outputs), and the last states.
+    """Run the recurrence over all steps.
 
     Args:
-        step: `step(t, *states)` computes step `t`: the new states, the first of which is its output.
-        x: (time, batch, features): its first two sizes and its dtype count.
-        states: before the first step, (batch, n) each.
-        lengths: the steps of each sequence; beyond them outputs are 0, and states stay.
-        reverse: walk from the last step to the first.
+        step: `step(t, *states)` returns the states after step `t`, the first of which is the output of the step.
+        x: the input (time, batch, features); only its first two sizes and its dtype matter.
+        states: the initial states, each (batch, n).
+        lengths: the number of steps of each sequence, (batch,), all if it is None. Beyond them, outputs are 0 and
+            states don't change.
+        reverse: run from the last step to the first.
+
+    Returns:
+        The outputs of all steps, (time, batch, outputs), and the last states.
     """
     time, batch, _ = x.shape
     mask_of = masks(lengths, time)
@@ -100,7 +104,7 @@ def walk(
     return ys, *states
 
 
-def walk_back(
+def run_steps_backward(
     step: Callable[..., tuple[Array, ...]],
     time: int,
     g_ys: Array | None,
@@ -109,33 +113,33 @@ def walk_back(
     *,
     reverse: bool,
 ) -> tuple[Array, ...]:
-    """Walk back over the steps of `walk`: the cotangents of the states before the first of them.
+    """Run the backward recurrence of `run_steps`; return the cotangents of the initial states.
 
     Args:
-        step: `step(t, *g_states)` takes the cotangents of the states after step `t`, that of its output included, and
-            gives those of the states before it.
+        step: `step(t, *g_states)` takes the cotangents of the states after step `t`, including that of its output, and
+            returns the cotangents of the states before it.
         time: number of steps.
-        g_ys: cotangent of the outputs of all steps, (time, batch, outputs).
-        g_states: cotangents of the last states, (batch, n) each.
-        lengths: as given to `walk`.
-        reverse: as given to `walk`.
+        g_ys: cotangent of the outputs of all steps, (time, batch, outputs); zeros if it is None.
+        g_states: cotangents of the last states, each (batch, n).
+        lengths: see `run_steps`.
+        reverse: see `run_steps`.
     """
     mask_of = masks(lengths, time)
     for t in range(time) if reverse else range(time - 1, -1, -1):
         mask = mask_of[t]
         through = g_states if mask is None else tuple(np.where(mask, g, 0) for g in g_states)
-        of_step = through
+        g_after = through
         if g_ys is not None:
-            of_step = (through[0] + (g_ys[t] if mask is None else np.where(mask, g_ys[t], 0)), *through[1:])
-        before = step(t, *of_step)
-        if mask is not None:  # what doesn't go through the step passes it by
-            before = tuple(b + (g - h) for b, g, h in zip(before, g_states, through, strict=True))
-        g_states = before
+            g_after = (through[0] + (g_ys[t] if mask is None else np.where(mask, g_ys[t], 0)), *through[1:])
+        g_before = step(t, *g_after)
+        if mask is not None:  # sequences that have ended skip the step
+            g_before = tuple(b + (g - h) for b, g, h in zip(g_before, g_states, through, strict=True))
+        g_states = g_before
     return g_states
 
 
 def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
-    """`weight x + biases` of all steps as one matrix product: a new array (time, batch, gates)."""
+    """`weight x + biases` for all steps, as one matrix product: a new array (time, batch, gates)."""
     gates = x.reshape(-1, x.shape[2]) @ weight.T
     for bias in biases:
         if bias is not None:
@@ -144,7 +148,12 @@ def input_gates(x: Array, weight: Array, *biases: Array | None) -> Array:
 
 
 def activate(gates: Array, functions: str) -> list[Array]:
-    """Apply sigmoid ("s") or tanh ("t"), in place, to each of the gates that share the last axis; views of them."""
+    """Apply sigmoid ("s") or tanh ("t") in place to each gate of the last axis; return views of the gates.
+
+    Args:
+        gates: (..., gates * hidden).
+        functions: a letter per gate, such as "ssts".
+    """
     parts = np.split(gates, len(functions), axis=-1)
     for part, function in zip(parts, functions, strict=True):
         if function == "t":
@@ -158,7 +167,7 @@ def activate(gates: Array, functions: str) -> list[Array]:
 
 
 def previous_outputs(ys: Any, h0: Any, lengths: Any, reverse: bool) -> Any:
-    """The state before each step, (time, batch, outputs); beyond the end of a sequence anything finite."""
+    """The state before each step, (time, batch, outputs); beyond the end of a sequence, an arbitrary finite value."""
     first = shaping.reshape(h0, shape=(1, *h0.shape))
     time = ys.shape[0]
     start, stop = (1, time) if reverse else (0, time - 1)
@@ -170,17 +179,24 @@ def previous_outputs(ys: Any, h0: Any, lengths: Any, reverse: bool) -> Any:
         return shifted
     attributes: dict[str, Any] = {"start": 1, "stop": time + 1, "dtype": lengths.dtype}
     traced = isinstance(lengths, SymbolicTensor)
-    following = lengths.builder.create(creation.arange, **attributes) if traced else creation.arange(**attributes)
-    follows = comparison.less(shaping.reshape(following, shape=(time, 1)), lengths)
-    return elementwise.where(shaping.reshape(follows, shape=(*follows.shape, 1)), shifted, first)
+    next_steps = lengths.builder.create(creation.arange, **attributes) if traced else creation.arange(**attributes)
+    has_next = comparison.less(shaping.reshape(next_steps, shape=(time, 1)), lengths)
+    return elementwise.where(shaping.reshape(has_next, shape=(*has_next.shape, 1)), shifted, first)
 
 
 def operand_gradients(
     g_from_input: Any, g_from_state: Any, x: Any, previous: Any, weight_ih: Any, bias_ih: Any, bias_hh: Any
 ) -> tuple[Any, ...]:
-    """Cotangents of x, weight_ih, weight_hh, bias_ih and bias_hh (None for an absent bias).
+    """Return functions that compute the cotangents of x, weight_ih, weight_hh, bias_ih and bias_hh.
 
-    Given are those of what the gates of all steps get from the input and from the state, (time, batch, gates).
+    Args:
+        g_from_input: cotangent of `weight_ih x + bias_ih` of all steps, (time, batch, gates).
+        g_from_state: cotangent of `weight_hh h + bias_hh` of all steps, (time, batch, gates).
+        x: (time, batch, features).
+        previous: the state before each step, (time, batch, outputs).
+        weight_ih: (gates, features).
+        bias_ih: None if it is absent; its cotangent is None then.
+        bias_hh: likewise.
     """
     return (
         lambda: shaping.reshape(_rows(g_from_input) @ weight_ih, shape=x.shape),
@@ -192,10 +208,15 @@ def operand_gradients(
 
 
 def weight_gradient(g: Any, source: Any) -> Any:
-    """The cotangent (m, n) of a weight of all steps, of g (time, batch, m) and what it multiplies (time, batch, n)."""
+    """The cotangent (m, n) of a weight W in `W source`, summed over all steps.
+
+    Args:
+        g: cotangent of the product, (time, batch, m).
+        source: (time, batch, n).
+    """
     return shaping.transpose(_rows(g), permutation=(1, 0)) @ _rows(source)
 
 
 def _rows(x: Any) -> Any:
-    """(time, batch, n) as (time * batch, n)."""
+    """Reshape (time, batch, n) to (time * batch, n)."""
     return shaping.reshape(x, shape=(x.shape[0] * x.shape[1], x.shape[2]))

@@ -15,10 +15,10 @@ from .recurrent import (
     input_gates,
     operand_gradients,
     previous_outputs,
-    walk,
-    walk_back,
+    run_steps,
+    run_steps_backward,
 )
-from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transposed
+from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transpose
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -44,10 +44,10 @@ def rnn(
         weight_hh: (hidden, hidden).
         bias_ih: (hidden,).
         bias_hh: (hidden,).
-        lengths: integers (batch,), the steps of each sequence, all by default; beyond its length, the outputs of a
-            sequence are 0 and its state stays.
-        reverse: walk from the last step to the first.
-        nonlinearity: f: "tanh" or "relu".
+        lengths: integers (batch,), the number of steps of each sequence, all by default; beyond it, the outputs of a
+            sequence are 0 and its state doesn't change.
+        reverse: run from the last step to the first.
+        nonlinearity: the function f, "tanh" or "relu".
 
     Returns:
         The outputs of all steps (time, batch, hidden) and the last one.
@@ -82,7 +82,7 @@ def _(
         gates[t] += h @ weight_hh.T
         return (np.tanh(gates[t]) if nonlinearity == "tanh" else np.maximum(gates[t], 0),)
 
-    ys, h = walk(step, x, (h0,), lengths, reverse=reverse)
+    ys, h = run_steps(step, x, (h0,), lengths, reverse=reverse)
     return ys, h
 
 
@@ -111,13 +111,13 @@ def _(
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
     if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
-        return _scanned(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
+        return _write_scan(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
     function = [nonlinearity.capitalize()]
     return standard_operator(graph, "RNN", "h", "h", x, (h0,), Weights(*others), lengths, reverse, activations=function)
 
 
-def _scanned(
+def _write_scan(
     graph: OnnxGraph,
     x: str,
     h0: str,
@@ -155,16 +155,16 @@ def rnn_gradient(
     """Backward recurrence of `rnn`.
 
     Args:
-        ys: the outputs of all steps.
-        weight_hh: as given to `rnn`.
+        ys: the outputs of all steps, (time, batch, hidden).
+        weight_hh: see `rnn`.
         lengths: see `rnn`.
-        g_ys: cotangent of the outputs of all steps.
-        g_hn: cotangent of the last output.
+        g_ys: cotangent of the outputs of all steps, (time, batch, hidden); zeros by default.
+        g_hn: cotangent of the last output, (batch, hidden); zeros by default.
         reverse: see `rnn`.
         nonlinearity: see `rnn`.
 
     Returns:
-        Cotangents of what the nonlinearity was applied to (time, batch, hidden), and of h0.
+        Cotangents of the argument of the nonlinearity, (time, batch, hidden), and of h0.
     """
 
 
@@ -191,7 +191,7 @@ def _(
         return (g_gates[t] @ weight_hh,)
 
     last = np.zeros(ys.shape[1:], ys.dtype) if g_hn is None else g_hn
-    (g_h0,) = walk_back(step, len(ys), g_ys, (last,), lengths, reverse=reverse)
+    (g_h0,) = run_steps_backward(step, len(ys), g_ys, (last,), lengths, reverse=reverse)
     return g_gates, g_h0
 
 
@@ -204,7 +204,7 @@ def _(
 ) -> tuple[str, ...]:
     time, batch, hidden = graph.type(ys).shape
     scan = Steps(graph, graph.type(ys), time, batch, lengths)
-    recurrent = transposed(graph, weight_hh)
+    recurrent = transpose(graph, weight_hh)
 
     def step(w: Writer, g_h: str, y: str) -> tuple[tuple[str], tuple[str]]:
         if nonlinearity == "tanh":
@@ -213,5 +213,5 @@ def _(
             gates = w("Where", w("Greater", y, 0.0), g_h, 0.0)
         return (w("MatMul", recurrent, gates),), (gates,)
 
-    of_steps = [(batch_last(graph, ys), hidden)]
-    return scan.backward(step, g_ys, [(g_hn, hidden)], of_steps, [hidden], reverse=reverse, name="rnn_gradient")
+    residuals = [(batch_last(graph, ys), hidden)]
+    return scan.backward(step, g_ys, [(g_hn, hidden)], residuals, [hidden], reverse=reverse, name="rnn_gradient")

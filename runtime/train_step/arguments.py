@@ -107,7 +107,7 @@ def _all_names(cell: Cell) -> Iterator[tuple[str, Parameter]]:
         for name, parameter in holder._params.items():
             yield f"{path}.{name}" if path else name, parameter
     if isinstance(cell, GraphCell):
-        yield from cell.aliased()
+        yield from cell.aliases()
 
 
 def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:

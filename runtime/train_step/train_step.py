@@ -157,8 +157,8 @@ class TrainStep:
         network, loss = self.step.network, self.step.loss
         inputs = batch if loss is None else batch[:-1]
         wrong = ""
-        if isinstance(network, GraphCell) and len(inputs) != network.inputs_taken:
-            wrong = f"needed {network.inputs_taken + (loss is not None)}"
+        if isinstance(network, GraphCell) and len(inputs) != network.input_count:
+            wrong = f"needed {network.input_count + (loss is not None)}"
         try:
             inspect.signature(network.construct).bind(*inputs)
         except TypeError as error:

@@ -23,7 +23,7 @@ from ..printing import LoopPrints, PrintCall, loop_outputs
 from .conditions import is_symbolic, record_branches, truth
 from .joining import describe, number_dtype, zeros_like_nested
 from .regions import Region, as_value, build_subprogram, operands
-from .rewriting import GO_ON, RETURNED
+from .rewriting import NEXT, RESULT
 from .state import Place, State, Undefined, Variable
 
 _ENDLESS = np.iinfo(np.int64).max
@@ -65,37 +65,37 @@ def _as_integer(bound: Any) -> Tensor:
 
 
 def concrete_loop(items: Iterable[Any], body: Callable[[Any], Any]) -> Any:
-    """Run a body for each item; after a tensor decides whether the loop goes on, run it under that condition."""
-    signal: Any = GO_ON
+    """Run a body for each item; once a tensor decides whether the loop continues, run it under that condition."""
+    signal: Any = NEXT
     for item in items:
         if is_symbolic(signal):
             signal = _run_unless_exited(signal, item, body)
         else:
             signal = body(item)
-            if not is_symbolic(signal) and signal != GO_ON:
+            if not is_symbolic(signal) and signal != NEXT:
                 return signal
     return signal
 
 
 def _run_unless_exited(signal: Tensor, item: Any, body: Callable[[Any], Any]) -> Any:
-    return record_branches(_goes_on(signal), lambda: body(item), lambda: signal)
+    return record_branches(_continues(signal), lambda: body(item), lambda: signal)
 
 
-def _goes_on(signal: Any) -> Any:
-    return comparison.equal(signal, np.asarray(GO_ON, np.int64)) if is_symbolic(signal) else signal == GO_ON
+def _continues(signal: Any) -> Any:
+    return comparison.equal(signal, np.asarray(NEXT, np.int64)) if is_symbolic(signal) else signal == NEXT
 
 
 def try_iteration(trace: Recording, body: Callable[[], Any]) -> Any:
-    """Run a body; if a tensor decides whether its loop goes on, undo the run."""
+    """Run a body; if a tensor decides whether the loop continues, undo the run."""
     state, recording = State(trace, (body,)), tape.current()
-    nodes, calls, printed, made = len(trace.builder.nodes), len(trace.calls), len(trace.print_entries), dict(trace.memo)
+    nodes, calls, printed, memo = len(trace.builder.nodes), len(trace.calls), len(trace.print_entries), dict(trace.memo)
     entries = len(recording.entries) if recording else 0
     signal = body()
     if is_symbolic(signal):
         state.restore(state.changes())
         trace.region_values.update(value for node in trace.builder.nodes[nodes:] for value in node.outputs)
         del trace.builder.nodes[nodes:], trace.calls[calls:], trace.print_entries[printed:]
-        trace.memo = made
+        trace.memo = memo
         if recording:
             del recording.entries[entries:]
     return signal
@@ -106,16 +106,16 @@ def counted_loop(numbers: TensorRange, body: Callable[[Any], Any]) -> Any:
 
     def step(iteration: Tensor) -> tuple[Any, Any]:
         signal = body(numbers.start + iteration * numbers.step)
-        return signal, _goes_on(signal)
+        return signal, _continues(signal)
 
     return _Loop(numbers.count, True, step, (body,)).run()
 
 
-def loop_until(going: Any, test: Callable[[], Any], body: Callable[[], Any]) -> Any:
+def loop_until(condition: Any, test: Callable[[], Any], body: Callable[[], Any]) -> Any:
     """Record a loop that a tensor ends, and return the signal of the last iteration.
 
     Args:
-        going: the condition before the first iteration.
+        condition: the condition before the first iteration.
         test: computes the condition again.
         body: runs one iteration.
     """
@@ -123,17 +123,17 @@ def loop_until(going: Any, test: Callable[[], Any], body: Callable[[], Any]) -> 
     def step(iteration: Tensor) -> tuple[Any, Any]:
         signal = body()
         if is_symbolic(signal):
-            return signal, record_branches(_goes_on(signal), lambda: truth(test()), lambda: False)
-        return signal, truth(test()) if signal == GO_ON else False
+            return signal, record_branches(_continues(signal), lambda: truth(test()), lambda: False)
+        return signal, truth(test()) if signal == NEXT else False
 
-    return _Loop(from_array(np.asarray(_ENDLESS, np.int64)), going, step, (test, body)).run()
+    return _Loop(from_array(np.asarray(_ENDLESS, np.int64)), condition, step, (test, body)).run()
 
 
 @dataclass
 class _Signal:
     """The last signal of the body, as a place."""
 
-    value: Any = GO_ON
+    value: Any = NEXT
 
     def get(self) -> Any:
         """Return the signal."""
@@ -148,7 +148,7 @@ class _Signal:
         return is_same(a, b)
 
     def __str__(self) -> str:
-        return "whether the loop goes on"
+        return "whether the loop continues"
 
 
 class _Number(Tensor):
@@ -166,7 +166,7 @@ class _Loop:
 
     Args:
         limit: the largest number of iterations.
-        going: whether there is a first iteration.
+        condition: the condition of the first iteration.
         step: runs the iteration with a given number, and returns the signal and whether another iteration follows.
         functions: the functions whose variables the loop may change.
     """
@@ -174,13 +174,13 @@ class _Loop:
     def __init__(
         self,
         limit: Tensor,
-        going: Any,
+        condition: Any,
         step: Callable[[Tensor], tuple[Any, Any]],
         functions: tuple[Callable[..., Any], ...],
     ) -> None:
         trace = current_recording()
         self._trace = trace
-        self._limit, self._going, self._step = limit, going, step
+        self._limit, self._condition, self._step = limit, condition, step
         self._signal = _Signal()
         self._state = State(trace, functions, {"signal": self._signal})
         self._carried: dict[Any, tuple[Place, Any]] = {}
@@ -209,8 +209,8 @@ class _Loop:
         def run() -> Any:
             for place, initial in self._carried.values():
                 place.put(map_leaves(enter, initial))
-            self._signal.value, going = self._step(iteration)
-            return going
+            self._signal.value, condition = self._step(iteration)
+            return condition
 
         region = Region(self._trace, self._state, {})
         region.run(run)
@@ -225,7 +225,7 @@ class _Loop:
                 wide = self._common_initial(initial, now, str(place))
                 changed |= wide is not initial
             elif isinstance(before, Undefined):
-                if not (isinstance(place, Variable) and place.is_generated and place.name.endswith(RETURNED)):
+                if not (isinstance(place, Variable) and place.is_generated and place.name.endswith(RESULT)):
                     continue
                 wide, changed = zeros_like_nested(now), True
             else:
@@ -294,12 +294,12 @@ class _Loop:
         stacked = [value for entry in printed for value in loop_outputs(entry)]
         if not results and not stacked:
             return self._signal.value
-        going = region.result._data if isinstance(region.result, Tensor) else np.asarray(bool(region.result))
-        values = [as_value(builder, x) for x in (going, *results, *stacked)]
+        condition = region.result._data if isinstance(region.result, Tensor) else np.asarray(bool(region.result))
+        values = [as_value(builder, x) for x in (condition, *results, *stacked)]
         given = [iteration._data.value, *(x._data.value for x in variables)]
         imports = operands(trace, [region], values, given)
         body = build_subprogram(trace, region, given, imports, values, "body")
-        first = self._going if isinstance(self._going, Tensor) else from_array(np.asarray(self._going))
+        first = self._condition if isinstance(self._condition, Tensor) else from_array(np.asarray(self._condition))
         results_of_loop = loop(
             self._limit,
             first,

@@ -109,7 +109,7 @@ class Contents:
         return len(a) == len(b) and all(map(is_same, *pairs))
 
     def __str__(self) -> str:
-        return f"what '{self.name}' holds"
+        return f"the container '{self.name}'"
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ class State:
 
     Args:
         trace: the trace.
-        functions: the functions whose variables are recorded, with those of the functions that these variables hold.
+        functions: the functions whose variables are recorded; functions in these variables are included.
         extra: other places, by key.
     """
 

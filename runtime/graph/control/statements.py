@@ -18,19 +18,19 @@ from ..current import current_recording
 from ..printing import Text, print_with, raise_when_run, with_arguments
 from .conditions import is_symbolic, record_branches, truth
 from .loops import TensorRange, concrete_loop, counted_loop, loop_until, try_iteration
-from .rewriting import GO_ON
+from .rewriting import NEXT
 
-Later = Callable[[], Any]
+Thunk = Callable[[], Any]
 
 __all__ = [
-    "and_", "both", "branch", "chained", "either", "failed", "folded", "for_loop", "negation", "or_", "print_with",
-    "raise_if", "raises", "range_of", "text", "truth_of", "while_loop",
+    "and_", "assertion_error", "both", "branch", "compare_chain", "either", "fold", "for_loop", "negation", "or_",
+    "print_with", "raise_if", "range_of", "refuse_conditional_raise", "text", "truth_of", "while_loop",
 ]  # fmt: skip
 
 text = Text
-failed = AssertionError
+assertion_error = AssertionError
 
-_FOLDED = (builtins.all, builtins.any, builtins.max, builtins.min)
+_FOLDS = (builtins.all, builtins.any, builtins.max, builtins.min)
 
 _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "Eq": operator.eq, "NotEq": operator.ne, "Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt,
@@ -39,44 +39,44 @@ _COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def branch(condition: Any, then: Later, orelse: Later) -> Any:
+def branch(condition: Any, then: Thunk, orelse: Thunk) -> Any:
     """`if condition: ... else: ...`, and `then if condition else orelse`."""
-    decided = truth(condition)
-    if is_symbolic(decided):
-        return record_branches(decided, then, orelse)
-    return then() if decided else orelse()
+    outcome = truth(condition)
+    if is_symbolic(outcome):
+        return record_branches(outcome, then, orelse)
+    return then() if outcome else orelse()
 
 
-def both(first: Any, *others: Later) -> Any:
+def both(first: Any, *others: Thunk) -> Any:
     """`first and ...` as a condition."""
-    decided = truth(first)
-    if not others or (not is_symbolic(decided) and not decided):
-        return decided
-    return branch(decided, lambda: both(others[0](), *others[1:]), lambda: False)
+    outcome = truth(first)
+    if not others or (not is_symbolic(outcome) and not outcome):
+        return outcome
+    return branch(outcome, lambda: both(others[0](), *others[1:]), lambda: False)
 
 
-def either(first: Any, *others: Later) -> Any:
+def either(first: Any, *others: Thunk) -> Any:
     """`first or ...` as a condition."""
-    decided = truth(first)
-    if not others or (not is_symbolic(decided) and decided):
-        return decided
-    return branch(decided, lambda: True, lambda: either(others[0](), *others[1:]))
+    outcome = truth(first)
+    if not others or (not is_symbolic(outcome) and outcome):
+        return outcome
+    return branch(outcome, lambda: True, lambda: either(others[0](), *others[1:]))
 
 
-def and_(first: Any, *others: Later) -> Any:
+def and_(first: Any, *others: Thunk) -> Any:
     """`first and ...`: returns the first false operand, or the last."""
     return branch(first, lambda: and_(others[0](), *others[1:]), lambda: first) if others else first
 
 
-def or_(first: Any, *others: Later) -> Any:
+def or_(first: Any, *others: Thunk) -> Any:
     """`first or ...`: returns the first true operand, or the last."""
     return branch(first, lambda: first, lambda: or_(others[0](), *others[1:])) if others else first
 
 
 def negation(value: Any) -> Any:
     """`not value`."""
-    decided = truth(value)
-    return comparison.logical_not(decided) if is_symbolic(decided) else not decided
+    outcome = truth(value)
+    return comparison.logical_not(outcome) if is_symbolic(outcome) else not outcome
 
 
 def truth_of(function: Any, value: Any) -> Any:
@@ -84,9 +84,9 @@ def truth_of(function: Any, value: Any) -> Any:
     return truth(value) if function is builtins.bool else function(value)
 
 
-def folded(function: Any, *args: Any) -> Any:
+def fold(function: Any, *args: Any) -> Any:
     """`all(items)`, `any(items)`, `max(...)` and `min(...)`, also of symbolic tensors."""
-    if function not in _FOLDED or (len(args) == 1 and not isinstance(args[0], (tuple, list, Iterator))):
+    if function not in _FOLDS or (len(args) == 1 and not isinstance(args[0], (tuple, list, Iterator))):
         return function(*args)
     items = list(args[0]) if len(args) == 1 else list(args)
     if not any(map(is_symbolic, items)):
@@ -105,33 +105,33 @@ def _itself(value: Any) -> Any:
     return value
 
 
-def chained(left: Any, *steps: Any) -> Any:
+def compare_chain(left: Any, *steps: Any) -> Any:
     """`left < a < b`; `steps` alternates names of comparisons and functions that compute the next operand."""
     name, operand, *others = steps
     right = operand()
     result = _COMPARISONS[name](left, right)
-    return and_(result, lambda: chained(right, *others)) if others else result
+    return and_(result, lambda: compare_chain(right, *others)) if others else result
 
 
-def raise_if(condition: Any, exception: Later) -> None:
+def raise_if(condition: Any, exception: Thunk) -> None:
     """`if condition: raise exception`, and `assert`; for a symbolic tensor, after the program has run."""
-    decided = truth(condition)
-    if not is_symbolic(decided):
-        if decided:
+    outcome = truth(condition)
+    if not is_symbolic(outcome):
+        if outcome:
             raise with_arguments(exception())
         return
-    raised = exception()
-    raise_when_run(decided, raised() if isinstance(raised, type) else raised)
+    error = exception()
+    raise_when_run(outcome, error() if isinstance(error, type) else error)
 
 
-def raises() -> None:
+def refuse_conditional_raise() -> None:
     """Refuse `raise` under a condition on a tensor; called before each `raise`."""
     trace = current()
     if trace is not None and trace.region is not None:
         raise trace.guard.refusal(
             UnsupportedPython,
-            "an exception is raised under a condition on a tensor: a program raises none when it runs",
-            "check for it outside of what is traced, or return a tensor that says so",
+            "an exception is raised under a condition on a tensor: a program can't raise exceptions",
+            "move the check out of the traced code, or return a tensor that reports the error",
         )
 
 
@@ -147,20 +147,20 @@ def for_loop(items: Iterable[Any], body: Callable[[Any], Any]) -> Any:
     return counted_loop(items, body) if isinstance(items, TensorRange) else concrete_loop(items, body)
 
 
-def while_loop(test: Later, body: Later) -> Any:
+def while_loop(test: Thunk, body: Thunk) -> Any:
     """`while`: returns the last signal of the body."""
     trace = current()
     while True:
-        going = truth(test())
-        if is_symbolic(going):
-            return loop_until(going, test, body)
-        if not going:
-            return GO_ON
+        condition = truth(test())
+        if is_symbolic(condition):
+            return loop_until(condition, test, body)
+        if not condition:
+            return NEXT
         if trace is None:
             signal = body()
         else:
             signal = try_iteration(current_recording(), body)
             if is_symbolic(signal):
                 return loop_until(True, test, body)
-        if signal != GO_ON:
+        if signal != NEXT:
             return signal

@@ -60,11 +60,11 @@ class _Order:
                     self.of_call[parent].append(number)
                 entered.add(number)
                 number = parent
-        tellers = {r.symbol: n for n, told in program.symbol_readings.items() for r in told}
+        size_producers = {r.symbol: n for n, readings in program.symbol_readings.items() for r in readings}
         self.needs: dict[Node, set[Node]] = {}
         for node in program.nodes:
             makers = {program.producers[value] for value in node.inputs if value in program.producers}
-            self.needs[node] = makers | {tellers[name] for name in symbols_used(node) if name in tellers}
+            self.needs[node] = makers | {size_producers[name] for name in symbols_used(node) if name in size_producers}
         self.outside: dict[int, set[Node]] = {}
         for number, nodes in self.inside.items():
             own = set(nodes)

@@ -10,20 +10,20 @@ from ..graph import Graph
 from ..onnx_node import live
 from .cast_first import cast_first
 from .compare_maxima import compare_maxima
+from .flip_kernels import flip_kernels
 from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
 from .fuse_gemm import fuse_gemm
-from .join_directions import join_directions
 from .match_ranks import match_ranks
+from .merge_directions import merge_directions
 from .select import select
 from .share import share
 from .simplify import simplify
-from .turn_kernels import turn_kernels
 from .unpool import unpool
 from .winograd import winograd
 
 PASSES = (
-    share, fold, cast_first, simplify, unpool, compare_maxima, winograd, turn_kernels, join_directions, share,
+    share, fold, cast_first, simplify, unpool, compare_maxima, winograd, flip_kernels, merge_directions, share,
     fuse_batch_norm, fuse_gemm, select, match_ranks, fold,
 )  # fmt: skip
 

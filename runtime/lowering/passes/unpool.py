@@ -32,11 +32,11 @@ def unpool(graph: Graph, results: set[str]) -> None:
 
 def _whole_positions(places: str, producers: Mapping[str, OnnxNode]) -> str:
     """Return `indices` if `places` is `indices - begins + begins`, else `places`."""
-    added = producers.get(places)
-    taken = producers.get(added.inputs[0]) if added is not None and added.op_type == "Add" else None
-    if added is None or taken is None or taken.op_type != "Sub" or taken.inputs[1] != added.inputs[1]:
+    add = producers.get(places)
+    subtract = producers.get(add.inputs[0]) if add is not None and add.op_type == "Add" else None
+    if add is None or subtract is None or subtract.op_type != "Sub" or subtract.inputs[1] != add.inputs[1]:
         return places
-    return taken.inputs[0]
+    return subtract.inputs[0]
 
 
 def _mask_input(graph: Graph, where: OnnxNode, producers: Mapping[str, OnnxNode]) -> OnnxNode:

@@ -114,7 +114,7 @@ class GELU(Cell):
         return activations.gelu(x, self.approximate)
 
     def extend_repr(self) -> str:
-        """How it is approximated."""
+        """The kind of approximation."""
         return f"approximate={self.approximate == 'tanh'}"
 
 
@@ -193,7 +193,7 @@ class Softmax2d(Cell):
     """`Softmax` over the channels of images."""
 
     def construct(self, x: Any) -> Any:
-        """(N, C, H, W) or (C, H, W), else `ValueError`; the same out."""
+        """(N, C, H, W) or (C, H, W), else `ValueError`; returns the same shape."""
         if x.ndim not in (3, 4):
             raise ValueError(f"For 'Softmax2d', 'x' must have 3 or 4 dimensions, but got shape {tuple(x.shape)}")
         return activations.softmax(x, -3)

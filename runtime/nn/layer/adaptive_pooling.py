@@ -54,7 +54,7 @@ class AdaptiveAvgPool2d(_AdaptivePool):
 
     Raises:
         TypeError: a size isn't an int.
-        ValueError: a size isn't positive; at a call, there isn't one for each axis.
+        ValueError: a size isn't positive; in a call, there isn't one for each axis.
     """
 
     def construct(self, input: Any) -> Any:

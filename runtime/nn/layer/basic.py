@@ -33,7 +33,7 @@ class Dense(Cell):
         bias: Parameter (out_channels,), or None.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of x isn't that of the weight.
+        TypeError: an argument has the wrong type; in a call, the dtype of x isn't that of the weight.
         ValueError: a size isn't above 0, or a tensor given as initial value has another shape.
         KeyError: no activation has that name.
     """
@@ -59,7 +59,7 @@ class Dense(Cell):
         self.activation = get_activation(activation, "Dense") if isinstance(activation, str) else activation
 
     def construct(self, x: Any) -> Any:
-        """(..., in_channels), of the dtype of the weight; (..., out_channels) out."""
+        """(..., in_channels), of the dtype of the weight; returns (..., out_channels)."""
         y = dense(x, self.weight, self.bias)
         return y if self.activation is None else self.activation(y)
 
@@ -103,7 +103,7 @@ class Linear(Cell):
         self.bias = _dense_bias(in_features, out_features, bias_init, dtype, "Linear") if bias else None
 
     def construct(self, x: Any) -> Any:
-        """(..., in_features), of the dtype of the weight; (..., out_features) out."""
+        """(..., in_features), of the dtype of the weight; returns (..., out_features)."""
         return dense(x, self.weight, self.bias)
 
     def extend_repr(self) -> str:

@@ -89,7 +89,7 @@ class BatchNorm2d(_BatchNorm):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: an argument is out of range; at a call, the input has other dimensions or another number of
+        ValueError: an argument is out of range; in a call, the input has other dimensions or another number of
             channels, or a batch in training has only one element per channel.
     """
 

@@ -17,7 +17,7 @@ class ChannelShuffle(Cell):
 
     Raises:
         TypeError: `groups` isn't an int.
-        ValueError: `groups` isn't above 0; at a call, it doesn't divide the channels.
+        ValueError: `groups` isn't above 0; in a call, it doesn't divide the channels.
     """
 
     def __init__(self, groups: int) -> None:
@@ -25,7 +25,7 @@ class ChannelShuffle(Cell):
         self.groups = checks.positive_int(groups, "groups", of="ChannelShuffle")
 
     def construct(self, x: Any) -> Any:
-        """(N, C, ...) with at least 3 dimensions (else `ValueError`); the same out."""
+        """(N, C, ...) with at least 3 dimensions (else `ValueError`); returns the same shape."""
         return images.channel_shuffle(x, self.groups)
 
     def extend_repr(self) -> str:

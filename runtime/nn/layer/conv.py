@@ -120,9 +120,9 @@ class Conv2d(ConvBase):
         `(size + before + after - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of `x` isn't that of the weight.
+        TypeError: an argument has the wrong type; in a call, the dtype of `x` isn't that of the weight.
         ValueError: a size is below 1, `group` doesn't divide the channels, `pad_mode` is unknown, `padding` is used
-            with a mode other than "pad" or isn't for four sides; at a call, the kernel is larger than the padded input.
+            with a mode other than "pad" or isn't for four sides; in a call, the kernel is larger than the padded input.
     """
 
     axes = 2

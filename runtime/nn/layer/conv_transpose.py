@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.dtype import float32
-from ...functional.convolution import check_output_padding, transposed
+from ...functional.convolution import check_output_padding, convolve_transposed
 from ...ops.windows import window_span
 from .conv import ConvBase
 
@@ -41,7 +41,7 @@ class _ConvTranspose(ConvBase):
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels, *spatial), of the dtype of the weight; returns (N, out_channels, *spatial)."""
-        return transposed(
+        return convolve_transposed(
             x, self._kernel(), self.bias, stride=self.stride, padding=self._padding,
             output_padding=self._output_padding, dilation=self.dilation, groups=self.group, of=self.cls_name,
         )  # fmt: skip
@@ -76,7 +76,7 @@ class Conv2dTranspose(_ConvTranspose):
         `(size - 1) * stride + span - before - after + output_padding`.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of `x` isn't that of the weight.
+        TypeError: an argument has the wrong type; in a call, the dtype of `x` isn't that of the weight.
         ValueError: an argument is out of range, see `Conv2d`.
     """
 

@@ -30,8 +30,8 @@ class BiDense(Cell):
         bias: Parameter (out_channels,), or None.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of an input isn't that of the weight.
-        ValueError: a size isn't above 0, or a tensor given as initial value has another shape; at a call, the shapes
+        TypeError: an argument has the wrong type; in a call, the dtype of an input isn't that of the weight.
+        ValueError: a size isn't above 0, or a tensor given as initial value has another shape; in a call, the shapes
             don't fit.
     """
 
@@ -56,7 +56,7 @@ class BiDense(Cell):
             )
 
     def construct(self, input1: Any, input2: Any) -> Any:
-        """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; (..., out_channels) out."""
+        """(..., in1_channels) and (..., in2_channels) of the dtype of the weight; returns (..., out_channels)."""
         return bidense(input1, input2, self.weight, self.bias)
 
     def extend_repr(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ... import checks
 from ...functional import images
-from ...functional.losses import compared
+from ...functional.losses import comparable_pair
 from ...functional.padding import pad
 from ...ops import elementwise, slicing
 from ...ops.reduction import reduce_mean
@@ -58,7 +58,7 @@ class ImageGradients(Cell):
     """Differences of neighbouring pixels, downwards and to the right; 0 in the last row and column."""
 
     def construct(self, images: Any) -> tuple[Any, Any]:
-        """(N, C, H, W), else `ValueError`; two of the same out: vertical and horizontal differences."""
+        """(N, C, H, W), else `ValueError`; returns the vertical and the horizontal differences, of the same shape."""
         if images.ndim != 4:
             raise ValueError(f"For 'ImageGradients', 'images' must be (N, C, H, W), but got shape {images.shape}")
         return _difference(images, 2), _difference(images, 3)
@@ -87,7 +87,7 @@ class CentralCrop(Cell):
         self.central_fraction = checks.in_range(central_fraction, "central_fraction", "(0, 1]", of="CentralCrop")
 
     def construct(self, image: Any) -> Any:
-        """(N, C, H, W) or (C, H, W), else `ValueError`; smaller height and width out."""
+        """(N, C, H, W) or (C, H, W), else `ValueError`; returns the same with smaller height and width."""
         if image.ndim not in (3, 4):
             raise ValueError(f"For 'CentralCrop', 'image' must have 3 or 4 dimensions, but got shape {image.shape}")
         cuts = tuple(int((size - size * self.central_fraction) / 2) for size in image.shape[-2:])
@@ -112,7 +112,7 @@ class PSNR(Cell):
 
     def construct(self, img1: Any, img2: Any) -> Any:
         """Two of (N, C, H, W), else `ValueError`; (N,) out."""
-        a, b = compared(img1, img2, ("img1", "img2"), of="PSNR")
+        a, b = comparable_pair(img1, img2, ("img1", "img2"), of="PSNR")
         if a.ndim != 4:
             raise ValueError(f"For 'PSNR', 'img1' must be (N, C, H, W), but got shape {a.shape}")
         difference = a - b

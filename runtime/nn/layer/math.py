@@ -158,7 +158,7 @@ class MatMul(Cell):
         self.transpose_x2 = checks.of_type(transpose_x2, "transpose_x2", bool, of="MatMul")
 
     def construct(self, x1: Any, x2: Any) -> Any:
-        """(..., n, k) and (..., k, m) of one dtype; (..., n, m) out."""
+        """(..., n, k) and (..., k, m) of one dtype; returns (..., n, m)."""
         return linear_algebra.matmul(_transposed(x1, self.transpose_x1), _transposed(x2, self.transpose_x2))
 
     def extend_repr(self) -> str:

@@ -60,9 +60,9 @@ class MultiheadAttention(Cell):
         gets zeros.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtype of an input isn't that of the weights, or a mask
+        TypeError: an argument has the wrong type; in a call, the dtype of an input isn't that of the weights, or a mask
             is neither bool nor floating-point.
-        ValueError: an argument is out of range, or `embed_dim` isn't a multiple of `num_heads`; at a call, a shape
+        ValueError: an argument is out of range, or `embed_dim` isn't a multiple of `num_heads`; in a call, a shape
             doesn't fit.
     """
 

@@ -134,7 +134,7 @@ class InstanceNorm2d(_InstanceNorm):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: an argument is out of range; at a call, the input has other dimensions or channels.
+        ValueError: an argument is out of range; in a call, the input has other dimensions or channels.
     """
 
     rank = 4
@@ -172,7 +172,7 @@ class GroupNorm(Cell):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: an argument is out of range, or the groups don't divide the channels; at a call, there are other
+        ValueError: an argument is out of range, or the groups don't divide the channels; in a call, there are other
             channels.
     """
 

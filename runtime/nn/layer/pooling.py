@@ -81,7 +81,7 @@ class MaxPool2d(_MaxPool):
     Raises:
         TypeError: an argument has a wrong type.
         ValueError: a size is out of range, `pad_mode` is unknown, or `padding`, `dilation`, `return_indices` or
-            `ceil_mode` isn't the default although `pad_mode` isn't "pad"; at a call, a window is larger than the padded
+            `ceil_mode` isn't the default although `pad_mode` isn't "pad"; in a call, a window is larger than the padded
             input.
     """
 

@@ -10,12 +10,12 @@ from ...common.dtype import float32
 from ...common.initializer import Uniform, initializer
 from ...common.parameter import Parameter
 from ...functional.operands import as_tensor, require_one_dtype
-from ...functional.recurrence import Weights, one_step
+from ...functional.recurrence import Weights, run_step
 from ..cell import Cell
 
 
 class _RecurrentCell(Cell):
-    """What the steps share: the Parameters, of the names and shapes that torch has.
+    """The base class of the recurrent cells. The Parameters have torch's names and shapes.
 
     Attributes:
         weight_ih: Parameter (gates * hidden_size, input_size).
@@ -42,15 +42,15 @@ class _RecurrentCell(Cell):
 
     def _step(self, kind: str, x: Any, *states: Any) -> tuple[Any, ...]:
         of = self.cls_name
-        x, before = as_tensor(x, "x", of=of), [as_tensor(state, "hx", of=of) for state in states]
-        require_one_dtype(x, *before, self.weight_ih, of=of)
+        x, old_states = as_tensor(x, "x", of=of), [as_tensor(state, "hx", of=of) for state in states]
+        require_one_dtype(x, *old_states, self.weight_ih, of=of)
         if x.ndim != 2:
             raise ValueError(f"For '{of}', 'x' must have 2 dimensions, but got shape {tuple(x.shape)}")
         weights = Weights(self.weight_ih, self.weight_hh, self.bias_ih, self.bias_hh)
-        return one_step(kind, x, before, weights)
+        return run_step(kind, x, old_states, weights)
 
     def extend_repr(self) -> str:
-        """Sizes and bias."""
+        """The main arguments."""
         return f"input_size={self.input_size}, hidden_size={self.hidden_size}, has_bias={self.has_bias}"
 
 
@@ -58,10 +58,10 @@ class LSTMCell(_RecurrentCell):
     """One step of long short-term memory; see `LSTM` for the formula.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
+        input_size: number of features of the input.
+        hidden_size: number of features of the state.
         has_bias: whether there are biases.
-        dtype: dtype of the Parameters. Values are drawn evenly from within `1 / sqrt(hidden_size)`.
+        dtype: dtype of the Parameters, whose initial values are uniform in +-`1 / sqrt(hidden_size)`.
 
     Inputs:
         x: (batch, input_size), of the dtype of the weights.
@@ -71,15 +71,15 @@ class LSTMCell(_RecurrentCell):
         The tuple of the new hidden and cell state.
 
     Raises:
-        TypeError: an argument has another type; at a call, `hx` is no tuple of two, or a dtype differs.
-        ValueError: a size isn't positive; at a call, a shape doesn't fit.
+        TypeError: an argument has the wrong type; in a call, `hx` is not a tuple of two Tensors, or a dtype differs.
+        ValueError: a size isn't positive; in a call, a shape is wrong.
     """
 
     def __init__(self, input_size: int, hidden_size: int, has_bias: bool = True, dtype: Any = float32) -> None:
         super().__init__(4, input_size, hidden_size, has_bias, dtype)
 
     def construct(self, x: Any, hx: Any) -> tuple[Any, Any]:
-        """(batch, input_size) and a tuple of two (batch, hidden_size); such a tuple out."""
+        """Return the new hidden and cell state, each (batch, hidden_size)."""
         if not (isinstance(hx, tuple) and len(hx) == 2):
             raise TypeError(f"For 'LSTMCell', 'hx' must be a tuple of two Tensors, but got {type(hx).__name__}")
         hidden, cell = self._step("lstm", x, *hx)
@@ -93,14 +93,14 @@ class GRUCell(_RecurrentCell):
         super().__init__(3, input_size, hidden_size, has_bias, dtype)
 
     def construct(self, x: Any, hx: Any) -> Any:
-        """(batch, input_size) and (batch, hidden_size); the new (batch, hidden_size) out."""
+        """Return the new state (batch, hidden_size)."""
         return self._step("gru", x, hx)[0]
 
 
 class RNNCell(_RecurrentCell):
-    """One step of the plain recurrent layer; see `RNN` for the formula.
+    """One step of an Elman network; see `RNN` for the formula.
 
-    Arguments and errors are those of `LSTMCell`, with `nonlinearity` "tanh" or "relu" behind `has_bias`.
+    Arguments and errors are those of `LSTMCell`, with `nonlinearity`, "tanh" or "relu", after `has_bias`.
     """
 
     def __init__(
@@ -111,5 +111,5 @@ class RNNCell(_RecurrentCell):
         self.nonlinearity = checks.one_of(nonlinearity, "nonlinearity", ("tanh", "relu"), of="RNNCell")
 
     def construct(self, x: Any, hx: Any) -> Any:
-        """(batch, input_size) and (batch, hidden_size); the new (batch, hidden_size) out."""
+        """Return the new state (batch, hidden_size)."""
         return self._step(f"rnn_{self.nonlinearity}", x, hx)[0]

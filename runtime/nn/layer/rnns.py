@@ -1,4 +1,4 @@
-"""Recurrent layers: LSTM, GRU and RNN, stacked and in both directions."""
+"""Recurrent layers LSTM, GRU and RNN, with several stacked layers in one direction or both."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...common.parameter import Parameter, ParameterTuple
 from ...functional.arguments import require_integers
 from ...functional.dropout import dropout as drop
 from ...functional.operands import floating
-from ...functional.recurrence import Weights, stacked
+from ...functional.recurrence import Weights, run_layers
 from ...ops import creation, elementwise, shaping
 from ...tensor_like import TensorLike
 from ..cell import Cell
@@ -22,10 +22,10 @@ GATES = {"lstm": 4, "gru": 3, "rnn_tanh": 1, "rnn_relu": 1}
 
 
 class _Recurrent(Cell):
-    """What the recurrent layers share: checked arguments, the Parameters, and the walk over layers and directions.
+    """The base class of the recurrent layers.
 
     Attributes:
-        w_ih_list: Parameters `weight_ih_l0` and so on, by layer and direction, (gates * hidden_size, features).
+        w_ih_list: Parameters `weight_ih_l0`..., by layer and direction, (gates * hidden_size, features).
         w_hh_list: `weight_hh_l0`..., (gates * hidden_size, hidden_size).
         b_ih_list: `bias_ih_l0`..., (gates * hidden_size,); empty without bias.
         b_hh_list: `bias_hh_l0`..., likewise.
@@ -65,25 +65,24 @@ class _Recurrent(Cell):
         self.b_hh_list = parameters("bias_hh", lambda layer: (rows,)) if has_bias else ParameterTuple(())
 
     def construct(self, x: Any, hx: Any = None, seq_length: Any = None) -> Any:
-        """(time, batch, input_size), or batch first; the outputs and the last state. See the class."""
+        """Return the outputs of all steps and the last state; see the class for the shapes."""
         of = self.cls_name
         if floating(x, "x", of=of).ndim != 3:
             raise ValueError(f"For '{of}', 'x' must have 3 dimensions, but got shape {tuple(x.shape)}")
         batch = x.shape[0] if self.batch_first else x.shape[1]
-        states = self._first_states(x, hx, batch)
+        states = self._initial_states(x, hx, batch)
         if seq_length is not None:
             require_integers(seq_length, "seq_length", of=of)
             if tuple(seq_length.shape) != (batch,):
                 raise ValueError(
-                    f"For '{of}', 'seq_length' must hold one length for each of {batch} sequences, but got shape "
+                    f"For '{of}', 'seq_length' must have one length for each of {batch} sequences, but got shape "
                     f"{tuple(seq_length.shape)}"
                 )
-        swapped = {"permutation": (1, 0, 2)}
-        steps = shaping.transpose(x, **swapped) if self.batch_first else x
+        steps = shaping.transpose(x, permutation=(1, 0, 2)) if self.batch_first else x
         between = (lambda y: drop(y, self.dropout)) if self.training and self.dropout else None
-        y, *last = stacked(self._kind, steps, states, self._layers(x.dtype), lengths=seq_length, between=between)
-        y = shaping.transpose(y, **swapped) if self.batch_first else y
-        # What a Cell that computes in half precision gives on has the dtype that it was given.
+        y, *last = run_layers(self._kind, steps, states, self._layers(x.dtype), lengths=seq_length, between=between)
+        y = shaping.transpose(y, permutation=(1, 0, 2)) if self.batch_first else y
+        # Results have the dtype of x even if the Cell computes in half precision.
         y, *last = (elementwise.cast(value, dtype=x.dtype) if value.dtype != x.dtype else value for value in (y, *last))
         return y, tuple(last) if self._kind == "lstm" else last[0]
 
@@ -94,12 +93,12 @@ class _Recurrent(Cell):
             return parameter if parameter.dtype == dtype else elementwise.cast(parameter, dtype=dtype)
 
         directions = 2 if self.bidirectional else 1
-        given = (self.w_ih_list, self.w_hh_list, self.b_ih_list, self.b_hh_list)
-        rows = [Weights(*(cast(some[i]) if some else None for some in given)) for i in range(len(self.w_ih_list))]
-        return [rows[i : i + directions] for i in range(0, len(rows), directions)]
+        lists = (self.w_ih_list, self.w_hh_list, self.b_ih_list, self.b_hh_list)
+        weights = [Weights(*(cast(some[i]) if some else None for some in lists)) for i in range(len(self.w_ih_list))]
+        return [weights[i : i + directions] for i in range(0, len(weights), directions)]
 
-    def _first_states(self, x: Any, hx: Any, batch: Any) -> tuple[Any, ...]:
-        """The states as given, checked, or zeros."""
+    def _initial_states(self, x: Any, hx: Any, batch: Any) -> tuple[Any, ...]:
+        """Check and return the states `hx`; zeros if it is None."""
         of, count = self.cls_name, 2 if self._kind == "lstm" else 1
         shape = (len(self.w_ih_list), batch, self.hidden_size)
         if hx is None:
@@ -126,37 +125,39 @@ def zeros_for(x: Any, shape: tuple[Any, ...]) -> Any:
 
 
 class LSTM(_Recurrent):
-    """Long short-term memory (Hochreiter and Schmidhuber 1997), stacked and in both directions.
+    """Long short-term memory (Hochreiter and Schmidhuber 1997), with several layers, in one direction or both.
 
         i, f, o = sigmoid(a), g = tanh(a), a = weight_ih x + bias_ih + weight_hh h + bias_hh, in order i, f, g, o
         c' = f * c + i * g,  h' = o * tanh(c')
 
-    Parameters have torch's names and shapes; in order, first all weight_ih, then all weight_hh, bias_ih, bias_hh.
+    Parameters have torch's names and shapes. They are ordered by kind: all weight_ih, then all weight_hh, bias_ih and
+    bias_hh.
 
     Args:
-        input_size: features of the input.
-        hidden_size: features of the state.
-        num_layers: layers on top of each other.
+        input_size: number of features of the input.
+        hidden_size: number of features of the state.
+        num_layers: number of stacked layers.
         has_bias: whether there are biases.
-        batch_first: whether the batch is the first axis of input and output, not of the states.
-        dropout: probability in [0, 1) with which outputs are dropped between layers, in training.
-        bidirectional: whether each layer walks both ways; outputs are concatenated.
-        dtype: dtype of the Parameters. Values are drawn evenly from within `1 / sqrt(hidden_size)`.
+        batch_first: whether the batch is the first axis of input and output; it is never that of the states.
+        dropout: probability in [0, 1) of dropping an element of the outputs between layers, in training.
+        bidirectional: whether each layer runs in both directions; their outputs are concatenated.
+        dtype: dtype of the Parameters, whose initial values are uniform in +-`1 / sqrt(hidden_size)`.
 
     Inputs:
         x: (time, batch, input_size); with `batch_first`, (batch, time, input_size).
         hx: tuple of hidden and cell state, each (num_layers * directions, batch, hidden_size), of the dtype of x;
             zeros by default.
-        seq_length: steps of each sequence, integers (batch,); beyond them outputs are 0 and states stay.
+        seq_length: number of steps of each sequence, integers (batch,), all steps by default; beyond it, outputs are 0
+            and states don't change.
 
     Outputs:
         The outputs (time, batch, directions * hidden_size), or batch first, and the tuple of the last hidden and cell
         state, in the shape of `hx`.
 
     Raises:
-        TypeError: an argument has another type; at a call, `hx` is no tuple or has another dtype, or `seq_length`
-            doesn't hold integers.
-        ValueError: an argument is out of range; at a call, a shape doesn't fit.
+        TypeError: an argument has the wrong type; in a call, `hx` is not a tuple of two Tensors of the dtype of x, or
+            `seq_length` is not an integer Tensor.
+        ValueError: an argument is out of range; in a call, a shape is wrong.
     """
 
     def __init__(
@@ -169,7 +170,7 @@ class LSTM(_Recurrent):
 
 
 class GRU(_Recurrent):
-    """Gated recurrent units (Cho et al. 2014), stacked and in both directions.
+    """Gated recurrent units (Cho et al. 2014), with several layers, in one direction or both.
 
         a = weight_ih x + bias_ih and b = weight_hh h + bias_hh, each in order r, z, n
         r = sigmoid(a_r + b_r), z = sigmoid(a_z + b_z), n = tanh(a_n + r * b_n),  h' = (1 - z) * n + z * h
@@ -187,12 +188,12 @@ class GRU(_Recurrent):
 
 
 class RNN(_Recurrent):
-    """The plain recurrent layer (Elman 1990), stacked and in both directions.
+    """Elman networks (Elman 1990), with several layers, in one direction or both.
 
         h' = f(weight_ih x + bias_ih + weight_hh h + bias_hh)
 
-    Arguments, inputs, outputs and errors are those of `LSTM`, except that the state is one tensor, and for the keyword
-    argument `nonlinearity`: f, "tanh" or "relu".
+    Arguments, inputs, outputs and errors are those of `LSTM`, except that the state is one tensor. The keyword argument
+    `nonlinearity` chooses f: "tanh" or "relu".
     """
 
     def __init__(

@@ -10,7 +10,7 @@ from ... import checks
 from ...common.dtype import float32
 from ...common.tensor import Tensor
 from ...functional.joining import stack
-from ...functional.losses import compared
+from ...functional.losses import comparable_pair
 from ...functional.pooling import avg_pool2d
 from ...ops import elementwise, rectifier, shaping
 from ...ops.products import reduce_prod
@@ -47,7 +47,7 @@ class _Similarity(Cell):
         of = self.cls_name
         dtype = getattr(img1, "dtype", float32)
         most = float(np.iinfo(dtype).max) if dtype.kind in "iu" else 1.0
-        a, b = compared(img1, img2, ("img1", "img2"), of=of)
+        a, b = comparable_pair(img1, img2, ("img1", "img2"), of=of)
         if a.ndim != 4 or min(a.shape[2:]) < self.filter_size:
             raise ValueError(
                 f"For '{of}', 'img1' must be (N, C, H, W), height and width at least 'filter_size' "
@@ -91,8 +91,8 @@ class SSIM(_Similarity):
         k2: keeps the quotient of the variances finite.
 
     Raises:
-        TypeError: an argument has a wrong type; at a call, the dtypes differ.
-        ValueError: one is out of range; at a call, the shapes differ, or aren't images as large as the window.
+        TypeError: an argument has the wrong type; in a call, the dtypes differ.
+        ValueError: one is out of range; in a call, the shapes differ, or aren't images as large as the window.
     """
 
     def __init__(

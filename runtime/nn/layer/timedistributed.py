@@ -24,7 +24,7 @@ class TimeDistributed(Cell):
             merged and the layer is called once, which is faster, but wrong for layers that mix samples of a batch.
 
     Raises:
-        TypeError: `layer` isn't a layer, or an axis isn't an int; at a call, the layer doesn't return a tensor.
+        TypeError: `layer` isn't a layer, or an axis isn't an int; in a call, the layer doesn't return a tensor.
         ValueError: at a call, the input has fewer than 3 dimensions, there is no such axis, the two axes aren't
             neighbours, or the layer changes them.
     """

@@ -206,7 +206,7 @@ class TransformerDecoder(_Stack):
 
 
 class Transformer(Cell):
-    """An encoder, and a decoder that reads what it gives (Vaswani et al. 2017), each with a normalization at the end.
+    """An encoder, and a decoder that attends to its output (Vaswani et al. 2017), each with a final normalization.
 
     Matrices are drawn by Xavier's uniform distribution.
 

@@ -119,11 +119,11 @@ class MAELoss(LossBase):
 
 
 class SmoothL1Loss(LossBase):
-    """Quadratic where |logits - labels| is below `beta`, linear beyond: see `ops.smooth_l1_loss`. torch's mean is none.
+    """Quadratic where |logits - labels| is below `beta`, linear beyond: see `ops.smooth_l1_loss`.
 
     Args:
         beta: at least 0.
-        reduction: "mean", "sum" or "none".
+        reduction: "mean", "sum" or "none"; torch's default is "mean".
 
     Raises:
         ValueError: an argument is out of range.
@@ -134,7 +134,7 @@ class SmoothL1Loss(LossBase):
         self.beta = checks.in_range(beta, "beta", "[0, inf)", of="SmoothL1Loss")
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two of one shape."""
+        """Two tensors of one shape."""
         return losses.smooth_l1_loss(logits, labels, self.beta, self.reduction)
 
     def extend_repr(self) -> str:

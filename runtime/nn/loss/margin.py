@@ -8,7 +8,7 @@ from typing import Any
 from ... import checks
 from ...functional import margin_losses
 from ...functional.distances import pairwise_distance
-from ...functional.losses import compared
+from ...functional.losses import comparable_pair
 from ...ops import elementwise
 from .loss import LossBase
 
@@ -128,8 +128,8 @@ class TripletMarginWithDistanceLoss(LossBase):
 
     def construct(self, x: Any, positive: Any, negative: Any) -> Any:
         """Three of one shape."""
-        x, positive = compared(x, positive, ("x", "positive"), of=self.cls_name)
-        x, negative = compared(x, negative, ("x", "negative"), of=self.cls_name)
+        x, positive = comparable_pair(x, positive, ("x", "positive"), of=self.cls_name)
+        x, negative = comparable_pair(x, negative, ("x", "negative"), of=self.cls_name)
         near, far = self.distance_function(x, positive), self.distance_function(x, negative)
         if self.swap:
             far = elementwise.minimum(far, self.distance_function(positive, negative))

@@ -6,7 +6,7 @@ from typing import Any
 
 from ... import checks
 from ...common.tensor import Tensor
-from ...functional.losses import compared
+from ...functional.losses import comparable_pair
 from ...functional.operands import as_tensor, floating
 from ...ir.dims import product
 from ...ir.types import INT64
@@ -86,7 +86,7 @@ class DiceLoss(LossBase):
 
     def construct(self, logits: Any, label: Any) -> Any:
         """Two of one shape (else `ValueError`), e.g. probabilities and 0 or 1; returns a 0-d tensor."""
-        x, y = compared(logits, label, ("logits", "label"), of="DiceLoss")
+        x, y = comparable_pair(logits, label, ("logits", "label"), of="DiceLoss")
         union = reduce_sum(x * x) + reduce_sum(y * y) + self.smooth
         return 1.0 - reduce_sum(x * y) * 2.0 / union
 
@@ -125,7 +125,7 @@ class MultiClassDiceLoss(LossBase):
 
     def construct(self, logits: Any, label: Any) -> Any:
         """Two of one shape (N, C, ...); a 0-d tensor out unless there are weights."""
-        logits, label = compared(logits, label, ("logits", "label"), of="MultiClassDiceLoss")
+        logits, label = comparable_pair(logits, label, ("logits", "label"), of="MultiClassDiceLoss")
         classes = label.shape[1] if label.ndim > 1 else 0
         if not classes or (self.weights is not None and self.weights.shape[0] != classes):
             raise ValueError(

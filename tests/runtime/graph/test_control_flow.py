@@ -611,7 +611,7 @@ REFUSED = [
     ),
     (ranks, UnsupportedPython, r"returned has shape \(2, 3\) in the true branch and \(\) in the false branch"),
     (structures, UnsupportedPython, "returned is a tuple in the true branch and a tensor"),
-    (keys, UnsupportedPython, r"'found' holds has the keys \['a'\] in the true branch and \[\]"),
+    (keys, UnsupportedPython, r"the container 'found' has the keys \['a'\] in the true branch and \[\]"),
     (no_return, UnsupportedPython, "returned is a tensor of .* in the true branch and None in the false branch"),
     (loop_shape, UnsupportedPython, r"'x' has shape \(2, 3\) before an iteration and \(4, 3\) after it"),
     (loop_dtype, UnsupportedPython, "'i' is Int64 before an iteration and Float32 after it"),

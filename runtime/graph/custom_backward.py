@@ -21,7 +21,7 @@ Pull = Callable[[list[Tensor], list[Tensor], list[Tensor]], Sequence[Tensor]]
 """Computes gradients of the operands from operands, outputs and the cotangents of the floating-point outputs."""
 
 
-def with_own_gradient(
+def with_custom_backward(
     trace: Recording, name: str, outputs: Sequence[Tensor], operands: Sequence[Tensor], pull: Pull
 ) -> list[Tensor]:
     """Return the outputs with a custom backward pass.

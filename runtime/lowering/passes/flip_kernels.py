@@ -1,4 +1,4 @@
-"""`turn_kernels`: replaces a transposed convolution of stride 1 by a convolution with the flipped kernel."""
+"""`flip_kernels`: replaces a transposed convolution of stride 1 with a convolution by the flipped kernel."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MANY_CHANNELS = 64
 """With fewer output channels, except for one per group, ONNX Runtime computes a ConvTranspose as fast."""
 
 
-def turn_kernels(graph: Graph, results: set[str]) -> None:
-    """Replace ConvTranspose of stride 1 by Conv if its weight is computed or an input.
+def flip_kernels(graph: Graph, results: set[str]) -> None:
+    """Replace ConvTranspose-11 of stride 1 with Conv-11 if its weight is computed or a model input.
 
-    The input gradient of a convolution in training thus becomes another convolution, which ONNX Runtime computes
-    faster. A weight that is stored in the model is left alone.
+    In training, the input gradient of a convolution thus becomes another convolution, which ONNX Runtime computes
+    faster. A node whose weight is an initializer is left alone.
     """
     del results  # the outputs keep their names
     nodes, graph.nodes = graph.nodes, []

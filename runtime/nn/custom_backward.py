@@ -70,7 +70,7 @@ def _add_to_trace(
         dout = map_leaves(lambda leaf: _next_cotangent(leaf, remaining) if isinstance(leaf, Tensor) else None, result)
         return gradients(replace_leaves(inputs, Tensor, iter(operands[: len(tensors)])), result, dout)
 
-    outputs = trace.with_own_gradient(cell.cls_name, list(leaves_of(output, Tensor)), [*tensors, *parameters], pull)
+    outputs = trace.with_custom_backward(cell.cls_name, list(leaves_of(output, Tensor)), [*tensors, *parameters], pull)
     return replace_leaves(output, Tensor, iter(outputs))
 
 
