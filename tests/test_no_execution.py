@@ -128,7 +128,7 @@ EXCEPTIONS: dict[Found, str] = {
     (
         "runtime/compiled/child_process.py::",
         "import subprocess",
-    ): "starts our own child, by a list of arguments, no shell",
+    ): "starts our own child, without a shell",
     ("runtime/compiled/isolated.py::IsolatedSession._answer", "getattr"): "compared with a list of exceptions",
     ("runtime/errors.py::require_supported", "format"): OWN,
     ("runtime/functional/random.py::_sample", "getattr"): OWN,

@@ -71,7 +71,7 @@ class _Fork:
     def kill(self) -> None:
         """End the process at once."""
         pid = self.template.pid_of(self)
-        # No other process gets this number before the template has waited for it; without a template the fork has ended.
+        # No other process gets this number before the template has waited for it. Without the template, it has ended.
         if self.returncode is None and pid is not None and self.template.process.poll() is None:
             os.kill(pid, signal.SIGKILL)
 

@@ -103,8 +103,9 @@ def test_a_session_outlives_the_thread_that_started_it() -> None:
 def test_nothing_runs_on_after_the_process_was_killed() -> None:
     code = (
         "import os, signal; from tests.runtime.compiled.test_child_process import *;"
-        "s = IsolatedSession(model(EXP)); s.run({'x': X});"
-        "fork = s._process; print(fork.template.pid_of(fork), fork.template.process.pid, flush=True); os.kill(os.getpid(), signal.SIGKILL)"
+        "s = IsolatedSession(model(EXP)); s.run({'x': X}); fork = s._process;"
+        "print(fork.template.pid_of(fork), fork.template.process.pid, flush=True);"
+        "os.kill(os.getpid(), signal.SIGKILL)"
     )
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
