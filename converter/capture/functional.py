@@ -13,13 +13,22 @@ import torch
 from torch import fx
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
+from .custom_backward_marks import COTANGENT, OWN_GRADIENT
 from .marks import BOUNDARY
 from .numbers import ELEMENT
-from .tables.complex_table import is_complex
+from .tables.complex_table import COMPLEX, is_complex
 from .tables.table import TABLE
 
 _ATEN = torch.ops.aten
 _SIZES = (_ATEN.sym_size.int, _ATEN.sym_numel.default, _ATEN.sym_stride.int, _ATEN.sym_storage_offset.default)
+_FOR_ANY_DTYPE = (
+    operator.getitem,
+    *_SIZES,
+    *ELEMENT,
+    BOUNDARY,
+    COTANGENT,
+    OWN_GRADIENT,
+)  # translated outside of tables
 _BATCH_NORM = _ATEN.batch_norm.default
 
 
@@ -58,7 +67,7 @@ class _Rewriter:
     def copy(self, node: fx.Node) -> None:
         """Copy a node, rewritten where it has to be."""
         target = node.target
-        if is_complex(node.meta.get("val")):
+        if _lacks_complex_form(node):
             raise _NeedsTracing
         if target is _ATEN.detach_.default and _node(node.args[0]).target is _ATEN.lift_fresh_copy.default:
             self._alias(node, _node(node.args[0]))  # a constant has no history
@@ -132,7 +141,14 @@ def _is_ready(node: fx.Node) -> bool:
     """Whether the node can be translated as it is."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem or not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
-    return str(node.target) in TABLE or node.target in (*_SIZES, *ELEMENT, BOUNDARY)
+    return str(node.target) in TABLE or node.target in _FOR_ANY_DTYPE
+
+
+def _lacks_complex_form(node: fx.Node) -> bool:
+    """Whether a node computes with complex numbers and its operator is translated for real ones only."""
+    if node.op != "call_function" or str(node.target) in COMPLEX or node.target in _FOR_ANY_DTYPE:
+        return False
+    return any(is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
 
 
 def _is_fresh(node: fx.Node) -> bool:

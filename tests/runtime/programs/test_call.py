@@ -81,7 +81,7 @@ def test_cotangents_that_do_not_fit(cotangents: Any, message: str) -> None:
     ("args", "kwargs", "message"),
     [
         ((), {"y": X}, "needed 1 positional argument and the keyword y, given 0 positional arguments and the keyword"),
-        ((X, X), {}, "needed 1 positional argument and the keyword y, given 2 positional arguments: a program takes"),
+        ((X, X), {}, "given 2 positional arguments: pass each argument as at capture"),
         ((X,), {"x": X, "y": X}, "given 1 positional argument and the keywords x, y:"),
     ],
 )
