@@ -79,7 +79,7 @@ class IsolatedSession:
         self._refused: SessionError | None = None
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = child_process.start(self._printed)
-        self._close = weakref.finalize(self, _terminate, self._process, self._printed)
+        self._close = weakref.finalize(self, _terminate, os.getpid(), self._process, self._printed)
         request = {
             "path": None if path is None else os.path.abspath(path),
             "options": session_options(),
@@ -219,10 +219,11 @@ class IsolatedSession:
         return "the model" if isinstance(self.model, onnx.ModelProto) else f"this file: {fspath(self.model)}"
 
 
-def _terminate(process: child_process.ChildProcess, printed: Any) -> None:
-    """End a child and close its pipes."""
-    process.kill()
-    process.wait()
+def _terminate(owner: int, process: child_process.ChildProcess, printed: Any) -> None:
+    """Close the pipes to a child, and end it unless this process is a fork of its owner, which still uses it."""
+    if os.getpid() == owner:
+        process.kill()
+        process.wait()
     for stream in (process.stdin, process.stdout, printed):
         with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
             stream.close()

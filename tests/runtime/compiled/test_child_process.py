@@ -73,6 +73,26 @@ def test_a_fork_of_this_process_has_its_own_template() -> None:
     run()
 
 
+@linux
+def test_a_fork_of_this_process_leaves_inherited_sessions_alone() -> None:
+    code = """
+import os
+from tests.runtime.compiled.test_child_process import *
+for child_process.FORKING in (True, False):
+    session = IsolatedSession(model(EXP))
+    session.run({"x": X})
+    pid = os.fork()
+    if pid == 0:
+        session.close()
+        os._exit(0)
+    assert os.waitpid(pid, 0)[1] == 0
+    session.run({"x": X})
+"""
+    root = Path(__file__).parents[3]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, cwd=root)
+    assert done.returncode == 0, done.stderr
+
+
 def test_sessions_of_several_threads() -> None:
     errors: list[Exception] = []
 
