@@ -88,8 +88,8 @@ def dtype_name(dtype: DType) -> str:
 def promote(a: DType, b: DType) -> DType:
     """Return the dtype in which an elementwise operator computes on tensors of dtypes `a` and `b`.
 
-    An integer and a floating-point dtype give the floating-point one, two dtypes of one kind the wider one, bfloat16
-    and float16 give float32.
+    An integer and a floating-point dtype give the floating-point dtype, and two dtypes of the same kind give the wider
+    one. bfloat16 and float16 give float32.
     """
     if a == b:
         return a

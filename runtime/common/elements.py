@@ -1,4 +1,4 @@
-"""Access to the elements of a tensor: conversions, Python protocols, NumPy. Symbolic tensors refuse it."""
+"""Access to the elements of a tensor: conversions, Python protocols, NumPy. Symbolic tensors raise an error."""
 
 from __future__ import annotations
 
@@ -20,9 +20,7 @@ from .placeholder import Placeholder
 Array = np.ndarray[Any, Any]
 Data = Any  # an array; while tracing, also a value of the program under construction
 
-AS_OPS = (
-    "compute with ops or methods of the tensor (`ops.exp(x)` in place of `np.exp(x)`), or outside of the traced code"
-)
+AS_OPS = "use ops or methods of the tensor (`ops.exp(x)` instead of `np.exp(x)`), or compute outside of the traced code"
 AS_TENSOR = "keep it a tensor: a tensor without dimensions works like a number"
 AS_NUMBER = "use a Python number, or a size (`x.shape[0]`)"
 AS_MASKED = (
@@ -99,14 +97,17 @@ class Elements(TensorLike):
         return self._elements("tolist()", AS_OPS).tolist()
 
     def item(self, *index: int) -> Any:
-        """Return the only element, or the one at `index`, as a Python number; `ValueError` if there are several."""
+        """Return the element at `index`, or the only element, as a Python number.
+
+        `ValueError` if there are several elements and no index.
+        """
         elements = self._elements("item()", AS_TENSOR)
         if not index and self.size != 1:
             raise ValueError(f"item() needs a tensor of one element, but got shape {self.shape}: give an index")
         return elements.item(*index)
 
     def _elements(self, what: str, instead: str) -> Array:
-        """Return the array; for a symbolic tensor, raise an error: `what` needs elements, `instead` is the advice."""
+        """Return the array; for a symbolic tensor, raise an error that `what` needs elements, with advice `instead`."""
         data = self._data
         if isinstance(data, SymbolicTensor):
             raise unknown_elements_error(data, what, instead)
@@ -176,8 +177,8 @@ class Elements(TensorLike):
         if isinstance(self._data, Placeholder):
             return f"Tensor(shape={self._data.text}, dtype={dtype_name(self.dtype)})"
         value = np.array2string(self._data, separator=", ")
-        rows = "\n" if "\n" in value else ""  # a value of several lines starts at the margin
-        return f"Tensor(shape={list(self.shape)}, dtype={dtype_name(self.dtype)}, value={rows}{value})"
+        line_break = "\n" if "\n" in value else ""  # a value of several lines starts at the margin
+        return f"Tensor(shape={list(self.shape)}, dtype={dtype_name(self.dtype)}, value={line_break}{value})"
 
     def __str__(self) -> str:
         _follow_source(self._data, "print", sys._getframe(1))
@@ -188,21 +189,21 @@ class Elements(TensorLike):
         return format(self.item(), spec) if spec else str(self)
 
 
-def _follow_source(data: Data, wanted: str, frame: FrameType) -> None:
+def _follow_source(data: Data, use: str, frame: FrameType) -> None:
     """Rewrite the code that needs the elements of symbolic data, if that can help.
 
     Args:
         data: the data.
-        wanted: what needs the elements: `a condition`, or the name of a built-in function with a tensor argument.
+        use: the use of the elements: `a condition`, or the name of a built-in function with a tensor argument.
         frame: the running frame.
     """
     trace = current()
     if trace is not None and isinstance(data, SymbolicTensor) and data.builder is trace.builder:
-        trace.guard.follow_source(wanted, frame)
+        trace.guard.follow_source(use, frame)
 
 
 def to_arrays(value: Any, what: str, instead: str) -> Any:
-    """Convert the tensors in nested lists, tuples and dicts to arrays, which `what` needs."""
+    """Convert the tensors in nested lists, tuples and dicts to arrays. See `Elements._elements` for other arguments."""
     if isinstance(value, (list, tuple)):
         items = [to_arrays(item, what, instead) for item in value]
         return items if isinstance(value, list) else tuple(items)
@@ -212,12 +213,12 @@ def to_arrays(value: Any, what: str, instead: str) -> Any:
 
 
 def unknown_elements_error(data: SymbolicTensor, what: str, instead: str) -> Exception:
-    """Return the error for an access to the elements of symbolic data by `what`; `instead` is the advice."""
+    """Return the error for an access to the elements of symbolic data by `what`, with the advice `instead`."""
     trace = current()
     if trace is None or data.builder is not trace.builder:
         return UnknownValue(
-            f"a tensor {data.value.type} was used that a trace left behind: it was part of a program under "
-            "construction. Don't keep tensors that traced Python computes: return them"
+            f"a tensor of an earlier trace, {data.value.type}, was used: it was part of a program under construction. "
+            "Don't store tensors that traced code computes; return them"
         )
     shape = tuple(data.shape)
     return trace.guard.refusal(

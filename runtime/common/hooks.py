@@ -31,7 +31,7 @@ class Hook:
 
 
 class HookHandle:
-    """Unregisters a hook by `handle.remove()`; a second call has no effect."""
+    """The handle of a registered hook: `handle.remove()` unregisters it, and a second call has no effect."""
 
     def __init__(self, hooks: dict[int, Hook], hook: Hook, *, first: bool = False) -> None:
         if not callable(hook.function):
@@ -82,7 +82,7 @@ def refuse_while_tracing(what: str) -> None:
 
 
 def check_hook_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) -> Any:
-    """Return the gradient that a hook returned, cast to the dtype of the original; the original if it returned None.
+    """Return the gradient that a hook returned, cast to the dtype of the original; for None, return the original.
 
     Raises:
         TypeError: `returned` isn't a tensor.
@@ -93,7 +93,7 @@ def check_hook_gradient(hook: Callable[..., Any], returned: Any, gradient: Any) 
     name = getattr(hook, "__name__", hook)
     if not isinstance(returned, Tensor):
         raise TypeError(f"hook {name!r} must return None or a Tensor, but got {type(returned).__name__}")
-    if not isinstance(gradient, Tensor):  # no gradient is wanted there
+    if not isinstance(gradient, Tensor):  # this gradient wasn't requested
         return returned
     if returned.shape != gradient.shape:
         raise ValueError(

@@ -99,7 +99,9 @@ class Identity(Initializer):
 
 @dataclass(eq=False, repr=False)
 class Dirac(Initializer):
-    """Makes a convolution weight (out, in, ...) preserve its input: 1 at the centre of the kernel from channel i to i.
+    """Fills a convolution weight (out, in, ...) so that the convolution copies input channel i to output channel i.
+
+    The element at the centre of that kernel is 1, all others are 0.
 
     Args:
         groups: the number of groups of the convolution; all groups are filled in the same way.

@@ -41,15 +41,15 @@ class Initializer:
 
 
 def fan_in_and_fan_out(shape: Shape) -> tuple[int, int]:
-    """Return the inputs per output, and the outputs per input, of a weight (out, in, ...)."""
+    """Return fan-in and fan-out of a weight (out, in, ...): its inputs per output, and its outputs per input."""
     if len(shape) < 2:
-        raise ValueError(f"fan_in and fan_out are those of a tensor with at least 2 dimensions, but got shape {shape}")
+        raise ValueError(f"fan_in and fan_out need a tensor with at least 2 dimensions, but got shape {shape}")
     window = math.prod(shape[2:])
     return shape[1] * window, shape[0] * window
 
 
 def fans(init: Initializer, shape: Shape) -> tuple[int, int]:
-    """Return `fan_in_and_fan_out`; its error names the initializer."""
+    """Return `fan_in_and_fan_out`; the error message names the initializer."""
     try:
         return fan_in_and_fan_out(shape)
     except ValueError as error:

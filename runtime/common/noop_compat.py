@@ -55,7 +55,7 @@ def set_recursion_limit(recursion_limit: int = 1000) -> None:
 
 
 class _no_grad:  # noqa: N801
-    """Within the context, or in the decorated function, nothing is recorded, so no gradient flows through it."""
+    """A context manager and decorator: the code in it isn't recorded, so no gradient flows through it."""
 
     def __init__(self) -> None:
         self._stacks: list[contextlib.ExitStack] = []  # one per level of nesting

@@ -101,7 +101,7 @@ class Parameter(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """The value as a tensor without gradient; assignment calls `set_data`."""
+        """The value as a tensor without a gradient; assignment calls `set_data`."""
         return from_array(self._data)
 
     @data.setter
@@ -109,7 +109,7 @@ class Parameter(Tensor):
         self.set_data(data)
 
     def set_data(self, data: Tensor | float, slice_shape: bool = False) -> Parameter:
-        """Replace the value; the new one is cast to the dtype of the Parameter.
+        """Replace the value; the new value is cast to the dtype of the Parameter.
 
         Args:
             data: a tensor or number with the shape of the Parameter.
@@ -186,7 +186,7 @@ class ParameterTuple(tuple[Parameter, ...]):
                 parameter.name = f"{DEFAULT_NAME}${next(numbers)}"
             if by_name.setdefault(parameter.name, parameter) is not parameter:
                 raise ValueError(
-                    f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it its own"
+                    f"{parameter!r}: its name '{parameter.name}' already exists among the parameters; give it another"
                 )
         return super().__new__(cls, items)
 

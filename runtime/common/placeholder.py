@@ -1,4 +1,4 @@
-"""`Placeholder`: the data of a Tensor without elements, which declares an input whose sizes may be open."""
+"""`Placeholder`: the data of a Tensor without elements, which declares an input that may have open sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Placeholder:
 
     Attributes:
         dtype: the dtype.
-        shape: the sizes, -1 for an open one; (-2,) if the number of axes is open.
+        shape: the sizes, -1 for an open size; (-2,) if the number of axes is open.
     """
 
     dtype: np.dtype[Any]
@@ -32,7 +32,7 @@ class Placeholder:
 
         Raises:
             TypeError: `shape` is neither None, an int, nor a list or tuple of ints and None.
-            ValueError: a size is negative, except -1, which means None.
+            ValueError: a size is negative, except -1, which is the same as None.
         """
         if shape is None:
             return cls(dtype, (OPEN_RANK,))
@@ -50,7 +50,7 @@ class Placeholder:
         return "None" if self.has_open_rank else str([None if size < 0 else size for size in self.shape])
 
     def accepts(self, shape: Sequence[int]) -> bool:
-        """Whether a tensor of this shape fits."""
+        """Whether a tensor of this shape is allowed."""
         if self.has_open_rank:
             return True
         return len(shape) == len(self.shape) and all(
@@ -80,5 +80,5 @@ class Placeholder:
 def _size(size: Any, shape: Sequence[Any]) -> int:
     checks.of_type(size, "shape", int, of="Tensor")
     if size < OPEN_SIZE:
-        raise ValueError(f"For 'Tensor', 'shape' must hold sizes, None for open ones, but got {list(shape)}")
+        raise ValueError(f"For 'Tensor', 'shape' must hold sizes, or None for open sizes, but got {list(shape)}")
     return int(size)

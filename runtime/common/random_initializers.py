@@ -82,7 +82,9 @@ class XavierNormal(Initializer):
 
 @dataclass(eq=False, repr=False)
 class HeNormal(Initializer):
-    """Normal distribution, mean 0, deviation gain / sqrt(fan). He et al., "Delving deep into rectifiers", 2015.
+    """Normal distribution, mean 0, standard deviation gain / sqrt(fan). He et al., 2015.
+
+    Source: "Delving deep into rectifiers".
 
     Args:
         negative_slope: the slope of the leaky ReLU that follows; used only for `nonlinearity` "leaky_relu", where the
@@ -135,7 +137,7 @@ class VarianceScaling(Initializer):
 
     Args:
         scale: above 0.
-        mode: the choice of n: "fan_in", "fan_out" or their mean, "fan_avg".
+        mode: what n is: "fan_in", "fan_out", or "fan_avg" for their mean.
         distribution: "truncated_normal" (truncated at two standard deviations, and scaled up to compensate for it),
             "untruncated_normal" or "uniform".
     """
@@ -222,7 +224,7 @@ def _truncated_normal(mean: float, deviation: float, low: float, high: float, sh
     """Rejection sampling: uniform samples, each accepted with a probability proportional to its density."""
     low, high = (low - mean) / deviation, (high - mean) / deviation
     mode = min(max(0.0, low), high)
-    low, high = max(low, mode - 40), min(high, mode + 40)  # beyond that the density is 0 in float64
+    low, high = max(low, mode - 40), min(high, mode + 40)  # beyond these bounds the density is 0 in float64
     samples: list[Array] = []
     missing = math.prod(shape)
     while missing > 0:

@@ -18,7 +18,7 @@ def set_seed(seed: int) -> None:
 
     Raises:
         TypeError: `seed` isn't an int.
-        ValueError: it is outside that range.
+        ValueError: `seed` is out of range.
     """
     checks.of_type(seed, "seed", int, of="set_seed")
     checks.in_range(seed, "seed", "[0, 4294967295]", of="set_seed")

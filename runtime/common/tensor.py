@@ -54,7 +54,7 @@ class Tensor(Elements):
             raise ValueError(f"For 'Tensor', a placeholder of shape {shape} needs a 'dtype' too, but got None")
         self._data = as_data(input_data, dtype)
 
-    # ---- what it holds ----
+    # ---- value ----
 
     def copy(self) -> Tensor:
         """Return a new tensor with the same elements."""
@@ -62,11 +62,11 @@ class Tensor(Elements):
         return copied
 
     def value(self) -> Tensor:
-        """Return the value as a plain tensor (of a Parameter, say); gradients flow through."""
+        """Return the value, for example of a Parameter, as a plain tensor; gradients flow through it."""
         return from_array(self._data, self._tape, self._number if self._tape is not None else None)
 
     def init_data(self, *_: Any, **__: Any) -> Self:
-        """Return the tensor itself, whose elements are always initialized."""
+        """Return the tensor itself: its elements are always initialized."""
         return self
 
     @staticmethod
@@ -75,7 +75,7 @@ class Tensor(Elements):
         return Tensor(checks.of_type(array, "array", np.ndarray, of="from_numpy"))
 
     def assign_value(self, value: Tensor) -> Tensor:
-        """Take over the elements of `value`."""
+        """Assign the elements of `value` to the tensor, and return it."""
         self._rebind(value)
         return self
 
@@ -89,10 +89,10 @@ class Tensor(Elements):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Refuse functions of torch, whose own message would be that the argument must be Tensor, not Tensor."""
+        """Raise an error for torch functions; torch's own message would be "must be Tensor, not Tensor"."""
         raise TypeError(
-            f"torch's {getattr(func, '__name__', func)} was given a Tensor of cellbridge.runtime: use what runtime.ops "
-            "or runtime.nn has for it, or give what it holds, torch.from_numpy(x.asnumpy())"
+            f"torch's {getattr(func, '__name__', func)} was given a Tensor of cellbridge.runtime: use the equivalent "
+            "in runtime.ops or runtime.nn, or convert the Tensor, torch.from_numpy(x.asnumpy())"
         )
 
     # ---- tracking ----
@@ -106,7 +106,7 @@ class Tensor(Elements):
         return self._number if self._tape is recording else None
 
     def _rebind(self, value: Tensor) -> None:
-        """Take over the elements and the tape entry of `value`."""
+        """Assign the elements and the tape entry of `value` to the tensor."""
         trace = current()
         if trace is not None:
             trace.guard.on_tensor_write(self)
@@ -159,14 +159,13 @@ def initialize(init: Any, shape: Any, dtype: np.dtype[Any]) -> Tensor:
         return from_array(initial_values(init, shape, dtype))
     if shape is not None and init.shape != as_shape(shape):
         raise ValueError(
-            f"For 'initializer', the tensor 'init' must have the shape asked for, {as_shape(shape)}, but got "
-            f"{init.shape}"
+            f"For 'initializer', the tensor 'init' must have the shape 'shape', {as_shape(shape)}, but got {init.shape}"
         )
     return init
 
 
 def from_array(array: Data, recording: tape.Tape | None = None, number: int | None = None) -> Tensor:
-    """Return a tensor with an array or symbolic data as its data, uncopied; tracked on the tape if it has a number."""
+    """Return a tensor that holds an array or symbolic data without a copy, tracked on the tape if it has a number."""
     tensor = Tensor.__new__(Tensor)
     tensor._data = array
     if number is not None:
@@ -215,9 +214,9 @@ def apply(op: Op, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
     if trace is not None and trace.should_record(op, arrays, attributes):
         outputs = trace.record(op, arrays, attributes)
     else:
-        left = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)
-        if left is not None:
-            raise unknown_elements_error(left, f"op {op.name}", "")
+        symbolic = next((x for x in arrays if isinstance(x, SymbolicTensor)), None)
+        if symbolic is not None:
+            raise unknown_elements_error(symbolic, f"op {op.name}", "")
         with np.errstate(all="ignore"):
             outputs = evaluate(op, arrays, attributes)
     recording = tape.current()
@@ -274,11 +273,11 @@ def _record(
 
 
 def identity_entry(tensors: tuple[Any, ...], pull: tape.Pull, always: bool = False) -> tuple[Any, ...]:
-    """Record an entry on the current tape that is the identity forward, and `pull` backward.
+    """Record an entry on the current tape that passes values through unchanged, and runs `pull` in the backward pass.
 
     Args:
         tensors: the values that pass through; values that aren't tracked tensors pass unchanged.
-        pull: replaces the gradients of all `tensors` (None where there is none) by others.
+        pull: maps the gradients of all `tensors` (None where there is none) to new ones.
         always: whether `pull` runs even if there is no gradient.
 
     Returns:

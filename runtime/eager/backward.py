@@ -44,7 +44,7 @@ class Forward:
     Attributes:
         recording: the tape; the run begins at entry `start`.
         numbers: tape numbers of the tracked arguments, by position.
-        parameters: tape number of each tracked Parameter, and itself, by identity.
+        parameters: by `id`, each tracked Parameter with its tape number.
         outputs: what the function returned.
     """
 
@@ -86,10 +86,10 @@ def run_with_gradients(
         if forward is None:
             forward = record(fn, args, kwargs, recording, positions, weights)
         if has_aux and not (isinstance(forward.outputs, (tuple, list)) and len(forward.outputs) > 1):
-            raise ValueError("with has_aux=True the function must return more than one output; it returned one")
-        of_what = forward.outputs[0] if has_aux else forward.outputs
+            raise ValueError("with has_aux=True the function must return more than one output, but it returned one")
+        differentiated = forward.outputs[0] if has_aux else forward.outputs
         with tape.record_on(outer), compute_in(None):
-            cotangents = _seeds(of_what, output_gradient, forward)
+            cotangents = _output_cotangents(differentiated, output_gradient, forward)
             recording.backward(forward.start, cotangents)
             complete: dict[int, Tensor] = {}  # by tape number, after the hooks of the tensor
 
@@ -119,11 +119,11 @@ def record(
     positions: Sequence[int],
     weights: Sequence[Parameter],
 ) -> Forward:
-    """Run `fn` on the tape, tracking the arguments at `positions` and the trainable `weights`.
+    """Run `fn` on the tape, and track the arguments at `positions` and the trainable `weights`.
 
     A Parameter among the arguments is tracked like a weight: wherever `fn` uses it, it is the same variable.
     """
-    given = list(args)
+    tracked_args = list(args)
     forward = Forward(recording, 0)
     parameters = [*weights, *(args[i] for i in positions if isinstance(args[i], Parameter))]
     with _track(recording, parameters, forward), tape.record_on(recording):
@@ -133,12 +133,12 @@ def record(
                     forward.numbers[i] = forward.parameters[id(args[i])][0]
             elif isinstance(args[i], Tensor):
                 number = forward.numbers[i] = _leaf(recording, args[i])
-                given[i] = from_array(args[i]._data, recording, number)
-                given[i]._is_leaf = True
+                tracked_args[i] = from_array(args[i]._data, recording, number)
+                tracked_args[i]._is_leaf = True
                 hooks = args[i].__dict__.setdefault("_gradient_hooks", {})
-                given[i].__dict__["_gradient_hooks"] = hooks
+                tracked_args[i].__dict__["_gradient_hooks"] = hooks
         forward.start = len(recording.entries)
-        forward.outputs = fn(*given, **kwargs)
+        forward.outputs = fn(*tracked_args, **kwargs)
     return forward
 
 
@@ -173,7 +173,7 @@ def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
         if position >= len(args):
             raise RuntimeError(
                 f"`grad_position` {position} exceeds the inputs: the function was called with {len(args)} positional "
-                "arguments (those given by keyword can't be differentiated)"
+                "arguments (keyword arguments can't be differentiated)"
             )
         if not isinstance(args[position], (Tensor, tuple, list, dict)):
             raise TypeError(
@@ -183,25 +183,25 @@ def _check_positions(args: tuple[Any, ...], positions: tuple[int, ...]) -> None:
 
 
 _CONSTANTS = (bool, int, float, np.ndarray, np.generic)
-"""What a function may return instead of Tensors: its gradients are zeros."""
+"""Types that a function may return instead of Tensors; the gradients are zeros."""
 
 
-def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
+def _output_cotangents(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, Any]:
     """Return the output gradients by tape number."""
     tensors = list(leaves_of(outputs, Tensor))
     if not tensors and not any(isinstance(leaf, _CONSTANTS) for leaf in leaves(outputs)):
         returned = "None; is a `return` missing?" if outputs is None else f"{outputs!r} ({type(outputs).__name__})"
         raise TypeError(
-            "there is nothing to differentiate: the function must return a Tensor, or a tuple, list or dict that holds "
-            f"some, but it returned {returned}"
+            "there is nothing to differentiate: the function must return a Tensor, or a tuple, list or dict with "
+            f"Tensors, but it returned {returned}"
         )
     if output_gradient is None:
         gradients = [full_like(x, 1) for x in tensors]
     else:
-        given = leaves(output_gradient)
-        if len(given) != len(tensors):
-            raise RuntimeError(f"the output gradient holds {len(given)} tensors, the output {len(tensors)}")
-        gradients = [_seed(x, g) for x, g in zip(tensors, given, strict=True)]
+        values = leaves(output_gradient)
+        if len(values) != len(tensors):
+            raise RuntimeError(f"the output gradient holds {len(values)} tensors, the output {len(tensors)}")
+        gradients = [_as_output_gradient(g, x) for x, g in zip(tensors, values, strict=True)]
     cotangents: dict[int, Any] = {}
     for x, g in zip(tensors, gradients, strict=True):
         number = forward.number_of(x)  # a Parameter that is itself an output is no longer on the tape
@@ -212,8 +212,8 @@ def _seeds(outputs: Any, output_gradient: Any, forward: Forward) -> dict[int, An
     return cotangents
 
 
-def _seed(output: Tensor, gradient: Any) -> Tensor:
-    """Return the given gradient of an output in its dtype; `ValueError` if the shapes differ."""
+def _as_output_gradient(gradient: Any, output: Tensor) -> Tensor:
+    """Convert the gradient of an output to a tensor of its dtype; `ValueError` if the shapes differ."""
     g = gradient if isinstance(gradient, Tensor) else Tensor(gradient)
     if output.shape != g.shape:
         raise ValueError(f"the output gradient must have the shape of the output, {output.shape}, but got {g.shape}")

@@ -29,7 +29,7 @@ operator_object(GradOperation)
 
 @public_op()
 def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the outputs of `fn(*inputs)`, and the function that maps output gradients v to vJ.
+    """Vector-Jacobian product: return the outputs of `fn(*inputs)`, and a function that maps output gradients v to vJ.
 
     Args:
         fn: a function or Cell that returns a tensor or a tuple of them.
@@ -60,7 +60,7 @@ def vjp(fn: Function, *inputs: Any, weights: Any = None, has_aux: bool = False) 
 
 @public_op()
 def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, ...]:
-    """Return the outputs of `fn` and their derivatives in the direction `v`: Jv.
+    """Jacobian-vector product: return the outputs of `fn`, and Jv, their derivatives in the direction `v`.
 
     Args:
         fn: a function or Cell that returns a tensor or a tuple of them.
@@ -75,19 +75,19 @@ def jvp(fn: Function, inputs: Any, v: Any, has_aux: bool = False) -> tuple[Any, 
         TypeError: an input or direction isn't a tensor.
         ValueError: `v` has another shape; or, with `has_aux`, there is only one output.
     """
-    given, directions = _as_tuple(inputs), _as_tuple(v)
-    _require_tensors((*given, *directions), of="jvp")
-    if [x.shape for x in given] != [x.shape for x in directions]:
+    arguments, directions = _as_tuple(inputs), _as_tuple(v)
+    _require_tensors((*arguments, *directions), of="jvp")
+    if [x.shape for x in arguments] != [x.shape for x in directions]:
         raise ValueError(
-            f"For 'jvp', 'v' must have the shapes of 'inputs', {[x.shape for x in given]}, but got "
+            f"For 'jvp', 'v' must have the shapes of 'inputs', {[x.shape for x in arguments]}, but got "
             f"{[x.shape for x in directions]}"
         )
-    outputs, *aux = _split_aux(fn(*given)) if has_aux else (fn(*given),)
+    outputs, *aux = _split_aux(fn(*arguments)) if has_aux else (fn(*arguments),)
     results = list(leaves_of(outputs, Tensor))
     vjp_of_fn = GradOperation(get_all=True, sens_param=True)(_without_aux(fn) if has_aux else fn)
 
     def pull_back(*u: Any) -> Any:  # linear in u, with the derivative v J^T
-        return vjp_of_fn(*given, u if isinstance(outputs, (tuple, list)) else u[0])
+        return vjp_of_fn(*arguments, u if isinstance(outputs, (tuple, list)) else u[0])
 
     zeros = tuple(Tensor(np.zeros(y.shape, y.dtype)) for y in results)
     derivatives = run_with_gradients(
@@ -108,7 +108,7 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
     Returns:
         A function with the arguments of `fn`. For an output of shape Y and an argument of shape X it returns a tensor
         of shape (*Y, *X): in a tuple over arguments if `grad_position` is a tuple, and in a tuple over outputs if there
-        are several. With `has_aux`, it returns the pair of that and the other outputs.
+        are several. With `has_aux`, it returns the pair of the Jacobian and the other outputs.
     """
     positions = integers(grad_position, "grad_position", of="jacrev")
 
@@ -119,8 +119,8 @@ def jacrev(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
         by_output = []
         for i, y in enumerate(results):
             rows = [
-                run_with_gradients(function, args, {}, positions, (), output_gradient=_units(results, i, place)).inputs
-                for place in range(y.size)
+                run_with_gradients(function, args, {}, positions, (), output_gradient=_one_hot(results, i, k)).inputs
+                for k in range(y.size)
             ]
             by_output.append(
                 tuple(
@@ -154,7 +154,7 @@ def jacfwd(fn: Function, grad_position: Any = 0, has_aux: bool = False) -> Funct
             return y[0] if has_aux else y
 
         columns: list[list[Any]] = [
-            [_as_tuple(jvp(partial, arguments, _units(arguments, k, place))[1]) for place in range(x.size)]
+            [_as_tuple(jvp(partial, arguments, _one_hot(arguments, k, j))[1]) for j in range(x.size)]
             for k, x in enumerate(arguments)
         ]
         by_output = [
@@ -175,10 +175,10 @@ def _arrange(by_output: list[tuple[Any, ...]], outputs: Any, grad_position: Any,
     return (jacobian, *aux) if aux else jacobian
 
 
-def _units(tensors: Sequence[Any], which: int, place: int) -> tuple[Any, ...]:
-    """Return zeros like the tensors, with a one at flat index `place` of tensor number `which`."""
+def _one_hot(tensors: Sequence[Any], tensor_index: int, flat_index: int) -> tuple[Any, ...]:
+    """Return zeros like the tensors, with a one at `flat_index` of the tensor at `tensor_index`."""
     arrays = [np.zeros(x.shape, x.dtype) for x in tensors]
-    arrays[which].reshape(-1)[place] = 1
+    arrays[tensor_index].reshape(-1)[flat_index] = 1
     return tuple(map(Tensor, arrays))
 
 
@@ -191,15 +191,15 @@ def _without_aux(fn: Function) -> Function:
 
 def _split_aux(outputs: Any) -> tuple[Any, Any]:
     if not isinstance(outputs, tuple) or len(outputs) < 2:
-        raise ValueError("with has_aux=True the function must return more than one output; it returned one")
+        raise ValueError("with has_aux=True the function must return more than one output, but it returned one")
     return outputs[0], outputs[1] if len(outputs) == 2 else outputs[1:]
 
 
-def _as_tuple(given: Any) -> tuple[Any, ...]:
-    return tuple(given) if isinstance(given, (tuple, list)) else (given,)
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, (tuple, list)) else (value,)
 
 
-def _require_tensors(given: Sequence[Any], *, of: str) -> None:
-    for x in given:
+def _require_tensors(values: Sequence[Any], *, of: str) -> None:
+    for x in values:
         if not isinstance(x, TensorLike):
             raise TypeError(f"For '{of}', the inputs must be Tensors, but got {type(x).__name__}: {x!r}")

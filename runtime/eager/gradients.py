@@ -1,6 +1,6 @@
 """`grad`, `value_and_grad` and `GradOperation`: eager gradients of Python functions and Cells.
 
-All output gradients are ones, so the gradient is that of the sum of everything the function returns. An argument or
+All output gradients are ones, so the gradient is that of the sum of all outputs of the function. An argument or
 weight that the outputs don't depend on has a gradient of zeros, and so has a weight with `requires_grad=False`.
 """
 
@@ -32,7 +32,7 @@ def grad(
     Returns:
         A function of the arguments of `fn`. If `grad_position` is an int or a tuple of one, it returns that gradient;
         for a longer tuple, a tuple of gradients; for weights, a tuple (for one Parameter just its gradient); for both,
-        the pair of the two. With `has_aux`, it returns the pair of that and the tuple of the other outputs.
+        a pair of these. With `has_aux`, it returns the pair of the gradients and the tuple of the other outputs.
 
     Raises:
         ValueError: both `grad_position` and `weights` are None, or a position is negative or repeated; the returned
@@ -106,10 +106,10 @@ class GradOperation:
             tensors = tuple(i for i, x in enumerate(args) if isinstance(x, Tensor))
             positions = tensors if self.get_all else () if self.get_by_list else (0,)
             if positions == (0,) and not args:
-                apart = " apart from the output gradient" if self.sens_param else ""
+                exception = " besides the output gradient" if self.sens_param else ""
                 raise TypeError(
-                    f"GradOperation: the function was called without a positional argument{apart}: "
-                    "needed the one to differentiate"
+                    f"GradOperation: the function was called without a positional argument{exception}: "
+                    "needed the argument to differentiate"
                 )
             parameters = _as_weights(weights) if self.get_by_list else ()
             result = run_with_gradients(fn, args, kwargs, positions, parameters, output_gradient=sens)
@@ -118,28 +118,28 @@ class GradOperation:
                 return (result.inputs, of_weights) if self.get_all else of_weights
             return result.inputs if self.get_all else result.inputs[0]
 
-        of = tuple(map(id, _as_weights(weights)))
+        weight_ids = tuple(map(id, _as_weights(weights)))
         flags = (self.get_all, self.get_by_list, self.sens_param)
-        return _in_any_mode(fn, ("GradOperation", flags, of, isinstance(weights, Parameter)), gradient)
+        return _in_any_mode(fn, ("GradOperation", flags, weight_ids, isinstance(weights, Parameter)), gradient)
 
 
 def get_grad(gradients: Any, identifier: Any) -> Tensor:
-    """Return the gradient for an argument's index, a Parameter or its name from a result with `return_ids=True`.
+    """Return the gradient for the index of an argument, a Parameter or its name from a `return_ids=True` result.
 
     Raises:
-        RuntimeError: there is none.
+        RuntimeError: there is no such gradient.
     """
-    wanted = identifier.name if isinstance(identifier, Parameter) else identifier
+    key = identifier.name if isinstance(identifier, Parameter) else identifier
     pairs = [gradients]
     while pairs:
         item = pairs.pop()
         if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], (int, str)):
-            if item[0] == wanted:
+            if item[0] == key:
                 gradient: Tensor = item[1]
                 return gradient
         elif isinstance(item, (tuple, list)):
             pairs.extend(item)
-    raise RuntimeError(f"there is no gradient for {wanted!r} among those given")
+    raise RuntimeError(f"there is no gradient for {key!r} among the gradients")
 
 
 def _in_any_mode(fn: Function, variant: Hashable, gradient: Function) -> Function:

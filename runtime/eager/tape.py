@@ -1,8 +1,8 @@
 """The tape of eager differentiation: the ops on tracked values, in order.
 
-A value is tracked if it has a number on the current tape. The leaves with respect to which gradients are requested have
-one, and so have the outputs of an op with a tracked operand. Without such a request nothing is tracked, so plain calls
-cost nothing. The backward pass walks the tape from its end.
+A value is tracked if it has a number on the current tape: the leaves for which gradients are requested, and the outputs
+of an op with a tracked operand. If no gradients are requested, nothing is tracked, so plain calls cost nothing. The
+backward pass walks the tape from its end.
 
 A gradient inside a differentiated function (a second derivative) uses the same tape: its backward pass is recorded too.
 """
@@ -26,9 +26,9 @@ class Entry:
     """One recorded step.
 
     Attributes:
-        operands: numbers of the operands; None for one that isn't tracked.
-        outputs: numbers of the outputs; None for one that no gradient can reach.
-        pull: maps the cotangents of the outputs (None for none) to those of the operands.
+        operands: numbers of the operands; None for an operand that isn't tracked.
+        outputs: numbers of the outputs; None for an output that no gradient can reach.
+        pull: maps the cotangents of the outputs (None if there is none) to those of the operands.
         always: whether `pull` runs even if there is no cotangent (hooks that must fire).
         place: while tracing, the place in the program where the step was recorded; `pull` records at the same place.
     """
@@ -78,7 +78,7 @@ class Tape:
 
         Args:
             start: index of the first entry that belongs to the differentiated function.
-            cotangents: by number of the outputs; changed in place.
+            cotangents: cotangents of the outputs, by their numbers; changed in place.
 
         Returns:
             `cotangents`, reduced to those of the leaves, the values that no entry since `start` computed.
@@ -121,7 +121,7 @@ def current() -> Tape | None:
 
 @contextlib.contextmanager
 def record_on(tape: Tape | None) -> Iterator[None]:
-    """Within the context, record on `tape`; None to record nothing."""
+    """Within the context, record on `tape`; if it is None, record nothing."""
     before = _current.tape
     _current.tape = tape
     try:

@@ -46,24 +46,24 @@ def integers(value: Any, name: str, *, of: str) -> tuple[Any, ...]:
     return (integer(value, name, of=of),)
 
 
-def spread(given: tuple[Any, ...]) -> Any:
+def unpack_varargs(args: tuple[Any, ...]) -> Any:
     """Return variadic arguments, or the only one if it is a tuple, list or tensor: `x.view(2, 3)`, `x.view((2, 3))`."""
-    listed = len(given) == 1 and (
-        isinstance(given[0], (tuple, list)) or (isinstance(given[0], Tensor) and given[0].ndim)
+    is_sequence = len(args) == 1 and (
+        isinstance(args[0], (tuple, list)) or (isinstance(args[0], Tensor) and args[0].ndim)
     )
-    return given[0] if listed else given
+    return args[0] if is_sequence else args
 
 
-def require_operands(given: Any, name: str, *, of: str) -> tuple[Any, ...]:
-    """Check that an argument is a non-empty tuple or list of tensors; else `TypeError` or `ValueError`."""
-    if not isinstance(given, (tuple, list)):
-        raise TypeError(f"For '{of}', '{name}' must be a tuple or list of Tensors, but got {type(given).__name__}")
-    if not given:
-        raise ValueError(f"For '{of}', '{name}' must hold at least one Tensor, but got {given!r}")
-    for item in given:
+def require_operands(operands: Any, name: str, *, of: str) -> tuple[Any, ...]:
+    """Return a non-empty tuple or list of tensors as a tuple; `TypeError` or `ValueError` for other values."""
+    if not isinstance(operands, (tuple, list)):
+        raise TypeError(f"For '{of}', '{name}' must be a tuple or list of Tensors, but got {type(operands).__name__}")
+    if not operands:
+        raise ValueError(f"For '{of}', '{name}' must hold at least one Tensor, but got {operands!r}")
+    for item in operands:
         if not isinstance(item, TensorLike):
             raise TypeError(f"For '{of}', '{name}' must hold Tensors, but got {type(item).__name__}: {item!r}")
-    return tuple(given)
+    return tuple(operands)
 
 
 def require_integers(indices: Any, name: str, *, of: str) -> Any:
@@ -87,7 +87,7 @@ def is_symbolic(x: Any) -> bool:
     return isinstance(x, Tensor) and isinstance(x._data, SymbolicTensor)
 
 
-def coordinates(x: Any) -> Any:
+def symbolic_nonzero(x: Any) -> Any:
     """Return the coordinates of the nonzero elements of a symbolic tensor: int64 (count, axes).
 
     Their count is a symbolic size, which is the same for every call with the same tensor.
@@ -97,8 +97,8 @@ def coordinates(x: Any) -> Any:
     return trace.once("nonzero", x, lambda: data_dependent.nonzero(x, symbols=(trace.builder.new_symbol(),)))
 
 
-def size_of_run(x: Any, name: str, *, of: str) -> Any:
-    """Return the symbolic size whose value is a symbolic integer tensor of one element."""
+def to_symbolic_size(x: Any, name: str, *, of: str) -> Any:
+    """Convert a symbolic integer tensor of one element to a symbolic size."""
     if x.dtype.kind not in "iu" or product(x.shape) != 1:
         raise TypeError(f"For '{of}', '{name}' must be an int, but got a Tensor of {x.dtype} {tuple(x.shape)}")
     trace = current()
@@ -113,8 +113,8 @@ def size_of_run(x: Any, name: str, *, of: str) -> Any:
     return trace.once("size", x, read)
 
 
-def concrete(x: Any, what: str) -> np.ndarray[Any, Any]:
-    """Return the elements of a tensor, on which the shape of a result depends; raises an error if they are unknown."""
+def known_elements(x: Any, what: str) -> np.ndarray[Any, Any]:
+    """Return the elements of a tensor that determine the shape of a result; raise an error if they are unknown."""
     if not isinstance(x, Tensor):
-        raise TypeError(f"the elements of {what} must be known: the shape of the result depends on them; given {x!r}")
+        raise TypeError(f"the elements of {what} must be known, as the shape of the result depends on them: {x!r}")
     return x._elements(f"{what}, on which the shape of the result depends,", AS_MASKED)

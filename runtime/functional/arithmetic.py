@@ -1,7 +1,7 @@
-"""Sums, products, quotients, remainders and powers of two operands that broadcast.
+"""Sums, products, quotients, remainders and powers of two operands, which broadcast.
 
 A Python number takes the dtype of the tensor operand; a float operand converts integer tensors to float32. See
-`compound` for formulas of several operands.
+`compound` for formulas with several operands.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from ..common.dtype import float64
 from ..ir.types import is_floating
 from ..ops import elementwise, rounding
-from .operands import as_tensor, floats, numbers, pair
+from .operands import as_floating, as_numeric, as_tensor, promote_pair
 from .public_op import argument_aliases, public_op, tensor_method
 
 # ---- sums, products and quotients ----
@@ -20,7 +20,7 @@ from .public_op import argument_aliases, public_op, tensor_method
 @public_op(method="__add__", primitive=("Add", "TensorAdd"), alias="tensor_add")
 def add(input: Any, other: Any) -> Any:
     """Sum, elementwise."""
-    return elementwise.add(*pair(input, other, of="add"))
+    return elementwise.add(*promote_pair(input, other, of="add"))
 
 
 @tensor_method("add")
@@ -32,7 +32,7 @@ def _add_scaled(input: Any, other: Any, *, alpha: float = 1) -> Any:
 @public_op(method="__sub__", primitive="Sub", alias="tensor_sub")
 def sub(input: Any, other: Any) -> Any:
     """Difference, elementwise."""
-    return elementwise.sub(*pair(input, other, of="sub"))
+    return elementwise.sub(*promote_pair(input, other, of="sub"))
 
 
 @public_op(method=("subtract", "sub"))
@@ -44,7 +44,7 @@ def subtract(input: Any, other: Any, *, alpha: float = 1) -> Any:
 @public_op(method=("mul", "multiply", "__mul__"), primitive="Mul", alias=("multiply", "tensor_mul"))
 def mul(input: Any, other: Any) -> Any:
     """Product, elementwise."""
-    return elementwise.mul(*pair(input, other, of="mul"))
+    return elementwise.mul(*promote_pair(input, other, of="mul"))
 
 
 @public_op(
@@ -54,14 +54,14 @@ def mul(input: Any, other: Any) -> Any:
 )
 @argument_aliases(dividend="input", divisor="other", x="input", y="other")
 def div(input: Any, other: Any, *, rounding_mode: str | None = None) -> Any:
-    """Quotient, elementwise; of integers in float32.
+    """Quotient, elementwise; integers are converted to float32.
 
     `rounding_mode` "floor" or "trunc" rounds the quotient down or towards zero and keeps the dtype of the operands;
-    `ValueError` for another.
+    `ValueError` for any other value.
     """
     if rounding_mode is None:
-        a, b = pair(input, other, of="div")
-        return elementwise.div(floats(a, of="div"), floats(b, "other", of="div"))
+        a, b = promote_pair(input, other, of="div")
+        return elementwise.div(as_floating(a, of="div"), as_floating(b, "other", of="div"))
     if rounding_mode not in ("floor", "trunc"):
         raise ValueError(f"For 'div', 'rounding_mode' must be None, 'floor' or 'trunc', but got {rounding_mode!r}")
     return floor_divide(input, other) if rounding_mode == "floor" else truncate_div(input, other)
@@ -113,8 +113,8 @@ def fmod(input: Any, other: Any) -> Any:
 
 @public_op(method=("neg", "negative", "__neg__"), primitive="Neg", alias="negative")
 def neg(input: Any) -> Any:
-    """Minus `input`, elementwise."""
-    return elementwise.neg(numbers(input, of="neg"))
+    """Negation, elementwise."""
+    return elementwise.neg(as_numeric(input, of="neg"))
 
 
 @public_op(method=("positive", "__pos__"))
@@ -135,33 +135,33 @@ def pow(input: Any, exponent: Any) -> Any:
 @public_op(method="float_power")
 def float_power(input: Any, exponent: Any) -> Any:
     """`input` to the power of `exponent`, elementwise, in float64."""
-    a, b = pair(input, exponent, of="float_power")
+    a, b = promote_pair(input, exponent, of="float_power")
     return elementwise.pow(elementwise.cast(a, dtype=float64), elementwise.cast(b, dtype=float64))
 
 
 @public_op(method="square", primitive="Square")
 def square(input: Any) -> Any:
     """`input` times itself, elementwise."""
-    x = numbers(input, of="square")
+    x = as_numeric(input, of="square")
     return elementwise.mul(x, x)
 
 
-# ---- the larger and the smaller ----
+# ---- maximum and minimum ----
 
 
 @public_op(method="maximum", primitive="Maximum")
 def maximum(input: Any, other: Any) -> Any:
-    """The larger of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
-    return elementwise.maximum(*pair(input, other, of="maximum"))
+    """Maximum of two operands, elementwise; NaN if either is NaN. Equal elements get half of the gradient each."""
+    return elementwise.maximum(*promote_pair(input, other, of="maximum"))
 
 
 @public_op(method="minimum", primitive="Minimum")
 def minimum(input: Any, other: Any) -> Any:
-    """The smaller of two, elementwise; NaN if one is. Of equal ones, each gets half the gradient."""
-    return elementwise.minimum(*pair(input, other, of="minimum"))
+    """Minimum of two operands, elementwise; NaN if either is NaN. Equal elements get half of the gradient each."""
+    return elementwise.minimum(*promote_pair(input, other, of="minimum"))
 
 
 def _number_pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
-    """Two operands in the dtype in which an operator on numbers computes: bools become int64."""
-    a, b = pair(a, b, of=of)
-    return numbers(a, of=of), numbers(b, "other", of=of)
+    """Convert two operands to the dtype in which an operator on numbers computes: bools become int64."""
+    a, b = promote_pair(a, b, of=of)
+    return as_numeric(a, of=of), as_numeric(b, "other", of=of)

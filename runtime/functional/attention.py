@@ -26,7 +26,7 @@ def attend(
         v: values, (batch, heads, keys, features).
         mask: the result of `join_masks`; a query that may attend to no key gets 0.
         dropout: the probability of dropping a weight.
-        need_weights: whether to return the weights; it is faster without.
+        need_weights: whether to return the weights; without them it is faster.
 
     Returns:
         (batch, heads, queries, features), and (batch, heads, queries, keys) or None.
@@ -36,8 +36,8 @@ def attend(
         weights = drop(weights, dropout) if dropout else weights
         return matmul(weights, v), weights
     shape = (*q.shape[:-1], k.shape[-2])
-    kept = random.random_like(q, random.bernoulli, shape, probability=1.0 - dropout) if dropout else None
-    return attention.scaled_dot_product_attention(q, k, v, mask, kept, causal=False, dropout=dropout), None
+    keep_mask = random.random_like(q, random.bernoulli, shape, probability=1.0 - dropout) if dropout else None
+    return attention.scaled_dot_product_attention(q, k, v, mask, keep_mask, causal=False, dropout=dropout), None
 
 
 def join_masks(*masks: Any, like: Any) -> Any:
@@ -46,33 +46,33 @@ def join_masks(*masks: Any, like: Any) -> Any:
     The masks are bools, True where a query must not attend, or numbers to add to the scores. The result is bool (True:
     may attend) if all masks are, and otherwise has the dtype of `like`.
     """
-    given = [mask for mask in masks if mask is not None]
-    if not given:
+    present = [mask for mask in masks if mask is not None]
+    if not present:
         return None
-    if all(mask.dtype == bool_ for mask in given):
-        forbidden = given[0]
-        for mask in given[1:]:
+    if all(mask.dtype == bool_ for mask in present):
+        forbidden = present[0]
+        for mask in present[1:]:
             forbidden = comparison.logical_or(forbidden, mask)
         return comparison.logical_not(forbidden)
-    total = _additive_mask(given[0], like)
-    for mask in given[1:]:
+    total = _additive_mask(present[0], like)
+    for mask in present[1:]:
         total = total + _additive_mask(mask, like)
     return total
 
 
 def _additive_mask(mask: Any, like: Any) -> Any:
-    """Convert a mask to numbers to add: minus infinity where a bool mask is True."""
+    """Convert a mask to numbers to add to the scores: minus infinity where a bool mask is True."""
     if mask.dtype == bool_:
         return elementwise.where(mask, np.asarray(-np.inf, like.dtype), np.asarray(0.0, like.dtype))
     return mask if mask.dtype == like.dtype else elementwise.cast(mask, dtype=like.dtype)
 
 
-def mask_in_shape(mask: Any, name: str, shapes: dict[tuple[Any, ...], tuple[Any, ...]], *, of: str) -> Any:
-    """Reshape a mask from one of the shapes that are keys of `shapes` to the shape that is its value; None for None.
+def reshape_mask(mask: Any, name: str, shapes: dict[tuple[Any, ...], tuple[Any, ...]], *, of: str) -> Any:
+    """Reshape a mask by `shapes`, which maps each allowed shape to a new one; None stays None.
 
     Raises:
         TypeError: the mask isn't a tensor of bools or floating-point numbers (in uint8, any number but 0 is True).
-        ValueError: the mask has another shape.
+        ValueError: the shape of the mask isn't allowed.
     """
     if mask is None:
         return None

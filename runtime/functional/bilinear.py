@@ -11,13 +11,15 @@ from .public_op import public_op
 
 @public_op()
 def bidense(input1: Any, input2: Any, weight: Any, bias: Any = None) -> Any:
-    """y[..., o] = sum over i, j of input1[..., i] * weight[o, i, j] * input2[..., j], plus bias[o]. ATen bilinear.
+    """Bilinear transformation of two inputs (ATen `bilinear`).
+
+    y[..., o] is the sum over i and j of input1[..., i] * weight[o, i, j] * input2[..., j], plus bias[o].
 
     Args:
         input1: (..., n).
-        input2: (..., m), of the same leading axes.
+        input2: (..., m), with the same leading axes.
         weight: (o, n, m).
-        bias: (o) or None.
+        bias: (o), or None.
 
     Raises:
         TypeError: the dtypes differ.

@@ -12,16 +12,16 @@ from ..common.dtype import bool_, int32
 from ..common.tensor import from_array
 from ..ops import comparison, elementwise, indexing, shaping
 from ..ops.random import use_seed
-from .arguments import concrete
+from .arguments import known_elements
 from .joining import stack, unstack
-from .operands import as_tensor, floating, floats
+from .operands import as_floating, as_tensor, require_floating
 from .public_op import Primitive, public_op
 from .random import randperm
 
 
-@public_op(primitive=Primitive("IOU", made_with=("mode",)))
+@public_op(primitive=Primitive("IOU", init_args=("mode",)))
 def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
-    """Intersection over union of each pair of boxes; a box from x1 to x1 is one pixel wide.
+    """Intersection over union (IoU) of each pair of boxes; a box from x1 to x1 is one pixel wide.
 
     Args:
         anchor_boxes: (n, 4), floating-point.
@@ -45,12 +45,15 @@ def iou(anchor_boxes: Any, gt_boxes: Any, mode: str = "iou") -> Any:
     return shared / covered
 
 
-@public_op(primitive=Primitive("BoundingBoxEncode", made_with=("means", "stds")))
+@public_op(primitive=Primitive("BoundingBoxEncode", init_args=("means", "stds")))
 def bounding_box_encode(
     anchor_box: Any, groundtruth_box: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0)
 ) -> Any:
-    """Offsets of boxes from their anchors (Girshick et al., "R-CNN", 2014): centres by the anchor's size, and the
-    logarithms of the sizes; less `means`, over `stds`. All of them (n, 4).
+    """Encode boxes as offsets from their anchors (Girshick et al., "R-CNN", 2014).
+
+    The offsets are the differences of the centres divided by the sizes of the anchors, and the logarithms of the ratios
+    of the sizes. `means` are subtracted from them, and the results are divided by `stds`. Boxes, anchors and offsets
+    are (n, 4).
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_encode")
     b = _columns(groundtruth_box, "groundtruth_box", of="bounding_box_encode")
@@ -59,12 +62,12 @@ def bounding_box_encode(
     return stack([(d - m) / s for d, m, s in zip(offsets, means, stds, strict=True)], -1)
 
 
-@public_op(primitive=Primitive("BoundingBoxDecode", made_with=("max_shape", "means", "stds", "wh_ratio_clip")))
+@public_op(primitive=Primitive("BoundingBoxDecode", init_args=("max_shape", "means", "stds", "wh_ratio_clip")))
 def bounding_box_decode(
     anchor_box: Any, deltas: Any, max_shape: Any, means: Any = (0.0, 0.0, 0.0, 0.0), stds: Any = (1.0, 1.0, 1.0, 1.0),
     wh_ratio_clip: float = 0.016,
 ) -> Any:  # fmt: skip
-    """The boxes with given offsets from their anchors; see `bounding_box_encode`.
+    """Decode boxes from their offsets from anchors: the inverse of `bounding_box_encode`.
 
     Args:
         anchor_box: (n, 4).
@@ -72,7 +75,7 @@ def bounding_box_decode(
         max_shape: (height, width) of the image; boxes are clipped to it.
         means: the means of the offsets.
         stds: the standard deviations of the offsets.
-        wh_ratio_clip: the largest ratio between a size and that of the anchor.
+        wh_ratio_clip: limits the ratio of the size of a box to that of its anchor, to between this and its inverse.
     """
     a = _columns(anchor_box, "anchor_box", of="bounding_box_decode")
     d = _columns(deltas, "deltas", of="bounding_box_decode")
@@ -94,7 +97,7 @@ def bounding_box_decode(
 
 @public_op(primitive="CheckValid")
 def check_valid(bboxes: Any, img_metas: Any) -> Any:
-    """Whether each box (n, 4) lies within an image of `img_metas`: height, width and the factor for both."""
+    """Whether each box (n, 4) lies within the image; `img_metas` are its height, its width and a factor for both."""
     x1, y1, x2, y2 = _columns(bboxes, "bboxes", of="check_valid")
     height, width, ratio = unstack(
         elementwise.cast(as_tensor(img_metas, "img_metas", of="check_valid"), dtype=x1.dtype)
@@ -108,21 +111,22 @@ def check_valid(bboxes: Any, img_metas: Any) -> Any:
     return first
 
 
-@public_op(primitive=Primitive("NMSWithMask", made_with=("iou_threshold",)))
+@public_op(primitive=Primitive("NMSWithMask", init_args=("iou_threshold",)))
 def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, Any]:
-    """Non-maximum suppression: sorts boxes by score, and suppresses those that overlap a better one.
+    """Non-maximum suppression: sort boxes by score, and suppress those that overlap a box with a higher score.
 
     Args:
         bboxes: (n, 5): x1, y1, x2, y2 and the score.
         iou_threshold: the intersection over union above which a box is suppressed.
 
     Returns:
-        The boxes from the best on (n, 5), their numbers (int32), and whether each stays (bool).
+        The boxes in descending order of score (n, 5), their indices in this order (int32), and whether each is kept
+        (bool).
     """
-    x = floating(bboxes, "bboxes", of="NMSWithMask")
+    x = require_floating(bboxes, "bboxes", of="NMSWithMask")
     if x.ndim != 2 or x.shape[1] != 5:
         raise ValueError(f"For 'NMSWithMask', 'bboxes' must have shape (n, 5), but got {tuple(x.shape)}")
-    values = concrete(x, "the boxes").astype(np.float64)
+    values = known_elements(x, "the boxes").astype(np.float64)
     order = np.argsort(-values[:, 4], kind="stable")
     x1, y1, x2, y2 = values[order, :4].T
     sides = (
@@ -132,28 +136,29 @@ def _nms_with_mask(bboxes: Any, iou_threshold: float = 0.5) -> tuple[Any, Any, A
     shared = sides[0] * sides[1]
     areas = (x2 - x1) * (y2 - y1)
     overlap = shared / np.maximum(areas[:, None] + areas - shared, 1e-12)
-    stays = np.ones(len(order), bool)
+    is_kept = np.ones(len(order), bool)
     for i in range(len(order)):
-        if stays[i]:
-            stays[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
+        if is_kept[i]:
+            is_kept[i + 1 :] &= overlap[i, i + 1 :] <= iou_threshold
     return (
         indexing.take(x, from_array(order), axis=0),
         from_array(np.arange(len(order), dtype=int32)),
-        from_array(stays),
+        from_array(is_kept),
     )
 
 
-@public_op(primitive=Primitive("RandomChoiceWithMask", made_with=("count",), without_effect={"seed": 0, "seed2": 0}))
+@public_op(primitive=Primitive("RandomChoiceWithMask", init_args=("count",), ignored_args={"seed": 0, "seed2": 0}))
 def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) -> tuple[Any, Any]:
     """Coordinates of a random selection of the true elements.
 
     Args:
         input_x: bools, any shape.
-        count: how many.
+        count: the number of coordinates.
         seed: makes the result reproducible.
 
     Returns:
-        Coordinates (count, axes), int32, and whether each is one; those beyond the number of true elements are zeros.
+        Coordinates (count, axes), int32, and whether each is valid (count). If there are fewer than `count` true
+        elements, the other coordinates are zeros.
 
     Raises:
         TypeError: `input_x` isn't a tensor of bools.
@@ -161,16 +166,16 @@ def choice_with_mask(input_x: Any, count: int = 256, seed: int | None = None) ->
     x = as_tensor(input_x, "input_x", of="choice_with_mask")
     if x.dtype != bool_:
         raise TypeError(f"For 'choice_with_mask', 'input_x' must hold bools, but got {x.dtype}")
-    found = np.argwhere(concrete(x, "the mask of choice_with_mask")).astype(int32)
+    candidates = np.argwhere(known_elements(x, "the mask of choice_with_mask")).astype(int32)
     with use_seed(seed):
-        order = np.asarray(randperm(len(found)))[: checks.positive_int(count, "count", of="choice_with_mask")]
-    chosen = np.zeros((count, x.ndim), int32)
-    chosen[: len(order)] = found[order]
-    return from_array(chosen), from_array(np.arange(count) < len(order))
+        order = np.asarray(randperm(len(candidates)))[: checks.positive_int(count, "count", of="choice_with_mask")]
+    choices = np.zeros((count, x.ndim), int32)
+    choices[: len(order)] = candidates[order]
+    return from_array(choices), from_array(np.arange(count) < len(order))
 
 
 def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
-    x = floats(boxes, name, of=of)
+    x = as_floating(boxes, name, of=of)
     if x.ndim != 2 or x.shape[1] != 4:
         raise ValueError(f"For '{of}', '{name}' must have shape (n, 4), but got {tuple(x.shape)}")
     columns: tuple[Any, ...] = unstack(x, 1)
@@ -178,5 +183,5 @@ def _columns(boxes: Any, name: str, *, of: str) -> tuple[Any, ...]:
 
 
 def _center_and_size(x1: Any, y1: Any, x2: Any, y2: Any) -> tuple[Any, Any, Any, Any]:
-    """Centre and size of boxes whose last pixels count."""
+    """Return the centre and the size of boxes that include their last pixels."""
     return (x1 + x2) * 0.5, (y1 + y2) * 0.5, x2 - x1 + 1.0, y2 - y1 + 1.0

@@ -1,4 +1,4 @@
-"""Combinations of the elements of vectors, and vectors of their powers and products."""
+"""Combinations and powers of the elements of vectors, integrals, covariances and batched dot products."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..ops.common import normalize_axis
 from .arguments import integer, known_size
 from .joining import meshgrid, part, stack
 from .linear_algebra import matmul
-from .operands import as_tensor, floats, numbers
+from .operands import as_floating, as_numeric, as_tensor
 from .public_op import public_op
 from .reductions import sum as total
 from .shapes import atleast_2d, reshape
@@ -25,7 +25,7 @@ from .shapes import atleast_2d, reshape
 
 @public_op()
 def cartesian_prod(*inputs: Any) -> Any:
-    """All combinations of an element of each vector, the last varying fastest: (count, number of vectors)."""
+    """Cartesian product of vectors, the last varying fastest: (count, number of vectors)."""
     vectors = [as_tensor(x, "inputs", of="cartesian_prod") for x in inputs]
     for x in vectors:
         if x.ndim != 1:
@@ -48,8 +48,8 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 
 @public_op()
 def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
-    """The powers N - 1, ..., 1, 0 of each element of a vector: (n, N); N is n unless given."""
-    vector = numbers(x, "x", of="vander")
+    """Vandermonde matrix (n, N): the powers N - 1, ..., 1, 0 of each element of a vector; N defaults to n."""
+    vector = as_numeric(x, "x", of="vander")
     if not is_floating(vector.dtype):
         vector = elementwise.cast(vector, dtype=int64)
     if vector.ndim != 1:
@@ -61,8 +61,8 @@ def vander(x: Any, N: int | None = None) -> Any:  # noqa: N803
 
 @public_op()
 def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
-    """The integral along `dim` by the trapezoidal rule, with points `x` or a distance `dx` between them."""
-    values = floats(y, "y", of="trapz")
+    """Integral along `dim` by the trapezoidal rule, with sample points `x`, or with spacing `dx`."""
+    values = as_floating(y, "y", of="trapz")
     at = normalize_axis(integer(dim, "dim", of="trapz"), values.ndim)
     size = values.shape[at]
     heights = (part(values, at, 1, size) + part(values, at, 0, size - 1)) / 2
@@ -78,10 +78,10 @@ def trapz(y: Any, x: Any = None, *, dx: float = 1.0, dim: int = -1) -> Any:
 
 @public_op(method="cov")
 def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any = None) -> Any:
-    """The covariances of variables: (n, n) of `input` (n, observations), or a single variance of a vector.
+    """Covariance matrix (n, n) of n variables, or the variance of a single variable.
 
     Args:
-        input: an observation a column.
+        input: (n, observations), or a vector of observations.
         correction: subtracted from the number of observations in the divisor.
         fweights: the frequency of each observation, integers.
         aweights: the weight of each observation.
@@ -92,7 +92,7 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     given = as_tensor(input, of="cov")
     if given.ndim > 2:
         raise ValueError(f"For 'cov', 'input' must have at most two dimensions, but got {given.ndim}")
-    x = atleast_2d(floats(given, of="cov"))
+    x = atleast_2d(as_floating(given, of="cov"))
     weights = None
     for w in (fweights, aweights):
         if w is not None:
@@ -107,27 +107,27 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     else:
         a = elementwise.cast(as_tensor(aweights, "aweights", of="cov"), dtype=x.dtype)
         divisor = count - correction * total(weights * a) / count
-    found = matmul(deviations * weights, shaping.transpose(deviations, permutation=(1, 0)))
-    found = found / elementwise.clamp(divisor, minimum=0)
-    return found if given.ndim == 2 else shaping.reshape(found, shape=())
+    covariances = matmul(deviations * weights, shaping.transpose(deviations, permutation=(1, 0)))
+    covariances = covariances / elementwise.clamp(divisor, minimum=0)
+    return covariances if given.ndim == 2 else shaping.reshape(covariances, shape=())
 
 
 @public_op()
 def batch_dot(x1: Any, x2: Any, axes: Any = None) -> Any:
-    """For each item of a batch, the contraction of an axis of `x1` with one of `x2`.
+    """Dot product of `x1` and `x2` over one axis of each, for each item of a batch.
 
     Args:
         x1: (batch, ...).
         x2: (batch, ...).
-        axes: the two axes, or one int for both; by default the last of `x1`, and the last but one of `x2` or its last
-            if it has two.
+        axes: the two axes, or one int for both; by default the last axis of `x1`, and the second to last of `x2` (the
+            last if it has two).
 
     Returns:
         (batch, the other axes of x1, the other axes of x2); (batch, 1) if there are none.
 
     Raises:
         ValueError: the batches or the two axes differ in size, an operand has fewer than two dimensions, or an axis is
-            that of the batch.
+            the batch axis.
     """
     a, b = as_tensor(x1, "x1", of="batch_dot"), as_tensor(x2, "x2", of="batch_dot")
     if a.ndim < 2 or b.ndim < 2 or a.shape[0] != b.shape[0]:

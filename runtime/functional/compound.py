@@ -1,4 +1,4 @@
-"""Formulas of several operands, elementwise: sums of products, interpolation, quotients with a convention for zero."""
+"""Formulas with several operands, elementwise: sums of products, interpolation, quotients with a rule for zero."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..common.dtype import dtype_name, float32
 from ..ir.types import is_floating
 from ..ops import comparison, elementwise
 from . import arithmetic
-from .operands import as_tensor, floats, numbers, pair
+from .operands import as_floating, as_numeric, as_tensor, promote_pair
 from .public_op import public_op
 
 # ---- sums ----
@@ -29,7 +29,7 @@ def addn(x: Any) -> Any:
         raise TypeError(f"For 'addn', 'x' must be a list or tuple of Tensors, but got {type(x).__name__}")
     if not x:
         raise ValueError("For 'addn', 'x' must hold at least one Tensor, but got none")
-    terms = [numbers(term, f"x[{i}]", of="addn") for i, term in enumerate(x)]
+    terms = [as_numeric(term, f"x[{i}]", of="addn") for i, term in enumerate(x)]
     total = terms[0]
     for i, term in enumerate(terms[1:], start=1):
         if term.dtype != total.dtype:
@@ -51,7 +51,7 @@ def accumulate_n(x: Any) -> Any:
 @public_op(method="addcmul", primitive="Addcmul")
 def addcmul(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
     """`input + value * tensor1 * tensor2`."""
-    return input + _times(elementwise.mul(*pair(tensor1, tensor2, of="addcmul")), value)
+    return input + _times(elementwise.mul(*promote_pair(tensor1, tensor2, of="addcmul")), value)
 
 
 @public_op(method="addcdiv", primitive="Addcdiv")
@@ -63,18 +63,18 @@ def addcdiv(input: Any, tensor1: Any, tensor2: Any, value: Any = 1) -> Any:
 @public_op(method="lerp", primitive="Lerp")
 def lerp(input: Any, end: Any, weight: Any) -> Any:
     """`input + weight * (end - input)`: from `input` at weight 0 to `end` at weight 1."""
-    start, end = pair(input, end, of="lerp")
-    return floats(start, of="lerp") + weight * (end - start)
+    start, end = promote_pair(input, end, of="lerp")
+    return as_floating(start, of="lerp") + weight * (end - start)
 
 
 @public_op(primitive="SquaredDifference")
 def _squared_difference(x: Any, y: Any) -> Any:
-    """`(x - y)` times itself."""
-    difference = elementwise.sub(*pair(x, y, of="SquaredDifference"))
+    """`(x - y)**2`."""
+    difference = elementwise.sub(*promote_pair(x, y, of="SquaredDifference"))
     return elementwise.mul(difference, difference)
 
 
-# ---- where zero is an exception ----
+# ---- special cases for zero ----
 
 
 @public_op(method="xlogy", primitive="Xlogy")
@@ -103,12 +103,12 @@ def _div_no_nan(x: Any, y: Any) -> Any:
 @public_op(primitive="MulNoNan")
 def _mul_no_nan(x: Any, y: Any) -> Any:
     """`x * y`, and 0 where `y` is 0, even if `x` is infinite or NaN."""
-    a, b = pair(x, y, of="MulNoNan")
+    a, b = promote_pair(x, y, of="MulNoNan")
     zero = comparison.equal(b, _constant(0, b))
     return _unless_zero(b, elementwise.where(zero, _constant(0, a), a) * b)
 
 
-# ---- lengths and logarithms of sums ----
+# ---- hypotenuse and logarithms of sums ----
 
 
 @public_op(method="hypot", primitive="Hypot")
@@ -120,11 +120,11 @@ def hypot(input: Any, other: Any) -> Any:
 
 @public_op(method="logaddexp")
 def logaddexp(input: Any, other: Any) -> Any:
-    """`log(exp(input) + exp(other))`, computed around the larger one."""
+    """`log(exp(input) + exp(other))`, computed without overflow."""
     a, b = _float_pair(input, other, of="logaddexp")
-    apart = elementwise.abs(a - b)
+    distance = elementwise.abs(a - b)
     same = comparison.equal(a, b)  # the difference of two equal infinities is NaN
-    excess = elementwise.log1p(elementwise.exp(-elementwise.where(same, _constant(0, a), apart)))
+    excess = elementwise.log1p(elementwise.exp(-elementwise.where(same, _constant(0, a), distance)))
     return elementwise.maximum(a, b) + excess
 
 
@@ -154,8 +154,8 @@ def copysign(x: Any, other: Any) -> Any:
 
 @public_op(method="signbit")
 def signbit(input: Any) -> Any:
-    """Whether `input` is negative; -0.0 is."""
-    x = numbers(input, of="signbit")
+    """Whether the sign bit of `input` is set: for negative numbers and -0.0."""
+    x = as_numeric(input, of="signbit")
     zero = _constant(0, x)
     if not is_floating(x.dtype):
         return comparison.less(x, zero)
@@ -165,23 +165,23 @@ def signbit(input: Any) -> Any:
 
 @public_op(method="heaviside", primitive="Heaviside")
 def heaviside(input: Any, values: Any) -> Any:
-    """0 where `input` is negative, `values` where it is 0, 1 where it is positive."""
-    a, b = pair(input, values, of="heaviside")
+    """Heaviside step function: 0 where `input` is negative, `values` where it is 0, 1 where it is positive."""
+    a, b = promote_pair(input, values, of="heaviside")
     step = elementwise.cast(comparison.greater(a, _constant(0, a)), dtype=a.dtype)
     return elementwise.where(comparison.equal(a, _constant(0, a)), b, step)
 
 
 @public_op(method="fmax", primitive="Fmax")
 def fmax(input: Any, other: Any) -> Any:
-    """The larger of two; a NaN gives way to a number. Of equal ones, the first gets the gradient."""
-    a, b = pair(input, other, of="fmax")
+    """Maximum of two operands; if one is NaN, the other. If they are equal, `input` gets the gradient."""
+    a, b = promote_pair(input, other, of="fmax")
     return elementwise.where(comparison.logical_or(comparison.greater_equal(a, b), _is_nan(b)), a, b)
 
 
 @public_op(method="fmin", primitive="Fmin")
 def fmin(input: Any, other: Any) -> Any:
-    """The smaller of two; a NaN gives way to a number. Of equal ones, the first gets the gradient."""
-    a, b = pair(input, other, of="fmin")
+    """Minimum of two operands; if one is NaN, the other. If they are equal, `input` gets the gradient."""
+    a, b = promote_pair(input, other, of="fmin")
     return elementwise.where(comparison.logical_or(comparison.less_equal(a, b), _is_nan(b)), a, b)
 
 
@@ -190,7 +190,7 @@ def _times(x: Any, value: Any) -> Any:
 
 
 def _float_pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
-    a, b = pair(a, b, of=of)
+    a, b = promote_pair(a, b, of=of)
     return (a, b) if is_floating(a.dtype) else tuple(elementwise.cast(x, dtype=float32) for x in (a, b))
 
 

@@ -17,24 +17,24 @@ from .public_op import public_op, tensor_method
 
 @public_op(primitive="Cast")
 def cast(input: Any, dtype: Any) -> Any:
-    """A tensor or number in another dtype: floats are truncated to integers, any number but 0 is True.
+    """Cast a tensor or number to another dtype: floats are truncated to integers, and nonzero numbers become True.
 
-    `TypeError` if `dtype` is none.
+    `TypeError` if `dtype` isn't a dtype.
     """
     return elementwise.cast(as_tensor(input, of="cast"), dtype=to_dtype(dtype))
 
 
 @tensor_method("astype", "to")
 def _astype(input: Any, dtype: Any, copy: bool = True) -> Any:
-    """The tensor in another dtype; see `cast`. It is never changed itself, so `copy` doesn't matter."""
+    """Cast the tensor to another dtype; see `cast`. `copy` has no effect."""
     return cast(input, dtype)
 
 
-def _conversion(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
+def _conversion_to(dtype: np.dtype[Any]) -> Callable[[Any], Any]:
     def convert(self: Any) -> Any:
         return elementwise.cast(self, dtype=dtype)
 
-    convert.__doc__ = f"The tensor in dtype {dtype}."
+    convert.__doc__ = f"Cast the tensor to {dtype}."
     return convert
 
 
@@ -49,18 +49,18 @@ for _name, _dtype in {
     "long": dtypes.int64,
     "short": dtypes.int16,
 }.items():
-    tensor_method(_name)(_conversion(_dtype))
+    tensor_method(_name)(_conversion_to(_dtype))
 
 
 @public_op(method="type_as")
 def type_as(input: Any, other: Any) -> Any:
-    """`input` in the dtype of `other`."""
+    """Cast `input` to the dtype of `other`."""
     return elementwise.cast(as_tensor(input, of="type_as"), dtype=as_tensor(other, "other", of="type_as").dtype)
 
 
 @tensor_method("type")
 def _type(input: Any, dtype: Any = None) -> Any:
-    """The name of the dtype, such as "Float32"; with `dtype`, the tensor in that one."""
+    """Return the name of the dtype, such as "Float32"; with `dtype`, cast the tensor to it."""
     return dtype_name(input.dtype) if dtype is None else cast(input, dtype)
 
 
@@ -72,11 +72,11 @@ def dtype(x: Any) -> Any:
 
 @public_op(method="is_floating_point")
 def is_floating_point(input: Any) -> bool:
-    """Whether the dtype is a floating-point one."""
+    """Whether the dtype is floating-point."""
     return is_floating(as_tensor(input, of="is_floating_point").dtype)
 
 
 @tensor_method("is_signed")
 def _is_signed(input: Any) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Whether the dtype is signed."""
     return is_floating(input.dtype) or input.dtype.kind == "i"

@@ -17,7 +17,7 @@ def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Cross-correlation along one axis; arguments and errors are those of `conv2d`, with one axis for two."""
+    """Convolution (cross-correlation) along one axis; see `conv2d` for arguments and errors."""
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 1)
 
 
@@ -26,15 +26,15 @@ def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Cross-correlation along two axes (ATen `convolution`).
+    """Convolution (cross-correlation) along two axes (ATen `convolution`).
 
     Args:
         input: (N, C_in, H, W).
         weight: (C_out, C_in / groups, kernel height, kernel width).
         bias: (C_out,).
         stride: the step between windows, an int or one for each axis.
-        pad_mode: "valid": no padding. "same": zeros for `ceil(size / stride)` windows; if their number is odd, the
-            extra one is at the end. "pad": `padding`.
+        pad_mode: "valid" for no padding; "same" for as many zeros as `ceil(size / stride)` windows need, if the number
+            is odd with the extra zero at the end; "pad" for `padding`.
         padding: zeros on both sides, an int or one for each axis.
         dilation: the step between the elements of a window, an int or one for each axis.
         groups: the number of independent groups of channels.
@@ -46,7 +46,7 @@ def conv2d(
         TypeError: an argument has a wrong type, or the operands don't have one dtype.
         ValueError: `pad_mode` is unknown, there is padding with a mode other than "pad", a size is too small, the
             output channels don't divide into groups, or the kernel is larger than the padded input.
-        RuntimeError: the input has other channels than the weight takes.
+        RuntimeError: the input doesn't have as many channels as the weight takes.
     """
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 2)
 
@@ -56,7 +56,7 @@ def conv3d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, pad_mode: str = "valid", padding: Any = 0,
     dilation: Any = 1, groups: int = 1,
 ) -> Any:  # fmt: skip
-    """Cross-correlation along three axes; arguments and errors are those of `conv2d`, with three axes for two."""
+    """Convolution (cross-correlation) along three axes; see `conv2d` for arguments and errors."""
     return _conv(input, weight, bias, stride, pad_mode, padding, dilation, groups, 3)
 
 
@@ -74,14 +74,15 @@ def conv_transpose2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, output_padding: Any = 0,
     groups: int = 1, dilation: Any = 1,
 ) -> Any:  # fmt: skip
-    """The gradient of `conv2d` in its input, as an operator of its own (ATen `convolution`, transposed).
+    """Transposed convolution along two axes: the gradient of `conv2d` with respect to its input (ATen `convolution`).
 
     Args:
         input: (N, C_in, H, W).
         weight: (C_in, C_out / groups, kernel height, kernel width).
         bias: (C_out,).
-        stride: the step between windows in the output, an int or one for each axis, as are the following arguments.
-        padding: cropped on both sides.
+        stride: the step between windows in the output, an int or one for each axis. This also holds for `padding`,
+            `output_padding` and `dilation`.
+        padding: the number of elements to crop on both sides of the output.
         output_padding: elements added at the end; smaller than the stride or the dilation.
         groups: the number of independent groups of channels.
         dilation: the step between the elements of a window.
@@ -108,24 +109,24 @@ def conv_transpose3d(
 
 @public_op(primitive="BiasAdd")
 def bias_add(input_x: Any, bias: Any) -> Any:
-    """`input_x`, (N, C, ...), plus a bias (C,) for each channel; `ValueError` if they don't fit."""
+    """Add a bias (C,) to the channels of `input_x`, (N, C, ...); `ValueError` if the shapes don't fit."""
     x, b = as_tensor(input_x, "input_x", of="BiasAdd"), as_tensor(bias, "bias", of="BiasAdd")
     require_one_dtype(x, b, of="BiasAdd")
     if x.ndim < 2 or tuple(b.shape) != (x.shape[1],):
         raise ValueError(
-            f"For 'BiasAdd', 'bias' must hold one element a channel of {tuple(x.shape)}, but got {b.shape}"
+            f"For 'BiasAdd', 'bias' must hold one element per channel of {tuple(x.shape)}, but got {b.shape}"
         )
     return x + shaping.reshape(b, shape=(*b.shape, *(1,) * (x.ndim - 2)))
 
 
-# ---- the common part of functions, objects and layers ----
+# ---- shared by functions, operator objects and layers ----
 
 
 def convolve(
     x: Any, weight: Any, bias: Any, *,
     stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, groups: int, of: str,
 ) -> Any:  # fmt: skip
-    """`conv2d` and its like, with sizes for each axis and padding for each side."""
+    """Convolution along one to three axes, with sizes for each axis and padding for each side."""
     check_padding(pad_mode, padding, of=of)
     require_one_dtype(*(operand for operand in (x, weight, bias) if operand is not None), of=of)
     if x.ndim != weight.ndim:
@@ -143,7 +144,7 @@ def convolve_transposed(
     x: Any, weight: Any, bias: Any, *,
     stride: Sizes, padding: Padding, output_padding: Any, dilation: Sizes, groups: int, of: str,
 ) -> Any:  # fmt: skip
-    """`conv_transpose2d` and its like, with sizes for each axis and padding for each side."""
+    """Transposed convolution along one to three axes, with sizes for each axis and padding for each side."""
     require_one_dtype(*(operand for operand in (x, weight, bias) if operand is not None), of=of)
     if x.ndim != weight.ndim:
         raise ValueError(f"For '{of}', the input must have {weight.ndim} dimensions, but got shape {tuple(x.shape)}")
@@ -189,7 +190,7 @@ def _conv_transpose(
 
 
 def check_output_padding(value: Any, stride: Sizes, dilation: Sizes, *, of: str) -> Sizes:
-    """An int for each axis, below its stride or its dilation; else `ValueError`."""
+    """Return an int for each axis; `ValueError` unless each is below the stride or the dilation of its axis."""
     sizes = per_axis(value, "output_padding", len(stride), of=of, least=0)
     for size, s, d in zip(sizes, stride, dilation, strict=True):
         if size >= max(s, d):

@@ -1,4 +1,4 @@
-"""Convolution as operator objects, which are constructed for the shape of the weight."""
+"""Operator objects for convolution, which are constructed for a shape of the weight."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from .convolution import convolve, convolve_transposed
 from .geometry import check_padding, each_side, per_axis, resolve_padding
 from .public_op import Primitive, public_op
 
-_MADE_WITH = ("out_channel", "kernel_size", "mode", "pad_mode", "pad", "stride", "dilation", "group", "data_format")
-_TRANSPOSED_WITH = (
+_INIT_ARGS = ("out_channel", "kernel_size", "mode", "pad_mode", "pad", "stride", "dilation", "group", "data_format")
+_TRANSPOSED_INIT_ARGS = (
     "out_channel", "kernel_size", "pad_mode", "pad", "pad_list", "mode", "stride", "dilation", "group", "data_format",
 )  # fmt: skip
 
 
-@public_op(primitive=Primitive("Conv2D", made_with=_MADE_WITH))
+@public_op(primitive=Primitive("Conv2D", init_args=_INIT_ARGS))
 def _conv2d_object(
     x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
     stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
-    """`conv2d` for `out_channel` channels and `kernel_size`; `pad` is an int or (top, bottom, left, right)."""
+    """`conv2d` with `out_channel` output channels; `pad` is an int or (top, bottom, left, right)."""
     checks.one_of(data_format, "data_format", ("NCHW",), of="Conv2D")
     return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 2, "Conv2D")
 
 
-@public_op(primitive=Primitive("Conv3D", made_with=_MADE_WITH))
+@public_op(primitive=Primitive("Conv3D", init_args=_INIT_ARGS))
 def _conv3d_object(
     x: Any, weight: Any, out_channel: int, kernel_size: Any, mode: int = 1, pad_mode: str = "valid", pad: Any = 0,
     stride: Any = 1, dilation: Any = 1, group: int = 1, data_format: str = "NCDHW",
 ) -> Any:  # fmt: skip
-    """`conv3d` for `out_channel` channels and `kernel_size`; `pad` is an int or six ints, two for each axis."""
+    """`conv3d` with `out_channel` output channels; `pad` is an int or six ints, two for each axis."""
     checks.one_of(data_format, "data_format", ("NCDHW",), of="Conv3D")
     return _conv_object(x, weight, out_channel, kernel_size, mode, pad_mode, pad, stride, dilation, group, 3, "Conv3D")
 
 
 @public_op(
     primitive=(
-        Primitive("Conv2DTranspose", made_with=_TRANSPOSED_WITH),
-        Primitive("Conv2DBackpropInput", made_with=_TRANSPOSED_WITH),
+        Primitive("Conv2DTranspose", init_args=_TRANSPOSED_INIT_ARGS),
+        Primitive("Conv2DBackpropInput", init_args=_TRANSPOSED_INIT_ARGS),
     )
 )
 def _conv2d_transpose_object(
@@ -47,17 +47,17 @@ def _conv2d_transpose_object(
     pad: Any = 0, pad_list: Any = None, mode: int = 1, stride: Any = 1, dilation: Any = 1, group: int = 1,
     data_format: str = "NCHW",
 ) -> Any:  # fmt: skip
-    """The gradient of a convolution with respect to its input of shape `input_size`, for the cotangent `dout`.
+    """The gradient of a convolution with respect to its input, for the output gradient `dout`.
 
     Args:
-        dout: (N, out_channel, H, W), of the shape that the convolution gives.
+        dout: (N, out_channel, H, W), the gradient of the output of the convolution.
         weight: (out_channel, C / group, kernel height, kernel width).
-        input_size: (N, C, height, width), as convolved.
-        out_channel: channels that the convolution gives.
+        input_size: (N, C, height, width), the shape of the input of the convolution.
+        out_channel: the number of output channels of the convolution.
         kernel_size: an int or one for each axis.
-        pad_mode: of the convolution, as are all that follow; see `conv2d`.
+        pad_mode: the padding mode of the convolution; see `conv2d`.
         pad: an int or (top, bottom, left, right).
-        pad_list: the same as `pad`, which it replaces.
+        pad_list: overrides `pad` unless it is None.
         mode: 1, a cross-correlation.
         stride: an int or one for each axis.
         dilation: an int or one for each axis.
@@ -65,7 +65,7 @@ def _conv2d_transpose_object(
         data_format: "NCHW".
 
     Raises:
-        ValueError: an argument is out of range, or `input_size` doesn't give the shape of `dout`.
+        ValueError: an argument is out of range, or `input_size` and `dout` don't fit.
     """
     of = "Conv2DTranspose"
     checks.one_of(data_format, "data_format", ("NCHW",), of=of)

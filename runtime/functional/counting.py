@@ -1,4 +1,4 @@
-"""Counts of values and histograms. No gradient flows through counts, only through weights."""
+"""Counts of values and histograms. Counts have no gradient; gradients flow to weights only."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..common.dtype import bool_, float32, int64, to_dtype
 from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping
-from .arguments import concrete, require_integers
-from .operands import as_tensor, floats, numbers, pair
+from .arguments import known_elements, require_integers
+from .operands import as_floating, as_numeric, as_tensor, promote_pair
 from .public_op import Primitive, public_op
 
 
@@ -22,7 +22,7 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
     Args:
         input: a vector of integers.
-        weights: a vector of as many; ones if not given.
+        weights: a vector of the same size; ones by default.
         minlength: the minimum length of the result, which otherwise is the largest integer plus 1.
 
     Returns:
@@ -30,29 +30,29 @@ def bincount(input: Any, weights: Any = None, minlength: int = 0) -> Any:
 
     Raises:
         TypeError: `input` doesn't hold integers.
-        ValueError: it isn't a vector or holds a negative integer, `weights` has another shape, or `minlength` is
+        ValueError: `input` isn't a vector or holds a negative integer, `weights` has another shape, or `minlength` is
             negative.
     """
     x = require_integers(input, "input", of="bincount")
     if x.ndim != 1:
         raise ValueError(f"For 'bincount', 'input' must have one dimension, but got shape {x.shape}")
     checks.in_range(minlength, "minlength", "[0, inf)", of="bincount")
-    values = concrete(x, "the operand of bincount")
+    values = known_elements(x, "the operand of bincount")
     least, most = (int(values.min()), int(values.max())) if values.size else (0, -1)
     if least < 0:
         raise ValueError(f"For 'bincount', 'input' must hold no negative integer, but got {least}")
     if weights is None:
         weights = creation.full_like(elementwise.cast(x, dtype=float32), 1)
-    weights = numbers(weights, "weights", of="bincount")
+    weights = as_numeric(weights, "weights", of="bincount")
     if weights.shape != x.shape:
         raise ValueError(f"For 'bincount', 'weights' must have shape {x.shape}, but got {weights.shape}")
     counts = creation.full_like(weights, 0, shape=(max(most + 1, minlength),))
     return indexing.scatter(counts, elementwise.cast(x, dtype=int64), weights, axis=0, reduction="add")
 
 
-@public_op(method="histc", primitive=Primitive("Histogram", made_with=("bins", "min", "max")))
+@public_op(method="histc", primitive=Primitive("Histogram", init_args=("bins", "min", "max")))
 def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> Any:
-    """The number of elements in each of `bins` equal intervals from `min` to `max`, in the dtype of `input`.
+    """Histogram: the number of elements in each of `bins` equal intervals from `min` to `max`, in the dtype of `input`.
 
     The last interval includes `max`; elements outside are ignored. If both bounds are equal, the smallest and the
     largest element are used instead.
@@ -64,7 +64,7 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
     if min > max:
         raise ValueError(f"For 'histc', 'min' must not be above 'max', but got {min} and {max}")
     given = as_tensor(input, of="histc")
-    x = floats(shaping.reshape(given, shape=(product(given.shape),)), of="histc")
+    x = as_floating(shaping.reshape(given, shape=(product(given.shape),)), of="histc")
     low, high = np.asarray(min, x.dtype), np.asarray(max, x.dtype)
     if min == max and 0 not in given.shape:
         low, high = reduction.reduce_min(x), reduction.reduce_max(x)
@@ -78,18 +78,21 @@ def histc(input: Any, bins: int = 100, min: float = 0.0, max: float = 0.0) -> An
     return indexing.scatter(counts, elementwise.cast(place, dtype=int64), one_each, axis=0, reduction="add")
 
 
-@public_op(primitive=Primitive("ConfusionMatrix", made_with=("num_classes", "dtype")))
+@public_op(primitive=Primitive("ConfusionMatrix", init_args=("num_classes", "dtype")))
 def _confusion_matrix(
     labels: Any, predictions: Any, weights: Any = None, num_classes: int = 1, dtype: Any = "int32"
 ) -> Any:
-    """The number of samples of each class (row) predicted as each class (column): (num_classes, num_classes).
+    """Confusion matrix: the number of samples of each class (row) that are predicted as each class (column).
 
     Args:
-        labels: a vector of integers: the classes.
-        predictions: a vector of integers: the predicted classes.
-        weights: the weight of each pair; 1 if not given.
+        labels: the classes, a vector of integers.
+        predictions: the predicted classes, a vector of integers.
+        weights: the weight of each sample; 1 by default.
         num_classes: number of classes.
-        dtype: of the result.
+        dtype: the dtype of the result.
+
+    Returns:
+        (num_classes, num_classes).
 
     Raises:
         ValueError: the vectors differ in length, or a class isn't below `num_classes`.
@@ -110,13 +113,13 @@ def _confusion_matrix(
     return shaping.reshape(summed, shape=(num_classes, num_classes))
 
 
-@public_op(primitive=Primitive("HistogramFixedWidth", made_with=("nbins", "dtype")))
+@public_op(primitive=Primitive("HistogramFixedWidth", init_args=("nbins", "dtype")))
 def _histogram_fixed_width(x: Any, range: Any, nbins: int = 1, dtype: Any = "int32") -> Any:
     """The number of elements in each of `nbins` equal intervals of `range` (low, high).
 
-    Elements below count in the first interval, those above in the last.
+    Elements below the range count in the first interval, elements above it in the last.
     """
-    given = floats(x, "x", of="HistogramFixedWidth")
+    given = as_floating(x, "x", of="HistogramFixedWidth")
     low, high = (float(bound) for bound in as_tensor(range, "range", of="HistogramFixedWidth").tolist())
     if not low < high:
         raise ValueError(f"For 'HistogramFixedWidth', 'range' must be ascending, but got {low}, {high}")
@@ -140,8 +143,8 @@ def lcm(input: Any, other: Any) -> Any:
 
 
 def _apply_to_integers(function: np.ufunc, input: Any, other: Any, *, of: str) -> Any:
-    a, b = pair(input, other, of=of)
+    a, b = promote_pair(input, other, of=of)
     if a.dtype.kind not in "iu":
         raise TypeError(f"For '{of}', the operands must be integers, but got dtype {a.dtype}")
-    left, right = (concrete(as_tensor(x), f"an operand of {of}") for x in (a, b))
+    left, right = (known_elements(as_tensor(x), f"an operand of {of}") for x in (a, b))
     return from_array(np.asarray(function(left, right), a.dtype))

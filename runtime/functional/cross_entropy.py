@@ -1,4 +1,4 @@
-"""Cross entropy and negative log likelihood: losses of classes.
+"""Cross entropy and negative log likelihood: losses for classification.
 
 Classes lie along axis 1 of the logits (axis 0 if they have one dimension only): (C,), (N, C) or (N, C, d1, ...).
 """
@@ -14,7 +14,7 @@ from ..ops import activation, comparison, creation, elementwise, indexing, loss,
 from ..ops.declarations import zero
 from ..ops.reduction import reduce_mean, reduce_sum
 from .losses import reduce_loss
-from .operands import as_tensor, floating
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, public_op
 
 
@@ -27,22 +27,24 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """`nll_loss` of the logarithms of the softmax of `input`; or the cross entropy against given probabilities.
+    """Cross entropy loss between logits and class indices or class probabilities.
+
+    For class indices, it is `nll_loss` of the logarithms of the softmax of `input`.
 
     Args:
         input: logits, floating-point, with classes along axis 1.
         target: class indices as in `nll_loss`, or floating-point probabilities shaped as `input`.
         weight: (C,), a factor for each class.
         ignore_index: as in `nll_loss`.
-        reduction: "mean", "sum" or "none"; against probabilities the mean is over all rows.
+        reduction: "mean", "sum" or "none"; for probabilities, the mean is over all rows.
         label_smoothing: the fraction of the target that is spread uniformly over all classes, in [0, 1].
 
     Raises:
         TypeError: `input` isn't floating-point; class indices aren't int32 or int64.
-        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+        ValueError: shapes don't fit, or a class index or another argument is out of range.
     """
     of = "cross_entropy"
-    logits, target = floating(input, of=of), as_tensor(target, "target", of=of)
+    logits, target = require_floating(input, of=of), as_tensor(target, "target", of=of)
     log_probabilities = activation.log_softmax(logits, axis=_class_axis(logits))
     if is_floating(target.dtype) and target.ndim >= logits.ndim:
         return _against_probabilities(log_probabilities, target, weight, reduction, label_smoothing, of=of)
@@ -58,7 +60,7 @@ def nll_loss(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """-weight[c] * inputs[n, c] where c = target[n], reduced.
+    """Negative log likelihood loss: -weight[c] * inputs[n, c] where c = target[n], reduced.
 
     Args:
         inputs: logarithms of probabilities, floating-point, with classes along axis 1.
@@ -70,39 +72,39 @@ def nll_loss(
 
     Raises:
         TypeError: `inputs` isn't floating-point; class indices aren't int32 or int64.
-        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+        ValueError: shapes don't fit, or a class index or another argument is out of range.
     """
-    log_p = floating(inputs, "inputs", of="nll_loss")
+    log_p = require_floating(inputs, "inputs", of="nll_loss")
     target = as_tensor(target, "target", of="nll_loss")
     return _against_classes(log_p, target, weight, ignore_index, reduction, label_smoothing, of="nll_loss")[0]
 
 
-@public_op(primitive=Primitive("NLLLoss", made_with=("reduction", "ignore_index")))
+@public_op(primitive=Primitive("NLLLoss", init_args=("reduction", "ignore_index")))
 def _nll_loss_and_weight(
     logits: Any, labels: Any, weight: Any = None, reduction: str = "mean", ignore_index: int = -100
 ) -> tuple[Any, Any]:
     """`nll_loss`, and the sum of the weights of targets that aren't ignored."""
-    log_p, target = floating(logits, "logits", of="NLLLoss"), as_tensor(labels, "labels", of="NLLLoss")
+    log_p, target = require_floating(logits, "logits", of="NLLLoss"), as_tensor(labels, "labels", of="NLLLoss")
     return _against_classes(log_p, target, weight, ignore_index, reduction, 0.0, of="NLLLoss")
 
 
 @public_op(primitive="SoftmaxCrossEntropyWithLogits")
 def _softmax_cross_entropy(logits: Any, labels: Any) -> tuple[Any, Any]:
-    """Cross entropy (N,) of rows of logits against rows of probabilities, (N, C) both; and its gradient for the logits.
+    """Cross entropy (N,) between logits and class probabilities, both (N, C), and its gradient for the logits.
 
     Raises:
         TypeError: an operand isn't floating-point.
-        ValueError: the operands aren't (N, C) both.
+        ValueError: an operand isn't (N, C).
     """
     rows = soft_rows(logits, labels, of="SoftmaxCrossEntropyWithLogits")
     return rows, activation.softmax(logits, axis=1) - labels
 
 
-@public_op(primitive=Primitive("SparseSoftmaxCrossEntropyWithLogits", made_with=("is_grad",)))
+@public_op(primitive=Primitive("SparseSoftmaxCrossEntropyWithLogits", init_args=("is_grad",)))
 def _sparse_softmax_cross_entropy(logits: Any, labels: Any, is_grad: bool = False) -> Any:
-    """Mean cross entropy of logits (N, C) against class indices (N,); if `is_grad`, its gradient for the logits.
+    """Mean cross entropy between logits (N, C) and class indices (N,); if `is_grad`, its gradient for the logits.
 
-    A row with a negative label counts as 0.
+    The loss of a row with a negative label is 0.
 
     Raises:
         TypeError: the logits aren't floating-point, the labels not int32 or int64.
@@ -121,13 +123,13 @@ def _sparse_softmax_cross_entropy(logits: Any, labels: Any, is_grad: bool = Fals
 
 
 def soft_rows(logits: Any, labels: Any, *, of: str) -> Any:
-    """Cross entropy of each row of logits (N, C) against a row of probabilities."""
-    logits, labels = rows_of_logits(logits, of=of), floating(labels, "labels", of=of)
+    """Cross entropy between each row of logits (N, C) and a row of probabilities."""
+    logits, labels = rows_of_logits(logits, of=of), require_floating(labels, "labels", of=of)
     return _against_probabilities(activation.log_softmax(logits, axis=1), labels, None, "none", 0.0, of=of)
 
 
 def sparse_rows(logits: Any, labels: Any, *, of: str) -> Any:
-    """Cross entropy of each row of logits (N, C) against class indices (N,), 0 where the label is negative."""
+    """Cross entropy between each row of logits (N, C) and class indices (N,), 0 where the label is negative."""
     logits, labels = rows_of_logits(logits, of=of), _class_indices(as_tensor(labels, "labels", of=of), of=of)
     negative_as_one = elementwise.maximum(labels, -1)
     log_p = activation.log_softmax(logits, axis=1)
@@ -136,7 +138,7 @@ def sparse_rows(logits: Any, labels: Any, *, of: str) -> Any:
 
 def rows_of_logits(logits: Any, *, of: str) -> Any:
     """Check that the logits are floating-point and (N, C), and return them."""
-    logits = floating(logits, "logits", of=of)
+    logits = require_floating(logits, "logits", of=of)
     if logits.ndim != 2:
         raise ValueError(f"For '{of}', 'logits' must have shape (N, C), but got {tuple(logits.shape)}")
     return logits
@@ -155,14 +157,14 @@ def _class_indices(target: Any, *, of: str) -> Any:
 
 
 def _class_weights(weight: Any, log_p: Any, axis: int, *, of: str) -> Any:
-    weight = floating(weight, "weight", of=of)
+    weight = require_floating(weight, "weight", of=of)
     if tuple(weight.shape) != (log_p.shape[axis],):
         raise ValueError(f"For '{of}', 'weight' must have shape ({log_p.shape[axis]},), but got {tuple(weight.shape)}")
     return elementwise.cast(weight, dtype=log_p.dtype)
 
 
-def _along(weight: Any, x: Any, axis: int) -> Any:
-    """(C,) shaped to multiply `x` along its class axis."""
+def _broadcast_classes(weight: Any, x: Any, axis: int) -> Any:
+    """Reshape (C,) to broadcast along the class axis of `x`."""
     return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))
 
 
@@ -175,7 +177,10 @@ def _against_probabilities(log_p: Any, target: Any, weight: Any, how: str, smoot
             f"got {tuple(target.shape)}"
         )
     axis = _class_axis(log_p)
-    weighted = log_p if weight is None else log_p * _along(_class_weights(weight, log_p, axis, of=of), log_p, axis)
+    if weight is None:
+        weighted = log_p
+    else:
+        weighted = log_p * _broadcast_classes(_class_weights(weight, log_p, axis, of=of), log_p, axis)
     rows = -reduce_sum(elementwise.cast(target, dtype=log_p.dtype) * weighted, axes=(axis,))
     if smoothing:
         rows = rows * (1.0 - smoothing) - reduce_mean(weighted, axes=(axis,)) * smoothing
@@ -201,10 +206,10 @@ def _against_classes(
         weight = _class_weights(weight, log_p, axis, of=of)
         share = elementwise.where(counts, indexing.take(weight, classes, axis=0), zero(log_p))
     places = shaping.reshape(classes, shape=(*log_p.shape[:axis], 1, *log_p.shape[axis + 1 :]))
-    chosen = shaping.reshape(indexing.gather(log_p, places, axis=axis), shape=tuple(target.shape))
-    rows = -elementwise.where(counts, chosen * share, zero(log_p))
+    target_log_p = shaping.reshape(indexing.gather(log_p, places, axis=axis), shape=tuple(target.shape))
+    rows = -elementwise.where(counts, target_log_p * share, zero(log_p))
     if smoothing:
-        weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+        weighted = log_p if weight is None else log_p * _broadcast_classes(weight, log_p, axis)
         spread = reduce_mean(weighted, axes=(axis,)) * smoothing
         rows = rows * (1.0 - smoothing) - elementwise.where(counts, spread, zero(log_p))
     total_weight = reduce_sum(share)

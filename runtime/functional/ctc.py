@@ -1,4 +1,4 @@
-"""The loss of connectionist temporal classification: sequences of classes without alignment in time."""
+"""Connectionist temporal classification (CTC): a loss for sequences of classes without alignment in time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from ..common.tensor import is_known
 from ..ops import comparison, ctc, elementwise, shaping
 from .arguments import require_integers
 from .losses import reduce_loss
-from .operands import as_tensor, floating
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, public_op
 
 
 @public_op(
     primitive=Primitive(
-        "CTCLossV2", made_with=("blank", "reduction", "zero_infinity"), defaults={"reduction": "none"}
+        "CTCLossV2", init_args=("blank", "reduction", "zero_infinity"), defaults={"reduction": "none"}
     )
 )  # fmt: skip
 def ctc_loss(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Minus the logarithm of the probability of `targets` (Graves et al. 2006), reduced. ATen ctc_loss.
+    """CTC loss: minus the logarithm of the probability of `targets` (Graves et al. 2006; ATen `ctc_loss`), reduced.
 
     Args:
         log_probs: logarithms of the probabilities of classes, (time, batch, classes), floating-point.
@@ -34,29 +34,29 @@ def ctc_loss(
         target_lengths: the lengths of the targets, likewise.
         blank: the blank class.
         reduction: "none"; "sum"; or "mean", of the losses divided by the lengths of their targets (at least 1).
-        zero_infinity: whether a loss is 0 where the target doesn't fit into the sequence. Else it is infinite; the
-            gradient is 0 either way.
+        zero_infinity: whether a loss is 0, instead of infinite, where the target doesn't fit into the sequence. The
+            gradient is 0 in both cases.
 
     Returns:
-        The loss, (batch,) or 0-d; and the logarithms of the probabilities of all beginnings of paths,
-        (batch, time, 2 * length + 1), which no gradient goes through.
+        The loss, (batch,) or 0-d; and the logarithms of the forward variables (the probabilities of all prefixes of
+        paths), (batch, time, 2 * length + 1), which have no gradient.
 
     Raises:
         TypeError: `log_probs` isn't floating-point, lengths or targets aren't integers, or a flag isn't a bool.
         ValueError: a shape doesn't fit, a length or class is out of range, or `reduction` is unknown.
     """
-    x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
+    x, classes, ends = _check_operands(log_probs, targets, input_lengths, target_lengths, blank)
     loss = _loss(x, classes, *ends, blank, reduction, zero_infinity)
     _, alphas = ctc.ctc_loss_with_alphas(x, classes, *ends, blank=blank)
     return loss, elementwise.cast(shaping.transpose(alphas, permutation=(1, 0, 2)), dtype=x.dtype)
 
 
-def ctc_loss_alone(
+def ctc_loss_value(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: int, reduction: str,
     zero_infinity: bool,
 ) -> Any:  # fmt: skip
     """The first result of `ctc_loss`."""
-    x, classes, ends = _operands(log_probs, targets, input_lengths, target_lengths, blank)
+    x, classes, ends = _check_operands(log_probs, targets, input_lengths, target_lengths, blank)
     return _loss(x, classes, *ends, blank, reduction, zero_infinity)
 
 
@@ -73,12 +73,12 @@ def _loss(
     return reduce_loss(loss, reduction, of=of)
 
 
-def _operands(
+def _check_operands(
     log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: Any
 ) -> tuple[Any, Any, tuple[Any, Any]]:
-    """Checked: log-probabilities, targets, and the lengths of both."""
+    """Check the operands, and return log-probabilities, targets, and the lengths of both."""
     of = "ctc_loss"
-    x = floating(log_probs, "log_probs", of=of)
+    x = require_floating(log_probs, "log_probs", of=of)
     classes = require_integers(as_tensor(targets, "targets", of=of), "targets", of=of)
     checks.of_type(blank, "blank", int, of=of)
     if x.ndim != 3 or classes.ndim != 2 or classes.shape[0] != x.shape[1]:

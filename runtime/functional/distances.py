@@ -14,13 +14,15 @@ from ..ops.reduction import reduce_sum
 from .arguments import known_size
 from .losses import real_pair
 from .norms import vector_norm
-from .operands import floating, require_one_dtype
+from .operands import require_floating, require_one_dtype
 from .public_op import Primitive, public_op
 
 
 @public_op()
 def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
-    """The dot product of two vectors divided by the product of their norms, each at least `eps`; 0 where one is 0.
+    """Cosine similarity: the dot product of two vectors divided by the product of their norms.
+
+    It is 0 where a vector is 0.
 
     Args:
         x1: vectors along axis `dim`; integers become float32.
@@ -55,15 +57,17 @@ def pairwise_distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6) -> Any:
     return elementwise.pow(reduce_sum(elementwise.pow(sizes, float(p)), axes=axes), 1.0 / p)
 
 
-@public_op(primitive=Primitive("Cdist", made_with=("p",)))
+@public_op(primitive=Primitive("Cdist", init_args=("p",)))
 def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
-    """The p-norm of the difference of each two vectors: (..., n, d) and (..., m, d) give (..., n, m).
+    """Distances of each vector of `x1` from each of `x2`: (..., n, d) and (..., m, d) give (..., n, m).
+
+    A distance is the p-norm of the difference.
 
     Raises:
         TypeError: an operand isn't floating-point.
         ValueError: `p` is negative, or the shapes don't fit.
     """
-    a, b = floating(x1, "x1", of="cdist"), floating(x2, "x2", of="cdist")
+    a, b = require_floating(x1, "x1", of="cdist"), require_floating(x2, "x2", of="cdist")
     require_one_dtype(a, b, of="cdist")
     checks.in_range(p, "p", "[0, inf]", of="cdist")
     if a.ndim < 2 or b.ndim < 2 or a.shape[-1] != b.shape[-1]:
@@ -75,10 +79,10 @@ def cdist(x1: Any, x2: Any, p: float = 2.0) -> Any:
     return vector_norm(elementwise.sub(rows, columns), float(p), -1)
 
 
-@public_op(primitive=Primitive("Pdist", made_with=("p",)))
+@public_op(primitive=Primitive("Pdist", init_args=("p",)))
 def pdist(input: Any, p: float = 2.0) -> Any:
-    """The p-norms of the differences of all pairs of rows: (..., n, d) gives (..., n * (n - 1) / 2)."""
-    x = floating(input, of="pdist")
+    """Distances (p-norms of the differences) of all pairs of rows: (..., n, d) gives (..., n * (n - 1) / 2)."""
+    x = require_floating(input, of="pdist")
     if x.ndim < 2:
         raise ValueError(f"For 'pdist', 'input' must have at least 2 dimensions, but got shape {tuple(x.shape)}")
     first, second = np.triu_indices(known_size(x.shape[-2], "For 'pdist', the number of rows"), 1)

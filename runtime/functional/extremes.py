@@ -1,7 +1,7 @@
-"""Largest and smallest elements, and their positions.
+"""Maxima and minima, and their indices.
 
-Over one axis, the first of equally large elements determines the index and gets the gradient. Over several axes (and in
-`amax`, `amin`) equally large elements share the gradient.
+Over one axis, the first of several equal extremes determines the index and gets the gradient. Over several axes (and in
+`amax`, `amin`) equal extremes share the gradient.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ..ops import elementwise, indexing, reduction, shaping, sorting
 from ..ops.registry import Op
 from .arguments import integer
 from .logic import where as choose
-from .operands import as_tensor, pair
+from .operands import as_tensor, promote_pair
 from .public_op import Primitive, argument_aliases, public_op, tensor_method
 from .reductions import axes_of
 
@@ -28,16 +28,16 @@ def _index_first(result: tuple[Any, Any]) -> tuple[Any, Any]:
     return index, value
 
 
-# ---- with their index ----
+# ---- values with indices ----
 
 
-@public_op(primitive=Primitive("ArgMaxWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
+@public_op(primitive=Primitive("ArgMaxWithValue", init_args=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
 def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
-    """The largest elements along `axis` (an int) and their indices (int64); of all, the largest and index 0.
+    """Maximum along `axis`, and its indices (int64); without an axis, the maximum of all elements and index 0.
 
     Args:
         input: tensor of numbers.
-        axis: the axis; None for all.
+        axis: the axis, an int; None for all.
         keepdims: whether to keep the axis, with size 1; has no effect without an axis.
         initial: a lower bound for the results.
         where: bool tensor; where it is False, `initial` replaces the element.
@@ -45,48 +45,48 @@ def max(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = 
     return _value_and_index(_LARGEST, input, axis, keepdims, initial, where)
 
 
-@public_op(primitive=Primitive("ArgMinWithValue", made_with=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
+@public_op(primitive=Primitive("ArgMinWithValue", init_args=_AXIS_AND_KEPT, defaults={"axis": 0}, arrange=_index_first))
 def min(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
-    """The smallest elements along `axis` (an int) and their indices (int64); see `max`."""
+    """Minimum along `axis`, and its indices (int64); see `max`."""
     return _value_and_index(_SMALLEST, input, axis, keepdims, initial, where)
 
 
 @tensor_method("argmax_with_value")
 def _argmax_with_value(input: Any, axis: int = 0, keep_dims: bool = False) -> Any:
-    """The largest elements along `axis` and their indices (int64)."""
+    """Maximum along `axis`, and its indices (int64)."""
     return max(input, axis, keep_dims)
 
 
 @tensor_method("argmin_with_value")
 def _argmin_with_value(input: Any, axis: int = 0, keep_dims: bool = False) -> Any:
-    """The smallest elements along `axis` and their indices (int64)."""
+    """Minimum along `axis`, and its indices (int64)."""
     return min(input, axis, keep_dims)
 
 
 # ---- values alone ----
 
 
-@public_op(method="amax", primitive=Primitive("ReduceMax", made_with={"keep_dims": "keepdims"}))
+@public_op(method="amax", primitive=Primitive("ReduceMax", init_args={"keep_dims": "keepdims"}))
 def amax(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
-    """The largest elements over `axis`, an int or several; None and `()` stand for all. See `max` for the rest."""
+    """Maximum over `axis`, an int or several; None and `()` mean all axes. See `max` for the other arguments."""
     return _value(_LARGEST, input, axis, keepdims, initial, where)
 
 
-@public_op(method="amin", primitive=Primitive("ReduceMin", made_with={"keep_dims": "keepdims"}))
+@public_op(method="amin", primitive=Primitive("ReduceMin", init_args={"keep_dims": "keepdims"}))
 def amin(input: Any, axis: Any = None, keepdims: bool = False, *, initial: Any = None, where: Any = None) -> Any:
-    """The smallest elements over `axis`, an int or several; None and `()` stand for all. See `max` for the rest."""
+    """Minimum over `axis`, an int or several; None and `()` mean all axes. See `max` for the other arguments."""
     return _value(_SMALLEST, input, axis, keepdims, initial, where)
 
 
 @public_op()
 def reduce_max(x: Any, axis: Any = ()) -> Any:
-    """The largest elements over `axis`; see `amax`."""
+    """Maximum over `axis`; see `amax`."""
     return amax(x, axis)
 
 
 @public_op()
 def reduce_min(x: Any, axis: Any = ()) -> Any:
-    """The smallest elements over `axis`; see `amin`."""
+    """Minimum over `axis`; see `amin`."""
     return amin(x, axis)
 
 
@@ -106,13 +106,13 @@ def _extreme_method(with_index: Callable[..., Any], alone: Callable[..., Any]) -
         if dim is not None:
             return with_index(input, dim, keepdim or keepdims, initial=initial, where=where)
         if return_indices or isinstance(axis, int):
-            found = with_index(input, axis, keepdims, initial=initial, where=where)
-            return found if return_indices else found[0]
+            values, indices = with_index(input, axis, keepdims, initial=initial, where=where)
+            return (values, indices) if return_indices else values
         return alone(input, axis, keepdims, initial=initial, where=where)
 
     method.__doc__ = (
-        f"The values of `{with_index.__name__}` over `axis`, an int or several; with `return_indices`, or an axis that "
-        "is given as `dim`, the indices too."
+        f"The values of `{with_index.__name__}` over `axis`, an int or several; with `return_indices`, or if the axis "
+        "is given as `dim`, also the indices."
     )
     return method
 
@@ -123,13 +123,13 @@ tensor_method("min")(_extreme_method(min, amin))
 
 @public_op(method="aminmax")
 def aminmax(input: Any, *, axis: int | None = 0, keepdims: bool = False) -> tuple[Any, Any]:
-    """The smallest and the largest elements along `axis`."""
+    """Minimum and maximum along `axis`."""
     return min(input, axis, keepdims)[0], max(input, axis, keepdims)[0]
 
 
 @tensor_method("ptp")
 def _ptp(input: Any, axis: Any = None, keepdims: bool = False) -> Any:
-    """The largest element over `axis` less the smallest."""
+    """Range of values: the maximum minus the minimum over `axis`."""
     return elementwise.sub(amax(input, axis, keepdims), amin(input, axis, keepdims))
 
 
@@ -150,13 +150,13 @@ def argmin(input: Any, axis: int | None = None, keepdims: bool = False) -> Any:
     return elementwise.cast(_index(sorting.argmin, input, axis, keepdims), dtype=int32)
 
 
-@public_op(primitive=Primitive("Argmax", made_with=("axis", "output_type")))
+@public_op(primitive=Primitive("Argmax", init_args=("axis", "output_type")))
 def _argmax_along(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
     """Index of the first largest element along `axis`, in dtype `output_type`."""
     return elementwise.cast(_index(sorting.argmax, x, axis, False), dtype=to_dtype(output_type))
 
 
-@public_op(primitive=Primitive("Argmin", made_with=("axis", "output_type")))
+@public_op(primitive=Primitive("Argmin", init_args=("axis", "output_type")))
 def _argmin_along(x: Any, axis: int = -1, output_type: Any = int32) -> Any:
     """Index of the first smallest element along `axis`, in dtype `output_type`."""
     return elementwise.cast(_index(sorting.argmin, x, axis, False), dtype=to_dtype(output_type))
@@ -168,7 +168,7 @@ def _index(op: Op, input: Any, axis: int | None, keepdims: bool) -> Any:
     return op(x, axis=None if axis is None else integer(axis, "axis", of=op.name), keepdims=keepdims)
 
 
-# ---- the larger and the smaller ends ----
+# ---- shared by maximum and minimum ----
 
 _LARGEST = ("max", reduction.reduce_max, sorting.argmax, elementwise.maximum)
 _SMALLEST = ("min", reduction.reduce_min, sorting.argmin, elementwise.minimum)
@@ -200,10 +200,10 @@ def _value_and_index(end: End, input: Any, axis: Any, keepdims: bool, initial: A
 
 
 def _with_initial(input: Any, initial: Any, where: Any, *, of: str) -> Any:
-    """The operand, with `initial` where `where` doesn't hold."""
+    """Return the operand with `initial` where `where` is False."""
     x = as_tensor(input, of=of)
     if where is None:
         return x
     if initial is None:
-        raise ValueError(f"For '{of}', 'initial' must be given with 'where': it counts where 'where' doesn't hold")
-    return choose(where, *pair(x, initial, of=of))
+        raise ValueError(f"For '{of}', 'initial' must be given with 'where': it replaces elements where that is False")
+    return choose(where, *promote_pair(x, initial, of=of))

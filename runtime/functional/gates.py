@@ -1,4 +1,4 @@
-"""Building blocks of language models: gates, rotary positions, samples from a softmax, limits of norms."""
+"""Building blocks of language models: Gumbel softmax, SwiGLU, rotary position embedding, renormalization."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .creation import ones_like, zeros_like
 from .extremes import argmax
 from .joining import cat, split_evenly, stack, unstack
 from .norms import vector_norm
-from .operands import as_tensor, floating
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, public_op
 from .tracking import stop_gradient
 
@@ -25,13 +25,13 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
     Args:
         logits: floating-point, not normalised.
         tau: above 0; the smaller, the closer to one-hot.
-        hard: whether the result is one-hot; its gradient stays that of the softmax.
+        hard: whether the result is one-hot, with the gradient of the softmax.
         dim: axis of the classes.
 
     Raises:
         ValueError: `tau` isn't above 0.
     """
-    x = floating(logits, "logits", of="gumbel_softmax")
+    x = require_floating(logits, "logits", of="gumbel_softmax")
     checks.in_range(tau, "tau", "(0, inf)", of="gumbel_softmax")
     axis = normalize_axis(integer(dim, "dim", of="gumbel_softmax"), x.ndim)
     noise = elementwise.neg(elementwise.log(as_tensor(random_like(x, exponential))))
@@ -45,37 +45,37 @@ def gumbel_softmax(logits: Any, tau: float = 1.0, hard: bool = False, dim: int =
 
 @public_op()
 def swiglu(input: Any, dim: int = -1) -> Any:
-    """silu(a) * b for the halves a, b of `input` along `dim` (Shazeer 2020)."""
-    a, b = split_evenly(floating(input, of="swiglu"), dim, 2)
+    """SwiGLU: silu(a) * b for the halves a and b of `input` along `dim` (Shazeer 2020)."""
+    a, b = split_evenly(require_floating(input, of="swiglu"), dim, 2)
     return self_gated.silu(a) * b
 
 
 @public_op()
 def rotary_position_embedding(x: Any, cos: Any, sin: Any, mode: int = 0) -> Any:
-    """x * cos + rotated x * sin along the last axis (Su et al. 2021).
+    """Rotary position embedding: x * cos + rotate(x) * sin along the last axis (Su et al. 2021).
 
     Args:
         x: (..., D), D even.
         cos: broadcasts with `x`.
         sin: likewise.
-        mode: 0 rotates the halves, (-second, first); 1 neighbours, (-x[1], x[0], -x[3], x[2], ...).
+        mode: 0 rotates the halves, (-second, first); 1 rotates pairs of neighbours, (-x[1], x[0], -x[3], x[2], ...).
     """
-    given = floating(x, "x", of="rotary_position_embedding")
+    x = require_floating(x, "x", of="rotary_position_embedding")
     checks.one_of(mode, "mode", (0, 1), of="rotary_position_embedding")
     if mode == 0:
-        first, second = split_evenly(given, -1, 2)
+        first, second = split_evenly(x, -1, 2)
         rotated = cat([elementwise.neg(second), first], -1)
     else:
-        pairs = shaping.reshape(given, shape=(*given.shape[:-1], given.shape[-1] // 2, 2))
+        pairs = shaping.reshape(x, shape=(*x.shape[:-1], x.shape[-1] // 2, 2))
         first, second = unstack(pairs, -1)
-        rotated = shaping.reshape(stack([elementwise.neg(second), first], -1), shape=tuple(given.shape))
-    return given * as_tensor(cos, "cos") + rotated * as_tensor(sin, "sin")
+        rotated = shaping.reshape(stack([elementwise.neg(second), first], -1), shape=tuple(x.shape))
+    return x * as_tensor(cos, "cos") + rotated * as_tensor(sin, "sin")
 
 
-@public_op(method="renorm", primitive=Primitive("Renorm", made_with={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
+@public_op(method="renorm", primitive=Primitive("Renorm", init_args={"p": "p", "dim": "axis", "maxnorm": "maxnorm"}))
 def renorm(input: Any, p: float, axis: int, maxnorm: float) -> Any:
     """Scale the slices along `axis` down to a p-norm of at most `maxnorm`."""
-    x = floating(input, of="renorm")
+    x = require_floating(input, of="renorm")
     at = normalize_axis(integer(axis, "axis", of="renorm"), x.ndim)
     others = tuple(i for i in range(x.ndim) if i != at)
     norm = vector_norm(x, float(p), others, True)

@@ -15,11 +15,11 @@ PAD_MODES = ("valid", "same", "pad")
 
 
 def per_axis(value: Any, name: str, count: int, *, of: str, least: int = 1) -> Sizes:
-    """`count` ints from one int, or from a tuple or list of one or of `count` ints.
+    """Convert an int, or a tuple or list of one or `count` ints, to `count` ints.
 
     Raises:
-        TypeError: it is none of them.
-        ValueError: it has another length, or an int is below `least`.
+        TypeError: `value` is none of these.
+        ValueError: `value` has another length, or an int is below `least`.
     """
     checks.of_type(value, name, (int, tuple, list), of=of)
     sizes = tuple(value) if isinstance(value, (tuple, list)) else (value,)
@@ -33,16 +33,16 @@ def per_axis(value: Any, name: str, count: int, *, of: str, least: int = 1) -> S
 
 
 def both_sides(sizes: Sizes) -> Padding:
-    """Each size before and after its axis."""
+    """Return the padding that adds each size at both ends of its axis."""
     return tuple((size, size) for size in sizes)
 
 
 def each_side(value: Any, name: str, count: int, *, of: str) -> Padding:
-    """`(before, after)` of `count` axes from one int for all sides, or from a tuple or list of an int for each.
+    """Convert an int for all sides, or a tuple or list of one for each, to `(before, after)` for each of `count` axes.
 
     Raises:
-        TypeError: it is neither.
-        ValueError: it doesn't hold two ints an axis, or one is negative.
+        TypeError: `value` is neither.
+        ValueError: `value` doesn't hold two ints per axis, or an int is negative.
     """
     if isinstance(value, (tuple, list)) and len(value) != 2 * count:
         raise ValueError(f"For '{of}', '{name}' must be an int or {2 * count} ints, two for each axis, but got {value}")

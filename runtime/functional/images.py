@@ -1,4 +1,4 @@
-"""Rearrangement of images: channels to space, space to channels, channel shuffling, blocks to batch."""
+"""Rearrangement of images: depth to space, space to depth, channel shuffling, space to batch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .public_op import Primitive, public_op
 
 @public_op()
 def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
-    """(..., C * r * r, H, W) as (..., C, H * r, W * r), r = `upscale_factor` (Shi et al. 2016).
+    """Rearrange (..., C * r * r, H, W) to (..., C, H * r, W * r), r = `upscale_factor` (Shi et al. 2016).
 
     Raises:
         TypeError: r isn't an int.
@@ -35,7 +35,7 @@ def pixel_shuffle(input: Any, upscale_factor: int) -> Any:
 
 @public_op()
 def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
-    """(..., C, H * r, W * r) as (..., C * r * r, H, W), r = `downscale_factor`: undoes `pixel_shuffle`.
+    """Rearrange (..., C, H * r, W * r) to (..., C * r * r, H, W), r = `downscale_factor`: inverts `pixel_shuffle`.
 
     Raises:
         TypeError: r isn't an int.
@@ -54,7 +54,7 @@ def pixel_unshuffle(input: Any, downscale_factor: int) -> Any:
     return shaping.reshape(moved, shape=(*batch, channels * r * r, height // r, width // r))
 
 
-@public_op(primitive=Primitive("ChannelShuffle", made_with={"group": "groups"}))
+@public_op(primitive=Primitive("ChannelShuffle", init_args={"group": "groups"}))
 def channel_shuffle(x: Any, groups: int) -> Any:
     """Interleave `groups` equal groups of channels of (N, C, ...) (Zhang et al. 2017).
 
@@ -73,9 +73,9 @@ def channel_shuffle(x: Any, groups: int) -> Any:
     return shaping.reshape(transposed, shape=tuple(image.shape))
 
 
-@public_op(primitive=Primitive("DepthToSpace", made_with=("block_size",)))
+@public_op(primitive=Primitive("DepthToSpace", init_args=("block_size",)))
 def _depth_to_space(x: Any, block_size: int) -> Any:
-    """(N, b * b * C, H, W) as (N, C, H * b, W * b): the place in a block is the first part of the channel."""
+    """Rearrange (N, b * b * C, H, W) to (N, C, H * b, W * b): the channel index starts with the position in a block."""
     given, b = _batch_of_images(x, block_size, of="DepthToSpace")
     batch, channels, height, width = given.shape
     if channels % (b * b):
@@ -85,9 +85,9 @@ def _depth_to_space(x: Any, block_size: int) -> Any:
     return shaping.reshape(moved, shape=(batch, channels // (b * b), height * b, width * b))
 
 
-@public_op(primitive=Primitive("SpaceToDepth", made_with=("block_size",)))
+@public_op(primitive=Primitive("SpaceToDepth", init_args=("block_size",)))
 def _space_to_depth(x: Any, block_size: int) -> Any:
-    """(N, C, H * b, W * b) as (N, b * b * C, H, W): undoes `DepthToSpace`."""
+    """Rearrange (N, C, H * b, W * b) to (N, b * b * C, H, W): inverts `DepthToSpace`."""
     given, b = _batch_of_images(x, block_size, of="SpaceToDepth")
     batch, channels, height, width = given.shape
     if height % b or width % b:
@@ -97,14 +97,14 @@ def _space_to_depth(x: Any, block_size: int) -> Any:
     return shaping.reshape(moved, shape=(batch, b * b * channels, height // b, width // b))
 
 
-@public_op(primitive=Primitive("SpaceToBatchND", made_with={"block_shape": "block_size", "paddings": "paddings"}))
+@public_op(primitive=Primitive("SpaceToBatchND", init_args={"block_shape": "block_size", "paddings": "paddings"}))
 def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
-    """The last axes padded and cut into blocks, whose places become items of the batch.
+    """Divide the padded spatial axes into blocks, and move the position within a block to the batch axis.
 
     Args:
         input_x: (N, ..., *spatial).
-        block_size: size of a block along each of the last axes, an int or several.
-        paddings: for each of them, zeros before and after.
+        block_size: the block size, an int for all spatial axes or one for each.
+        paddings: the pair of numbers of zeros before and after, for each spatial axis.
 
     Returns:
         (N * product of the block sizes, ..., *(spatial // block)).
@@ -127,19 +127,19 @@ def space_to_batch_nd(input_x: Any, block_size: Any, paddings: Any) -> Any:
     return shaping.reshape(moved, shape=(x.shape[0] * product(blocks), *x.shape[1:lead], *split[::2]))
 
 
-@public_op(primitive=Primitive("BatchToSpaceND", made_with=("block_shape", "crops")))
+@public_op(primitive=Primitive("BatchToSpaceND", init_args=("block_shape", "crops")))
 def batch_to_space_nd(input_x: Any, block_shape: Any, crops: Any) -> Any:
-    """Undoes `space_to_batch_nd`; `crops` are cut off before and after each of the last axes."""
+    """Invert `space_to_batch_nd`; `crops` holds the numbers of elements to remove at both ends of each spatial axis."""
     x = as_tensor(input_x, "input_x", of="batch_to_space_nd")
     blocks = _blocks(block_shape, len(crops), of="batch_to_space_nd")
     lead, count = x.ndim - len(blocks), len(blocks)
     if x.shape[0] % product(blocks):
         raise ValueError(f"For 'batch_to_space_nd', blocks {blocks} don't divide a batch of {x.shape[0]}")
     batch = x.shape[0] // product(blocks)
-    apart = shaping.reshape(x, shape=(*blocks, batch, *x.shape[1:]))
+    split = shaping.reshape(x, shape=(*blocks, batch, *x.shape[1:]))
     rest = count + lead
     order = (*range(count, rest), *(axis for i in range(count) for axis in (rest + i, i)))
-    moved = shaping.transpose(apart, permutation=order)
+    moved = shaping.transpose(split, permutation=order)
     sizes = tuple(size * b for size, b in zip(x.shape[lead:], blocks, strict=True))
     whole = shaping.reshape(moved, shape=(batch, *x.shape[1:lead], *sizes))
     before, after = ((0,) * lead + tuple(-pair[side] for pair in crops) for side in (0, 1))

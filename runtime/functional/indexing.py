@@ -1,4 +1,4 @@
-"""Looking up elements: along an axis (`gather`), one by one (`gather_elements`), by coordinates, and by masks."""
+"""Element lookup: along an axis (`gather`), one by one (`gather_elements`), by coordinates, and by masks."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from ..ir.dims import product
 from ..ops import comparison, elementwise, embeddings, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, coordinates, integer, is_symbolic, require_integers
+from .arguments import integer, is_symbolic, known_elements, require_integers, symbolic_nonzero
 from .joining import part
-from .operands import as_tensor, pair
+from .operands import as_tensor, promote_pair
 from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
 # ---- by integers ----
 
 
-@public_op(primitive=(Primitive("Gather", made_with=("batch_dims",)), "GatherV2", "SparseGatherV2"))
+@public_op(primitive=(Primitive("Gather", init_args=("batch_dims",)), "GatherV2", "SparseGatherV2"))
 def gather(input_params: Any, input_indices: Any, axis: int, batch_dims: int = 0) -> Any:
-    """Return the slices of `input_params` at `input_indices` along `axis`; the axes of the indices replace it.
+    """Return the slices of `input_params` at `input_indices` along `axis`; the axes of the indices replace that axis.
 
     Args:
         input_params: any tensor.
         input_indices: integers of any shape; negative ones count from the end.
         axis: the axis.
-        batch_dims: the number of leading batch axes that both have; the indices refer to their own batch.
+        batch_dims: the number of leading batch axes of both operands; indices refer to their own batch.
 
     Raises:
         TypeError: the indices aren't integers.
@@ -69,7 +69,7 @@ def _gather_in_batches(x: Any, indices: Any, axis: int, batches: int) -> Any:
 
 @tensor_method("gather")
 def _gather(self: Any, input_indices: Any, axis: Any, batch_dims: int = 0) -> Any:
-    """`ops.gather`; with an int first, `ops.gather_elements(self, dim, index)`."""
+    """`ops.gather`; if the first argument is an int, `ops.gather_elements(self, dim, index)`."""
     if isinstance(input_indices, int) and isinstance(axis, TensorLike):
         return gather_elements(self, input_indices, axis)
     return gather(self, input_indices, axis, batch_dims)
@@ -88,13 +88,13 @@ def index_select(input: Any, axis: int, index: Any) -> Any:
 
 @public_op()
 def take(input: Any, index: Any) -> Any:
-    """The elements of `input`, as a vector, at `index`."""
+    """The elements at `index` of `input` flattened."""
     return _take(as_tensor(input, of="take"), index, mode="raise")
 
 
 @tensor_method("take")
 def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") -> Any:
-    """The slices along `axis` (None: the elements as a vector) at `indices`; negative ones count from the end.
+    """The slices at `indices` along `axis` (None: of the flattened tensor); negative indices count from the end.
 
     For indices out of bounds, `mode` "clip" uses the nearest valid index, "wrap" the index modulo the size, and "raise"
     raises `IndexError`.
@@ -115,7 +115,7 @@ def _take(self: Any, indices: Any, axis: int | None = None, mode: str = "clip") 
 def gather_elements(input: Any, dim: int, index: Any) -> Any:
     """y[i][j][k] = input[i][index[i][j][k]][k] for `dim` 1, and so on.
 
-    `index` has as many axes as `input`, no longer than its along those other than `dim`.
+    `index` has as many axes as `input`, and except for `dim`, they must not be longer than those of `input`.
     """
     x = as_tensor(input, of="gather_elements")
     indices = require_integers(index, "index", of="gather_elements")
@@ -124,7 +124,7 @@ def gather_elements(input: Any, dim: int, index: Any) -> Any:
 
 @public_op(method="gather_nd", primitive="GatherNd")
 def gather_nd(input_x: Any, indices: Any) -> Any:
-    """The slices of `input_x` (n_1, ..., n_k, ...) at coordinates `indices` (..., k) for its first axes."""
+    """The slices of `input_x` (n_1, ..., n_k, ...) at coordinates `indices` (..., k), which index its first axes."""
     x = as_tensor(input_x, "input_x", of="gather_nd")
     return indexing.gather_nd(x, require_integers(indices, "indices", of="gather_nd"))
 
@@ -145,14 +145,14 @@ def embedding(input: Any, weight: Any, padding_idx: int | None = None) -> Any:
 
 @public_op(primitive="EmbeddingLookup")
 def embedding_lookup(input_params: Any, input_indices: Any, offset: int = 0) -> Any:
-    """The rows of `input_params` at `input_indices - offset`; zeros where that isn't a row."""
+    """The rows of `input_params` at `input_indices - offset`; zeros where that is out of range."""
     table = as_tensor(input_params, "input_params", of="embedding_lookup")
     indices = require_integers(input_indices, "input_indices", of="embedding_lookup") - offset
-    found = comparison.logical_and(
+    in_range = comparison.logical_and(
         comparison.greater_equal(indices, 0), comparison.less(indices, np.asarray(table.shape[0], indices.dtype))
     )
-    rows = indexing.take(table, elementwise.where(found, indices, np.zeros((), indices.dtype)), axis=0)
-    mask = shaping.reshape(found, shape=(*indices.shape, *(1,) * (table.ndim - 1)))
+    rows = indexing.take(table, elementwise.where(in_range, indices, np.zeros((), indices.dtype)), axis=0)
+    mask = shaping.reshape(in_range, shape=(*indices.shape, *(1,) * (table.ndim - 1)))
     return elementwise.where(mask, rows, np.zeros((), rows.dtype))
 
 
@@ -174,19 +174,19 @@ def masked_select(input: Any, mask: Any) -> Any:
     every = shaping.expand(chosen, shape=shape)
     flat = shaping.reshape(shaping.expand(x, shape=shape), shape=(product(shape),))
     if is_symbolic(every):
-        found = coordinates(shaping.reshape(every, shape=(product(shape),)))
+        found = symbolic_nonzero(shaping.reshape(every, shape=(product(shape),)))
         return indexing.take(flat, shaping.reshape(found, shape=(found.shape[0],)), axis=0)
-    every = concrete(every, "the mask of masked_select")
+    every = known_elements(every, "the mask of masked_select")
     return indexing.take(flat, from_array(np.flatnonzero(every)), axis=0)
 
 
 @public_op(method="masked_fill", primitive="MaskedFill")
 def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
-    """`value`, a number or 0-d tensor, where `mask` is true, else `input_x`; the two broadcast. The dtype stays.
+    """Fill `input_x` with `value`, a number or 0-d tensor, where `mask` is true; both broadcast. The dtype is kept.
 
     Raises:
         TypeError: the mask isn't a tensor of bools.
-        ValueError: the value has dimensions.
+        ValueError: `value` has dimensions.
     """
     x = as_tensor(input_x, "input_x", of="masked_fill")
     chosen = as_tensor(mask, "mask", of="masked_fill")
@@ -200,14 +200,14 @@ def masked_fill(input_x: Any, mask: Any, value: Any) -> Any:
 
 @public_op(method="nonzero", primitive="NonZero")
 def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
-    """Coordinates of the elements other than zero: int64 (count, axes), or a vector for each axis if `as_tuple`."""
+    """Coordinates of the nonzero elements: int64 (count, axes), or a vector for each axis if `as_tuple`."""
     x = as_tensor(input, of="nonzero")
     if is_symbolic(x):
-        all_found = coordinates(x if x.ndim else shaping.reshape(x, shape=(1,)))
+        all_found = symbolic_nonzero(x if x.ndim else shaping.reshape(x, shape=(1,)))
         columns = (part(all_found, 1, axis, axis + 1) for axis in range(max(x.ndim, 1)))
         shape = (all_found.shape[0],)
         return tuple(shaping.reshape(column, shape=shape) for column in columns) if as_tuple else all_found
-    found = np.nonzero(np.atleast_1d(concrete(x, "the operand of nonzero")))
+    found = np.nonzero(np.atleast_1d(known_elements(x, "the operand of nonzero")))
     if as_tuple:
         return tuple(from_array(places) for places in found)
     return from_array(np.stack(found, axis=1).astype(np.int64))
@@ -215,21 +215,19 @@ def nonzero(input: Any, *, as_tuple: bool = False) -> Any:
 
 @public_op(method="argwhere")
 def argwhere(input: Any) -> Any:
-    """`nonzero`."""
+    """Same as `nonzero`."""
     return nonzero(input)
 
 
 # ---- one-hot ----
 
 
-@public_op(
-    primitive=Primitive("OneHot", made_with=("axis",), called_with=("indices", "depth", "on_value", "off_value"))
-)
+@public_op(primitive=Primitive("OneHot", init_args=("axis",), call_args=("indices", "depth", "on_value", "off_value")))
 def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axis: int = -1) -> Any:
     """One-hot encoding along a new axis: `on_value` at the position of each index, `off_value` elsewhere.
 
     Args:
-        indices: integers; an index outside of 0 to `depth` - 1 gives only `off_value`.
+        indices: integers; for an index outside [0, `depth`), all elements are `off_value`.
         depth: size of the new axis.
         on_value: a number or 0-d tensor; it determines the dtype.
         off_value: likewise.
@@ -249,15 +247,20 @@ def one_hot(indices: Any, depth: int, on_value: Any = 1, off_value: Any = 0, axi
     on, off = (
         as_tensor(value, name, of="one_hot") for value, name in ((on_value, "on_value"), (off_value, "off_value"))
     )
-    on, off = pair(on, off, of="one_hot")
+    on, off = promote_pair(on, off, of="one_hot")
     return elementwise.where(here, on, off)
 
 
 @public_op()
 def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
-    """Whether place i lies within each length: bools (..., maxlen); `maxlen` defaults to the longest."""
+    """Mask of the valid positions of sequences: whether i < length, bools (..., maxlen).
+
+    `maxlen` defaults to the largest length.
+    """
     x = require_integers(lengths, "lengths", of="sequence_mask")
-    count = integer(concrete(x, "lengths").max(initial=0) if maxlen is None else maxlen, "maxlen", of="sequence_mask")
+    count = integer(
+        known_elements(x, "lengths").max(initial=0) if maxlen is None else maxlen, "maxlen", of="sequence_mask"
+    )
     return comparison.less(from_array(np.arange(count, dtype=x.dtype)), shaping.reshape(x, shape=(*x.shape, 1)))
 
 
@@ -265,7 +268,7 @@ def sequence_mask(lengths: Any, maxlen: int | None = None) -> Any:
 def unique(input: Any) -> tuple[Any, Any]:
     """The distinct elements in order of first appearance, and for each element its index among them."""
     x = as_tensor(input, of="unique")
-    values = concrete(x, "the operand of unique").reshape(-1)
+    values = known_elements(x, "the operand of unique").reshape(-1)
     _, firsts, inverse = np.unique(values, return_index=True, return_inverse=True)
     order = np.argsort(firsts)
     rank = np.empty_like(order)

@@ -1,6 +1,6 @@
 """In-place methods: `x.add_(y)` assigns `x.add(y)` to `x`.
 
-Later computations on the tensor use the new value, also for gradients.
+Later computations with the tensor, and their gradients, use the new value.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 from .. import checks
 from ..ops import shaping
 from .operands import as_tensor
-from .public_op import METHODS, SPELLINGS, tensor_method
+from .public_op import METHODS, PUBLIC_OPS, tensor_method
 from .random import randint, standard_normal, uniform
 from .tracking import assign_in_place
 
-_KEEPING = (
+_IN_PLACE_METHODS = (
     "abs", "add", "addmm", "ceil", "clamp", "copysign", "cos", "div", "erf", "exp", "fill_diagonal", "floor",
     "floor_divide", "index_add", "index_put", "log", "logical_not", "masked_fill", "masked_scatter", "mul", "neg",
     "pow", "reciprocal", "relu", "remainder", "round", "rsqrt", "scatter", "scatter_add", "sigmoid", "sign", "sin",
@@ -35,71 +35,71 @@ def _in_place(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         assign_in_place(self, value)
         return self
 
-    in_place.__doc__ = f"`{name}`, whose result the tensor keeps."
+    in_place.__doc__ = f"In-place version of `{name}`."
     return in_place
 
 
 def _method(name: str) -> Callable[..., Any]:
-    public_op = (spelling.function for spelling in SPELLINGS.values() if name in spelling.methods)
-    found: Callable[..., Any] = METHODS.get(name) or next(public_op)
-    return found
+    public_op = (op.function for op in PUBLIC_OPS.values() if name in op.methods)
+    method: Callable[..., Any] = METHODS.get(name) or next(public_op)
+    return method
 
 
 def declare() -> None:
-    """Declare the methods, after those that they are derived from."""
-    for name in _KEEPING:
+    """Declare the in-place methods. Call it after the methods that they are derived from are declared."""
+    for name in _IN_PLACE_METHODS:
         tensor_method(f"{name}_")(_in_place(name, _method(name)))
 
 
-def _keep(self: Any, value: Any) -> Any:
+def _assign(self: Any, value: Any) -> Any:
     assign_in_place(self, shaping.expand(as_tensor(value), shape=tuple(self.shape)))
     return self
 
 
 @tensor_method("copy_")
 def _copy(self: Any, src: Any, non_blocking: bool = False) -> Any:
-    """Take over the elements of `src`, which broadcasts; the dtype stays."""
-    return _keep(self, src)
+    """Copy the elements of `src`, which broadcasts, to the tensor; the dtype is kept."""
+    return _assign(self, src)
 
 
 @tensor_method("fill_")
 def _fill(self: Any, value: Any) -> Any:
-    """`value` everywhere."""
-    return _keep(self, value)
+    """Fill the tensor with `value`."""
+    return _assign(self, value)
 
 
 @tensor_method("zero_")
 def _zero(self: Any) -> Any:
-    """Zeros everywhere."""
-    return _keep(self, 0)
+    """Fill the tensor with zeros."""
+    return _assign(self, 0)
 
 
 @tensor_method("normal_")
 def _normal(self: Any, mean: float = 0.0, std: float = 1.0, *, generator: None = None) -> Any:
-    """Samples from a normal distribution; `generator` isn't supported."""
-    _no_generator(generator, "normal_")
-    return _keep(self, standard_normal(tuple(self.shape)) * std + mean)
+    """Fill the tensor with samples from a normal distribution; `generator` isn't supported."""
+    _refuse_generator(generator, "normal_")
+    return _assign(self, standard_normal(tuple(self.shape)) * std + mean)
 
 
 @tensor_method("uniform_")
 def _uniform(self: Any, from_: float = 0.0, to: float = 1.0, *, generator: None = None) -> Any:
-    """Samples from [from_, to); `generator` isn't supported."""
-    _no_generator(generator, "uniform_")
-    return _keep(self, uniform(tuple(self.shape), from_, to))
+    """Fill the tensor with uniform samples from [from_, to); `generator` isn't supported."""
+    _refuse_generator(generator, "uniform_")
+    return _assign(self, uniform(tuple(self.shape), from_, to))
 
 
 @tensor_method("random_")
 def _random(self: Any, from_: int = 0, to: int | None = None, *, generator: None = None) -> Any:
-    """Random integers in [from_, to), from 0 if only one is given; `generator` isn't supported."""
-    _no_generator(generator, "random_")
+    """Fill with random integers in [from_, to), or [0, from_) without `to`; `generator` isn't supported."""
+    _refuse_generator(generator, "random_")
     low, high = (0, from_) if to is None else (from_, to)
     checks.of_type(high, "to", int, of="random_")
-    return _keep(self, randint(low, high, tuple(self.shape)))
+    return _assign(self, randint(low, high, tuple(self.shape)))
 
 
-def _no_generator(generator: Any, of: str) -> None:
+def _refuse_generator(generator: Any, of: str) -> None:
     if generator is not None:
-        raise NotImplementedError(f"For '{of}', 'generator' is not available: `set_seed` makes draws repeatable")
+        raise NotImplementedError(f"For '{of}', 'generator' isn't supported: `set_seed` makes samples reproducible")
 
 
 # ---- memory layout: a tensor owns its elements, in the order of its axes ----
@@ -107,7 +107,7 @@ def _no_generator(generator: Any, of: str) -> None:
 
 @tensor_method("contiguous")
 def _contiguous(self: Any) -> Any:
-    """The tensor."""
+    """Return the tensor itself: the elements are always in the order of the axes."""
     return self
 
 

@@ -10,7 +10,7 @@ from ..common.tensor import from_array
 from ..ir.dims import Dim, product
 from ..ops import indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
-from .arguments import integer, integers, known_size, require_operands, spread
+from .arguments import integer, integers, known_size, require_operands, unpack_varargs
 from .operands import as_tensor, common_dtype
 from .public_op import Primitive, argument_aliases, public_op, tensor_method
 from .shapes import atleast_1d, atleast_2d, atleast_3d
@@ -18,9 +18,9 @@ from .shapes import atleast_1d, atleast_2d, atleast_3d
 # ---- joining ----
 
 
-@public_op(primitive=Primitive("Concat", made_with=("axis",)), alias="concat")
+@public_op(primitive=Primitive("Concat", init_args=("axis",)), alias="concat")
 def cat(tensors: Any, axis: int = 0) -> Any:
-    """The tensors one after another along `axis`, in their common dtype.
+    """Concatenate tensors along `axis`, in their common dtype.
 
     Raises:
         ValueError: shapes differ outside `axis`, or there are no tensors.
@@ -29,9 +29,9 @@ def cat(tensors: Any, axis: int = 0) -> Any:
     return slicing.concat(*xs, axis=normalize_axis(integer(axis, "axis", of="cat"), xs[0].ndim))
 
 
-@public_op(primitive=(Primitive("Stack", made_with=("axis",)), Primitive("Pack", made_with=("axis",))))
+@public_op(primitive=(Primitive("Stack", init_args=("axis",)), Primitive("Pack", init_args=("axis",))))
 def stack(tensors: Any, axis: int = 0) -> Any:
-    """Tensors of one shape one after another along a new axis.
+    """Stack tensors of the same shape along a new axis.
 
     Raises:
         TypeError: dtypes differ.
@@ -49,7 +49,7 @@ def stack(tensors: Any, axis: int = 0) -> Any:
 
 @public_op()
 def hstack(tensors: Any) -> Any:
-    """Joined along the second axis, vectors along their only one."""
+    """Stack horizontally: concatenate along the second axis, vectors along their only axis."""
     xs = atleast_1d(require_operands(tensors, "tensors", of="hstack"))
     return cat(xs, 0 if xs[0].ndim == 1 else 1)
 
@@ -57,26 +57,26 @@ def hstack(tensors: Any) -> Any:
 @public_op(alias="row_stack")
 @argument_aliases(tensors="inputs")
 def vstack(inputs: Any) -> Any:
-    """Joined along the first axis, vectors as rows."""
+    """Stack vertically: concatenate along the first axis, vectors as rows."""
     return cat(atleast_2d(require_operands(inputs, "inputs", of="vstack")), 0)
 
 
 @public_op()
 def dstack(tensors: Any) -> Any:
-    """Joined along the third axis, which is added if missing."""
+    """Stack in depth: concatenate along the third axis, which is added if it is missing."""
     return cat(atleast_3d(require_operands(tensors, "tensors", of="dstack")), 2)
 
 
 @public_op()
 def column_stack(tensors: Any) -> Any:
-    """Joined along the second axis, vectors as columns."""
+    """Concatenate along the second axis, vectors as columns."""
     xs = require_operands(tensors, "tensors", of="column_stack")
     return cat(tuple(x if x.ndim > 1 else shaping.reshape(x, shape=(product(x.shape), 1)) for x in xs), 1)
 
 
-@public_op(primitive=Primitive("Meshgrid", made_with=("indexing",)))
+@public_op(primitive=Primitive("Meshgrid", init_args=("indexing",)))
 def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
-    """Coordinates of a grid: vector i spread along axis i ("ij"), where the first two change places for "xy".
+    """Coordinate grids: vector i varies along axis i for "ij"; for "xy", the first two axes are swapped.
 
     Raises:
         TypeError: dtypes differ.
@@ -104,7 +104,7 @@ def meshgrid(*inputs: Any, indexing: str = "xy") -> tuple[Any, ...]:
 
 @public_op()
 def broadcast_tensors(*tensors: Any) -> tuple[Any, ...]:
-    """The tensors in the shape to which they broadcast together."""
+    """Broadcast tensors to their common shape."""
     xs = require_operands(tensors, "tensors", of="broadcast_tensors")
     shape = broadcast_shapes(*(tuple(x.shape) for x in xs))
     return tuple(shaping.expand(x, shape=shape) for x in xs)
@@ -128,7 +128,7 @@ def _parts(x: Any, axis: int, sizes: Any) -> tuple[Any, ...]:
 
 @public_op(method="split")
 def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
-    """Pieces along `axis` of a size (the last may be smaller), or of the sizes listed.
+    """Split along `axis` into pieces of one size (the last may be smaller), or of a list of sizes.
 
     Raises:
         ValueError: a size isn't positive, or the sizes don't add up to the axis.
@@ -147,9 +147,9 @@ def split(tensor: Any, split_size_or_sections: Any, axis: int = 0) -> Any:
     return _parts(x, at, sizes)
 
 
-@public_op(primitive=Primitive("Split", made_with=("axis", "output_num")))
+@public_op(primitive=Primitive("Split", init_args=("axis", "output_num")))
 def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any, ...]:
-    """`output_num` equal pieces along `axis`; `ValueError` if the size isn't divisible."""
+    """Split along `axis` into `output_num` equal pieces; `ValueError` if the size isn't divisible."""
     x = as_tensor(input_x, "input_x", of="Split")
     at = normalize_axis(axis, x.ndim)
     if output_num < 1 or x.shape[at] % output_num:
@@ -157,9 +157,9 @@ def split_evenly(input_x: Any, axis: int = 0, output_num: int = 1) -> tuple[Any,
     return _parts(x, at, (x.shape[at] // output_num,) * output_num)
 
 
-@public_op(primitive=Primitive("SplitV", made_with=("size_splits", "split_dim", "num_split")))
+@public_op(primitive=Primitive("SplitV", init_args=("size_splits", "split_dim", "num_split")))
 def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) -> tuple[Any, ...]:
-    """Slices of the given sizes along `split_dim`; -1 stands for the rest."""
+    """Split along `split_dim` into pieces of the given sizes; -1 means the rest."""
     x = as_tensor(input_x, "input_x", of="SplitV")
     sizes = list(integers(size_splits, "size_splits", of="SplitV"))
     if len(sizes) != num_split or sizes.count(-1) > 1:
@@ -171,7 +171,7 @@ def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) 
 
 @public_op(method="chunk")
 def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
-    """At most `chunks` pieces of equal size along `axis`; the last may be smaller."""
+    """Split along `axis` into at most `chunks` pieces of equal size; the last may be smaller."""
     x = as_tensor(input, of="chunk")
     count = integer(chunks, "chunks", of="chunk")
     if count < 1:
@@ -182,7 +182,7 @@ def chunk(input: Any, chunks: int, axis: int = 0) -> Any:
 
 @public_op(method="tensor_split")
 def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
-    """A number of pieces along `axis` that differ by at most one in size, or the pieces between the indices given."""
+    """Split along `axis` at indices, or into a number of pieces whose sizes differ by at most one."""
     x = as_tensor(input, of="tensor_split")
     at = normalize_axis(axis, x.ndim)
     total = known_size(x.shape[at], "For 'tensor_split', the size of the axis")
@@ -198,7 +198,7 @@ def tensor_split(input: Any, indices_or_sections: Any, axis: int = 0) -> Any:
 
 @public_op(method="hsplit")
 def hsplit(input: Any, indices_or_sections: Any) -> Any:
-    """`tensor_split` along the second axis, of a vector along its only one."""
+    """`tensor_split` along the second axis; for a vector, along its only axis."""
     return tensor_split(input, indices_or_sections, 0 if as_tensor(input, of="hsplit").ndim == 1 else 1)
 
 
@@ -216,12 +216,12 @@ def dsplit(input: Any, indices_or_sections: Any) -> Any:
 
 @public_op(
     primitive=(
-        Primitive("Unstack", made_with=("axis",), without_effect={"num": None}),
-        Primitive("Unpack", made_with=("axis",), without_effect={"num": None}),
+        Primitive("Unstack", init_args=("axis",), ignored_args={"num": None}),
+        Primitive("Unpack", init_args=("axis",), ignored_args={"num": None}),
     )
 )
 def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
-    """The slices along `axis`, which is left out."""
+    """Unstack a tensor into its slices along `axis`, without that axis."""
     x = as_tensor(input_x, "input_x", of="unstack")
     at = normalize_axis(integer(axis, "axis", of="unstack"), x.ndim)
     if not x.ndim:
@@ -233,7 +233,7 @@ def unstack(input_x: Any, axis: int = 0) -> tuple[Any, ...]:
 
 @public_op(method="unbind")
 def unbind(input: Any, dim: int = 0) -> Any:
-    """`unstack`."""
+    """Same as `unstack`."""
     return unstack(input, dim)
 
 
@@ -243,7 +243,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 @public_op(method="tile", primitive="Tile")
 @argument_aliases(dims="reps")
 def tile(input: Any, reps: Any) -> Any:
-    """`input` repeated `reps[i]` times along axis i; ones stand in front of the shorter of `reps` and the shape."""
+    """Repeat `input` `reps[i]` times along axis i; the shorter of `reps` and the shape is padded with leading ones."""
     x = as_tensor(input, of="tile")
     counts = integers(reps, "reps", of="tile")
     counts = (1,) * (x.ndim - len(counts)) + counts
@@ -256,8 +256,8 @@ def tile(input: Any, reps: Any) -> Any:
 
 @tensor_method("repeat")
 def _repeat(self: Any, *repeats: Any) -> Any:
-    """The tensor repeated along each axis as often as given, one by one or as one tuple; at least one for each axis."""
-    counts = integers(spread(repeats), "repeats", of="repeat")
+    """Repeat the tensor along its axes; the repeats, at least one for each axis, are separate arguments or a tuple."""
+    counts = integers(unpack_varargs(repeats), "repeats", of="repeat")
     if len(counts) < self.ndim:
         raise ValueError(f"For 'repeat', there must be a number for each of {self.ndim} axes, but got {counts}")
     return tile(self, counts)
@@ -265,11 +265,11 @@ def _repeat(self: Any, *repeats: Any) -> Any:
 
 @public_op(method="repeat_interleave")
 def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
-    """Each element repeated in place along `axis` (None: of all elements as a vector).
+    """Repeat each element along `axis` (None: each element of the flattened tensor).
 
     Args:
         input: any tensor.
-        repeats: how often: an int, or one for each element along the axis, as a tuple, list or tensor.
+        repeats: the number of repeats: an int, or one for each element along the axis, as a tuple, list or tensor.
         axis: the axis.
 
     Raises:
@@ -286,12 +286,12 @@ def repeat_interleave(input: Any, repeats: Any, axis: int | None = None) -> Any:
     if len(counts) == 1:
         before, after = x.shape[:at], x.shape[at + 1 :]
         columns = shaping.reshape(x, shape=(*before, size, 1, *after))
-        spread_out = shaping.expand(columns, shape=(*before, size, counts[0], *after))
-        return shaping.reshape(spread_out, shape=(*before, size * counts[0], *after))
+        expanded = shaping.expand(columns, shape=(*before, size, counts[0], *after))
+        return shaping.reshape(expanded, shape=(*before, size * counts[0], *after))
     return indexing.take(x, from_array(np.repeat(np.arange(size), counts)), axis=at)
 
 
 @public_op()
 def repeat_elements(x: Any, rep: int, axis: int = 0) -> Any:
-    """`repeat_interleave` by one number."""
+    """`repeat_interleave` with one number of repeats."""
     return repeat_interleave(x, integer(rep, "rep", of="repeat_elements"), axis)

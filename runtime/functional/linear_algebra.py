@@ -15,8 +15,8 @@ from .permuting import swapaxes
 from .public_op import Primitive, public_op, tensor_method
 
 
-def _operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = None) -> tuple[Any, ...]:
-    """The operands of a matrix product: tensors of one dtype, of these ranks."""
+def _check_operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = None) -> tuple[Any, ...]:
+    """Check the operands of a matrix product: tensors of one dtype, of these ranks."""
     xs = tuple(as_tensor(x, name, of=of) for x, name in given)
     if ranks is not None and tuple(x.ndim for x in xs) != ranks:
         raise ValueError(f"For '{of}', needed operands of {ranks} dimensions, but got {tuple(x.ndim for x in xs)}")
@@ -29,7 +29,7 @@ def _operands(*given: tuple[Any, str], of: str, ranks: tuple[int, ...] | None = 
 
 @public_op(method=("matmul", "__matmul__"))
 def matmul(input: Any, other: Any) -> Any:
-    """Matrix product over the last axis of `input` and the second last of `other`; the axes before broadcast.
+    """Matrix product over the last axis of `input` and the second to last of `other`; the leading axes broadcast.
 
     A vector is a row on the left and a column on the right, and the result doesn't have its axis.
 
@@ -41,33 +41,33 @@ def matmul(input: Any, other: Any) -> Any:
         TypeError: the dtypes differ.
         ValueError: the shapes don't fit, or an operand has no dimensions.
     """
-    return linear.matmul(*_operands((input, "input"), (other, "other"), of="MatMul"))
+    return linear.matmul(*_check_operands((input, "input"), (other, "other"), of="MatMul"))
 
 
-@public_op(primitive=Primitive("MatMul", made_with=("transpose_a", "transpose_b")))
+@public_op(primitive=Primitive("MatMul", init_args=("transpose_a", "transpose_b")))
 def mat_mul(input: Any, mat2: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """Product of two matrices, transposed first if a flag is set. Errors are those of `matmul`."""
-    a, b = _operands((input, "input"), (mat2, "mat2"), of="MatMul", ranks=(2, 2))
-    return linear.matmul(_transposed(a, transpose_a), _transposed(b, transpose_b))
+    a, b = _check_operands((input, "input"), (mat2, "mat2"), of="MatMul", ranks=(2, 2))
+    return linear.matmul(_transpose_if(transpose_a, a), _transpose_if(transpose_b, b))
 
 
-@public_op(primitive=Primitive("BatchMatMul", made_with=("transpose_a", "transpose_b")))
+@public_op(primitive=Primitive("BatchMatMul", init_args=("transpose_a", "transpose_b")))
 def batch_mat_mul(x: Any, y: Any, transpose_a: bool = False, transpose_b: bool = False) -> Any:
     """Products of the matrices (..., n, k) and (..., k, m), transposed first if a flag is set."""
-    a, b = _operands((x, "x"), (y, "y"), of="BatchMatMul")
+    a, b = _check_operands((x, "x"), (y, "y"), of="BatchMatMul")
     if a.ndim < 2 or b.ndim < 2:
         raise ValueError(f"For 'BatchMatMul', needed at least two dimensions, but got {a.ndim} and {b.ndim}")
-    return linear.matmul(_transposed(a, transpose_a), _transposed(b, transpose_b))
+    return linear.matmul(_transpose_if(transpose_a, a), _transpose_if(transpose_b, b))
 
 
-def _transposed(x: Any, flag: bool) -> Any:
+def _transpose_if(flag: bool, x: Any) -> Any:
     return swapaxes(x, -2, -1) if flag else x
 
 
 @public_op(method="bmm")
 def bmm(input_x: Any, mat2: Any) -> Any:
     """Products of the matrices of two batches: (b, n, k) and (b, k, m)."""
-    a, b = _operands((input_x, "input_x"), (mat2, "mat2"), of="bmm")
+    a, b = _check_operands((input_x, "input_x"), (mat2, "mat2"), of="bmm")
     if a.ndim != b.ndim or a.ndim < 3:
         raise ValueError(f"For 'bmm', needed batches of matrices, but got {a.ndim} and {b.ndim} dimensions")
     return linear.matmul(a, b)
@@ -76,20 +76,20 @@ def bmm(input_x: Any, mat2: Any) -> Any:
 @public_op(method="mm")
 def mm(input: Any, mat2: Any) -> Any:
     """Product of two matrices."""
-    return linear.matmul(*_operands((input, "input"), (mat2, "mat2"), of="mm", ranks=(2, 2)))
+    return linear.matmul(*_check_operands((input, "input"), (mat2, "mat2"), of="mm", ranks=(2, 2)))
 
 
 @public_op()
 def mv(mat: Any, vec: Any) -> Any:
     """Product of a matrix and a vector."""
-    return linear.matmul(*_operands((mat, "mat"), (vec, "vec"), of="mv", ranks=(2, 1)))
+    return linear.matmul(*_check_operands((mat, "mat"), (vec, "vec"), of="mv", ranks=(2, 1)))
 
 
 @public_op(primitive="Dense")
 def dense(input: Any, weight: Any, bias: Any = None) -> Any:
     """`input @ weight.T + bias`: (..., k) with weight (m, k) and bias (m) gives (..., m)."""
     given = [(input, "input"), (weight, "weight"), *([] if bias is None else [(bias, "bias")])]
-    return linear.linear(*_operands(*given, of="dense"))
+    return linear.linear(*_check_operands(*given, of="dense"))
 
 
 # ---- vectors and tensors ----
@@ -97,21 +97,21 @@ def dense(input: Any, weight: Any, bias: Any = None) -> Any:
 
 @public_op(method="outer", alias="ger", primitive="Ger")
 def outer(input: Any, vec2: Any) -> Any:
-    """All products of an element of one vector (n) and of another (m): (n, m)."""
-    a, b = _operands((input, "input"), (vec2, "vec2"), of="outer", ranks=(1, 1))
+    """Outer product of two vectors, (n) and (m): (n, m)."""
+    a, b = _check_operands((input, "input"), (vec2, "vec2"), of="outer", ranks=(1, 1))
     return elementwise.mul(shaping.reshape(a, shape=(a.shape[0], 1)), b)
 
 
 @tensor_method("ger")
 def _ger(self: Any, vec2: Any) -> Any:
-    """`outer`."""
+    """Same as `outer`."""
     return outer(self, vec2)
 
 
 @public_op(method="inner")
 def inner(input: Any, other: Any) -> Any:
-    """Sum of products over the last axes of both; with a number, the product."""
-    a, b = _operands((input, "input"), (other, "other"), of="inner")
+    """Inner product: the sum of products over the last axes of both; if either is 0-d, the product."""
+    a, b = _check_operands((input, "input"), (other, "other"), of="inner")
     if not a.ndim or not b.ndim:
         return elementwise.mul(a, b)
     return tensor_dot(a, b, ((-1,), (-1,)))
@@ -119,8 +119,8 @@ def inner(input: Any, other: Any) -> Any:
 
 @public_op(method="dot")
 def dot(input: Any, other: Any) -> Any:
-    """Sum of products over the last axis of `input` and the last but one (of a vector: the only one) of `other`."""
-    a, b = _operands((input, "input"), (other, "other"), of="dot")
+    """Sum of products over the last axis of `input` and the second to last (of a vector, the only) axis of `other`."""
+    a, b = _check_operands((input, "input"), (other, "other"), of="dot")
     if not a.ndim or not b.ndim:
         raise ValueError("For 'dot', needed operands of at least one dimension, but got a 0-d tensor")
     return tensor_dot(a, b, ((-1,), (-2 if b.ndim > 1 else -1,)))
@@ -128,20 +128,20 @@ def dot(input: Any, other: Any) -> Any:
 
 @public_op()
 def vecdot(x: Any, y: Any, *, axis: int = -1) -> Any:
-    """Sum of products along `axis`; the operands broadcast."""
-    a, b = _operands((x, "x"), (y, "y"), of="vecdot")
+    """Dot products of vectors along `axis`; the operands broadcast."""
+    a, b = _check_operands((x, "x"), (y, "y"), of="vecdot")
     return reduction.reduce_sum(elementwise.mul(a, b), axes=(axis,))
 
 
 @public_op()
 def tensor_dot(x1: Any, x2: Any, axes: Any) -> Any:
-    """Sum of products over axes of both.
+    """Tensor contraction: the sum of products over axes of both operands.
 
     Args:
         x1: any tensor.
         x2: any tensor of the same dtype.
-        axes: the axes of `x1` and those of `x2`, as a pair of tuples (or ints); a number n stands for the last n of
-            `x1` and the first n of `x2`, 0 for none: all products.
+        axes: the axes of `x1` and those of `x2`, as a pair of tuples (or ints); an int n means the last n axes of `x1`
+            and the first n of `x2`, and 0 the outer product.
 
     Returns:
         The other axes of `x1`, then those of `x2`.
@@ -149,7 +149,7 @@ def tensor_dot(x1: Any, x2: Any, axes: Any) -> Any:
     Raises:
         ValueError: the axes differ in number or sizes.
     """
-    a, b = _operands((x1, "x1"), (x2, "x2"), of="tensor_dot")
+    a, b = _check_operands((x1, "x1"), (x2, "x2"), of="tensor_dot")
     first, second = _contracted_axes(axes, a.ndim, b.ndim)
     rows = [i for i in range(a.ndim) if i not in first]
     columns = [i for i in range(b.ndim) if i not in second]
@@ -181,7 +181,7 @@ def _contracted_axes(axes: Any, rank_a: int, rank_b: int) -> tuple[list[int], li
 
 @public_op()
 def einsum(equation: str, *operands: Any) -> Any:
-    """Sum of products, by letters for the axes: `einsum("bij,bjk->bik", a, b)`.
+    """Einstein summation: the sum of products, with letters for axes: `einsum("bij,bjk->bik", a, b)`.
 
     `...` means any axes, which broadcast; a repeated letter in one operand means a diagonal; without `->` the result
     has the letters that occur once, in alphabetical order.
@@ -193,10 +193,10 @@ def einsum(equation: str, *operands: Any) -> Any:
         operands = tuple(operands[0])
     if not isinstance(equation, str):
         raise TypeError(f"For 'einsum', 'equation' must be str, but got {type(equation).__name__}: {equation!r}")
-    return contraction.einsum(equation, list(_operands(*((x, "operands") for x in operands), of="einsum")))
+    return contraction.einsum(equation, list(_check_operands(*((x, "operands") for x in operands), of="einsum")))
 
 
-@public_op(primitive=Primitive("Einsum", made_with=("equation",)))
+@public_op(primitive=Primitive("Einsum", init_args=("equation",)))
 def einsum_of(inputs: Any, equation: str) -> Any:
     """`einsum` of a tuple of tensors."""
     return einsum(equation, *inputs)
@@ -205,7 +205,7 @@ def einsum_of(inputs: Any, equation: str) -> Any:
 @public_op()
 def kron(input: Any, other: Any) -> Any:
     """Kronecker product: each element of `input` times all of `other`."""
-    a, b = _operands((input, "input"), (other, "other"), of="kron")
+    a, b = _check_operands((input, "input"), (other, "other"), of="kron")
     rank = max(a.ndim, b.ndim)
     sizes_a = (1,) * (rank - a.ndim) + tuple(a.shape)
     sizes_b = (1,) * (rank - b.ndim) + tuple(b.shape)
@@ -215,9 +215,9 @@ def kron(input: Any, other: Any) -> Any:
     return shaping.reshape(elementwise.mul(left, right), shape=shape)
 
 
-@public_op(method="matrix_power", primitive=Primitive("MatrixPower", made_with=("n",)))
+@public_op(method="matrix_power", primitive=Primitive("MatrixPower", init_args=("n",)))
 def matrix_power(input: Any, n: int) -> Any:
-    """The matrices (..., m, m) to a power; to a negative one, their inverses to its absolute value."""
+    """Powers of matrices (..., m, m); for negative `n`, powers of their inverses."""
     x = as_tensor(input, of="matrix_power")
     power = integer(n, "n", of="matrix_power")
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

@@ -12,11 +12,11 @@ from ..ops import activation, comparison, elementwise, shaping
 from ..ops import loss as loss_ops
 from ..ops.declarations import zero
 from ..ops.reduction import reduce_mean, reduce_sum
-from .operands import floats, pair
+from .operands import as_floating, promote_pair
 from .public_op import Primitive, public_op
 
 REDUCTIONS = ("mean", "sum", "none")
-"""The reductions of a loss: the mean of its elements, their sum, or none."""
+"""The reductions of a loss: the mean of its elements, their sum, or no reduction."""
 
 
 def reduce_loss(loss: Any, how: str, *, of: str) -> Any:
@@ -39,8 +39,8 @@ def comparable_pair(a: Any, b: Any, names: tuple[str, str], *, of: str) -> tuple
 
 
 def real_pair(a: Any, b: Any, names: tuple[str, str], *, of: str) -> tuple[Any, Any]:
-    """Two operands in one floating-point dtype."""
-    return pair(floats(a, names[0], of=of), floats(b, names[1], of=of), of=of)
+    """Convert two operands to a common floating-point dtype."""
+    return promote_pair(as_floating(a, names[0], of=of), as_floating(b, names[1], of=of), of=of)
 
 
 def _one(like: Any) -> Any:
@@ -52,7 +52,7 @@ def _one(like: Any) -> Any:
 
 @public_op()
 def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """(input - target)**2 of operands that broadcast, reduced."""
+    """Squared error: (input - target)**2, reduced; the operands broadcast."""
     a, b = real_pair(input, target, ("input", "target"), of="mse_loss")
     difference = a - b
     return reduce_loss(difference * difference, reduction, of="mse_loss")
@@ -60,12 +60,12 @@ def mse_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
 
 @public_op()
 def l1_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """|input - target| of operands that broadcast, reduced."""
+    """Absolute error: |input - target|, reduced; the operands broadcast."""
     a, b = real_pair(input, target, ("input", "target"), of="l1_loss")
     return reduce_loss(elementwise.abs(a - b), reduction, of="l1_loss")
 
 
-@public_op(primitive=Primitive("SmoothL1Loss", made_with=("beta", "reduction")))
+@public_op(primitive=Primitive("SmoothL1Loss", init_args=("beta", "reduction")))
 def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = "none") -> Any:
     """d**2 / (2 * beta) where d = |input - target| is below `beta`, d - beta / 2 elsewhere (Girshick 2015), reduced.
 
@@ -87,7 +87,7 @@ def smooth_l1_loss(input: Any, target: Any, beta: float = 1.0, reduction: str = 
 def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 1.0) -> Any:
     """d**2 / 2 where d = |input - target| is at most `delta`, delta * (d - delta / 2) elsewhere (Huber 1964), reduced.
 
-    The operands broadcast. `ValueError`: `delta` isn't above 0 or `reduction` is unknown.
+    The operands broadcast. `ValueError` if `delta` isn't above 0 or `reduction` is unknown.
     """
     a, b = real_pair(input, target, ("input", "target"), of="huber_loss")
     checks.in_range(delta, "delta", "(0, inf)", of="huber_loss")
@@ -101,14 +101,14 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: float = 
 @public_op(primitive="L2Loss")
 def _l2_loss(input_x: Any) -> Any:
     """Half the sum of squares."""
-    x = floats(input_x, "input_x", of="L2Loss")
+    x = as_floating(input_x, "input_x", of="L2Loss")
     return reduce_sum(x * x) * 0.5
 
 
 # ---- probabilities ----
 
 
-@public_op(primitive=Primitive("BinaryCrossEntropy", made_with=("reduction",)))
+@public_op(primitive=Primitive("BinaryCrossEntropy", init_args=("reduction",)))
 def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction: str = "mean") -> Any:
     """-(labels * log(x) + (1 - labels) * log(1 - x)), with logarithms clamped to at least -100, reduced.
 
@@ -126,11 +126,11 @@ def binary_cross_entropy(logits: Any, labels: Any, weight: Any = None, reduction
     return reduce_loss(loss if weight is None else loss * weight, reduction, of="binary_cross_entropy")
 
 
-@public_op(primitive=Primitive("BCEWithLogitsLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("BCEWithLogitsLoss", init_args=("reduction",)))
 def binary_cross_entropy_with_logits(
     input: Any, target: Any, weight: Any = None, pos_weight: Any = None, reduction: str = "mean"
 ) -> Any:
-    """`binary_cross_entropy` of sigmoid(input), without taking logarithms of small numbers.
+    """`binary_cross_entropy` of sigmoid(input), computed without underflow.
 
     Args:
         input: any numbers.
@@ -158,9 +158,11 @@ def _sigmoid_cross_entropy_with_logits(logits: Any, label: Any) -> Any:
     return binary_cross_entropy_with_logits(logits, label, reduction="none")
 
 
-@public_op(primitive=Primitive("KLDivLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("KLDivLoss", init_args=("reduction",)))
 def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
-    """labels * (log(labels) - logits), and 0 where a label isn't above 0 (Kullback and Leibler 1951), reduced.
+    """Kullback-Leibler divergence: labels * (log(labels) - logits), reduced (Kullback and Leibler 1951).
+
+    It is 0 where a label isn't above 0.
 
     Args:
         logits: logarithms of probabilities.
@@ -184,14 +186,14 @@ def kl_div(logits: Any, labels: Any, reduction: str = "mean") -> Any:
 def gaussian_nll_loss(
     x: Any, target: Any, var: Any, full: bool = False, eps: float = 1e-6, reduction: str = "mean"
 ) -> Any:
-    """(log(v) + (x - target)**2 / v) / 2, v = max(var, eps), reduced (Nix and Weigend 1994).
+    """Gaussian NLL: (log(v) + (x - target)**2 / v) / 2, v = max(var, eps), reduced (Nix and Weigend 1994).
 
     Args:
         x: mean of the distribution.
         target: samples; broadcasts with `x`.
-        var: variance, shaped as `x`, or one for all of the last dimension (1, or without it).
+        var: variance, shaped as `x`, or with size 1 for the last dimension, or without it.
         full: whether the constant log(2 * pi) / 2 is added.
-        eps: the least variance, above 0.
+        eps: the lower bound of the variance, above 0.
         reduction: "mean", "sum" or "none".
 
     Raises:
@@ -213,12 +215,12 @@ def gaussian_nll_loss(
 def poisson_nll_loss(
     input: Any, target: Any, log_input: bool = True, full: bool = False, eps: float = 1e-8, reduction: str = "mean"
 ) -> Any:
-    """exp(x) - target * x, or x - target * log(x + eps) unless `log_input`, reduced.
+    """Poisson NLL: exp(x) - target * x, or x - target * log(x + eps) unless `log_input`, reduced.
 
     Args:
         input: x, the logarithm of the rate, or with `log_input=False` the rate.
         target: counts, shaped as `input`.
-        log_input: see above.
+        log_input: whether `input` is the logarithm of the rate.
         full: whether Stirling's approximation of log(target!) is added where the target is above 1.
         eps: keeps the logarithm finite.
         reduction: "mean", "sum" or "none".

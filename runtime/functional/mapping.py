@@ -21,7 +21,7 @@ Function = Callable[..., Any]
 
 @public_op(primitive="Partial")
 def partial(function: Function, *args: Any, **kwargs: Any) -> Function:
-    """`function` with its first arguments given."""
+    """Bind the first arguments of `function`, as `functools.partial` does."""
     return functools.partial(function, *args, **kwargs)
 
 
@@ -100,33 +100,35 @@ class MultitypeFuncGraph:
     def __init__(self, name: str, read_value: bool = False) -> None:
         self.name = checks.of_type(name, "name", str, of="MultitypeFuncGraph")
         self.read_value = read_value
-        self._forms: list[tuple[tuple[Any, ...], Function]] = []
+        self._implementations: list[tuple[tuple[Any, ...], Function]] = []
 
     def register(self, *types: Any) -> Callable[[Function], Function]:
-        """Register an implementation for arguments of these types: "Tensor", "Number", "Int", "Float" (or a dtype, such
-        as "Float32"), "Bool", "Tuple", "List", "Dict", "String", "None", "Function", or a Python type.
+        """Register an implementation for arguments of these types.
+
+        A type is "Tensor", "Number", "Int", "Float" (or a dtype, such as "Float32"), "Bool", "Tuple", "List", "Dict",
+        "String", "None", "Function", or a Python type.
         """
 
         def decorate(function: Function) -> Function:
-            self._forms.append((types, function))
+            self._implementations.append((types, function))
             return function
 
         return decorate
 
     def __call__(self, *args: Any) -> Any:
         """Run the implementation for the arguments."""
-        for types, function in self._forms:
-            if len(types) == len(args) and all(map(_is_of, args, types)):
+        for types, function in self._implementations:
+            if len(types) == len(args) and all(map(_is_instance, args, types)):
                 return function(*args)
         kinds = [dtype_name(x.dtype) + " Tensor" if isinstance(x, TensorLike) else type(x).__name__ for x in args]
-        known = [types for types, _ in self._forms]
-        raise TypeError(f"For '{self.name}', no form is registered for {kinds}; there are forms for {known}")
+        known = [types for types, _ in self._implementations]
+        raise TypeError(f"For '{self.name}', no implementation is registered for {kinds}, only for {known}")
 
     def __repr__(self) -> str:
         return f"MultitypeFuncGraph({self.name!r})"
 
 
-def _is_of(value: Any, kind: Any) -> bool:
+def _is_instance(value: Any, kind: Any) -> bool:
     if isinstance(kind, type):
         return isinstance(value, kind)
     name = str(kind).lower()
@@ -156,11 +158,11 @@ _PYTHON_KINDS: dict[str, Any] = {
 
 @public_op()
 def vmap(fn: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
-    """Return a function that runs `fn` on each slice of its arguments along an axis, one after the other.
+    """Return a function that runs `fn` on the slices of its arguments along an axis, one after the other.
 
     Args:
         fn: a function or Cell of tensors that returns a tensor or a tuple of them.
-        in_axes: the axis of every argument, or a tuple with one for each; None: every run gets the whole argument.
+        in_axes: the axis of every argument, or a tuple with one for each; None passes the whole argument to every run.
         out_axes: the position of the new axis in every result, or a tuple with one for each.
 
     Raises:

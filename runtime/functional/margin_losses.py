@@ -11,17 +11,17 @@ from ..ops.declarations import zero
 from ..ops.reduction import reduce_max, reduce_sum
 from .distances import pairwise_distance
 from .losses import comparable_pair, real_pair, reduce_loss
-from .operands import as_tensor, floating, floats
+from .operands import as_floating, as_tensor, require_floating
 from .public_op import Primitive, public_op
 
 COSINE_EPSILON = 1e-12  # added to squared norms, as in ATen
 
-# ---- two choices ----
+# ---- two classes ----
 
 
-@public_op(primitive=Primitive("SoftMarginLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("SoftMarginLoss", init_args=("reduction",)))
 def soft_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1, and has the shape of `input`."""
+    """log(1 + exp(-target * input)), reduced; `target` holds 1 and -1 and has the shape of `input`."""
     x, target = comparable_pair(input, target, ("input", "target"), of="soft_margin_loss")
     return reduce_loss(-activation.log_sigmoid(target * x), reduction, of="soft_margin_loss")
 
@@ -79,7 +79,7 @@ def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: float =
     return reduce_loss(similar + dissimilar, reduction, of=of)
 
 
-@public_op(primitive=Primitive("TripletMarginLoss", made_with=("p", "swap", "eps", "reduction")))
+@public_op(primitive=Primitive("TripletMarginLoss", init_args=("p", "swap", "eps", "reduction")))
 def triplet_margin_loss(
     anchor: Any,
     positive: Any,
@@ -99,7 +99,7 @@ def triplet_margin_loss(
         margin: the required difference of the distances to negative and positive.
         p: d(x, y) is the p-norm of x - y + eps.
         eps: keeps the gradient of the norm finite.
-        swap: whether d(positive, negative) takes the place of d(anchor, negative) where it is smaller.
+        swap: whether d(positive, negative) replaces d(anchor, negative) where it is smaller.
         reduction: "mean", "sum" or "none".
 
     Raises:
@@ -114,29 +114,31 @@ def triplet_margin_loss(
     return reduce_loss(elementwise.clamp(near - far + margin, minimum=0.0), reduction, of=of)
 
 
-# ---- many choices ----
+# ---- several classes ----
 
 
-@public_op(primitive=Primitive("MultiMarginLoss", made_with=("p", "margin", "reduction")))
+@public_op(primitive=Primitive("MultiMarginLoss", init_args=("p", "margin", "reduction")))
 def multi_margin_loss(
     input: Any, target: Any, p: int = 1, margin: float = 1, weight: Any = None, reduction: str = "mean"
 ) -> Any:
-    """The sum over classes i but y of max(0, margin - x[y] + x[i])**p, over C (Crammer and Singer 2001), reduced.
+    """Multi-class margin loss (Crammer and Singer 2001), reduced.
+
+    The loss of a row is the sum of max(0, margin - x[y] + x[i])**p over all classes i except y, divided by C.
 
     Args:
         input: scores x, (N, C) or (C,).
         target: the class y, (N,) or (), int32 or int64.
         p: 1 or 2.
-        margin: the required difference of the class's score and the others.
+        margin: the required difference between the score of class y and those of the others.
         weight: (C,), a factor for the rows of each class.
         reduction: "mean", "sum" or "none".
 
     Raises:
         TypeError: `target` isn't int32 or int64.
-        ValueError: shapes don't fit, a class index is out of range, or an argument is.
+        ValueError: shapes don't fit, or a class index or another argument is out of range.
     """
     of = "multi_margin_loss"
-    x, target = floating(input, of=of), _indices(target, of=of)
+    x, target = require_floating(input, of=of), _indices(target, of=of)
     checks.one_of(p, "p", (1, 2), of=of)
     classes = x.shape[-1] if x.ndim else 0
     if x.ndim not in (1, 2) or tuple(target.shape) != tuple(x.shape[:-1]):
@@ -144,20 +146,23 @@ def multi_margin_loss(
             f"For '{of}', 'input' must be (N, C) or (C,) and 'target' (N,) or (), but got {tuple(x.shape)} and "
             f"{tuple(target.shape)}"
         )
-    chosen = loss.class_index(target, classes=classes)
-    places = shaping.reshape(chosen, shape=(*target.shape, 1))
+    labels = loss.class_index(target, classes=classes)
+    places = shaping.reshape(labels, shape=(*target.shape, 1))
     gaps = rectifier.relu(margin - indexing.gather(x, places, axis=x.ndim - 1) + x)
     gaps = gaps if p == 1 else gaps * gaps
     own = comparison.equal(places, creation.arange(stop=classes, dtype=places.dtype))
     rows = reduce_sum(elementwise.where(own, zero(gaps), gaps), axes=(x.ndim - 1,)) / classes
     if weight is not None:
-        rows = rows * indexing.take(floats(weight, "weight", of=of), chosen, axis=0)
+        rows = rows * indexing.take(as_floating(weight, "weight", of=of), labels, axis=0)
     return reduce_loss(rows, reduction, of=of)
 
 
 @public_op()
 def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> Any:
-    """The sum over targets y and classes i that are none, of max(0, 1 - x[y] + x[i]), over C; reduced.
+    """Multi-label margin loss, reduced.
+
+    The loss of a row is the sum of max(0, 1 - x[y] + x[i]) over all targets y and all classes i that aren't targets,
+    divided by C.
 
     Args:
         input: scores x, (N, C) or (C,).
@@ -171,15 +176,15 @@ def multilabel_margin_loss(input: Any, target: Any, reduction: str = "mean") -> 
     return _multilabel_margin_and_targets(input, target, reduction)[0]
 
 
-@public_op(primitive=Primitive("MultilabelMarginLoss", made_with=("reduction",)))
+@public_op(primitive=Primitive("MultilabelMarginLoss", init_args=("reduction",)))
 def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean") -> tuple[Any, Any]:
     """`multilabel_margin_loss`, and for each class 1 if it is a target, in the dtype of `target`."""
     of = "multilabel_margin_loss"
-    x, labels = floating(x, "input", of=of), _indices(target, of=of)
+    x, labels = require_floating(x, "input", of=of), _indices(target, of=of)
     shape = tuple(x.shape)
     if x.ndim not in (1, 2) or tuple(labels.shape) != shape:
         raise ValueError(
-            f"For '{of}', 'input' and 'target' must be (N, C) or (C,) both, but got {shape} and {tuple(labels.shape)}"
+            f"For '{of}', 'input' and 'target' must both be (N, C) or (C,), but got {shape} and {tuple(labels.shape)}"
         )
     classes = shape[-1]
     rows = shape[0] if len(shape) == 2 else 1
@@ -188,13 +193,13 @@ def _multilabel_margin_and_targets(x: Any, target: Any, reduction: str = "mean")
         elementwise.cast(comparison.greater_equal(labels, 0), dtype=x.dtype), axis=labels.ndim - 1
     )
     counted = elementwise.where(comparison.greater(counts, 0.0), labels, zero(labels))
-    chosen = loss.class_index(counted, classes=classes)
+    targets = loss.class_index(counted, classes=classes)
     marks = comparison.equal(
-        shaping.reshape(chosen, shape=(rows, classes, 1)), creation.arange(stop=classes, dtype=labels.dtype)
+        shaping.reshape(targets, shape=(rows, classes, 1)), creation.arange(stop=classes, dtype=labels.dtype)
     )
     weights = shaping.reshape(counts, shape=(rows, classes, 1))
     is_target = reduce_max(elementwise.cast(marks, dtype=x.dtype) * weights, axes=(1,), keepdims=True)
-    scores = shaping.reshape(indexing.gather(x, chosen, axis=x.ndim - 1), shape=(rows, classes, 1))
+    scores = shaping.reshape(indexing.gather(x, targets, axis=x.ndim - 1), shape=(rows, classes, 1))
     gaps = rectifier.relu(1.0 - scores + shaping.reshape(x, shape=(rows, 1, classes)))
     losses = reduce_sum(gaps * weights * (1.0 - is_target), axes=(1, 2)) / classes
     flags = elementwise.cast(shaping.reshape(is_target, shape=shape), dtype=labels.dtype)

@@ -10,7 +10,7 @@ from ..ops.common import normalize_axes, normalize_axis
 from ..ops.diagonals import diagonal_of, with_diagonal
 from .arguments import integer, known_size
 from .joining import cat
-from .operands import as_tensor, common_dtype, numbers
+from .operands import as_numeric, as_tensor, common_dtype
 from .permuting import roll
 from .public_op import Primitive, public_op, tensor_method
 from .shapes import atleast_2d
@@ -23,21 +23,24 @@ def _matrices(input: Any, of: str) -> Any:
     return x
 
 
-@public_op(method="tril", primitive=Primitive("Tril", made_with=("diagonal",)))
+@public_op(method="tril", primitive=Primitive("Tril", init_args=("diagonal",)))
 def tril(input: Any, diagonal: int = 0) -> Any:
-    """The matrices (..., n, m) with zeros above their `diagonal`-th diagonal."""
+    """Lower triangles of matrices (..., n, m): elements above the `diagonal`-th diagonal become 0."""
     return shaping.triangle(_matrices(input, "tril"), k=integer(diagonal, "diagonal", of="tril"), upper=False)
 
 
-@public_op(method="triu", primitive=Primitive("Triu", made_with=("diagonal",)))
+@public_op(method="triu", primitive=Primitive("Triu", init_args=("diagonal",)))
 def triu(input: Any, diagonal: int = 0) -> Any:
-    """The matrices (..., n, m) with zeros below their `diagonal`-th diagonal."""
+    """Upper triangles of matrices (..., n, m): elements below the `diagonal`-th diagonal become 0."""
     return shaping.triangle(_matrices(input, "triu"), k=integer(diagonal, "diagonal", of="triu"), upper=True)
 
 
 @public_op(primitive="MatrixBandPart")
 def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
-    """The matrices (..., n, m) with `lower` diagonals below the main one and `upper` above it, else zeros; -1: all."""
+    """Bands of matrices (..., n, m): all but `lower` diagonals below the main one, and `upper` above it, become 0.
+
+    -1 keeps all diagonals on that side.
+    """
     band = _matrices(x, "matrix_band_part")
     below = integer(lower, "lower", of="matrix_band_part")
     above = integer(upper, "upper", of="matrix_band_part")
@@ -48,7 +51,9 @@ def matrix_band_part(x: Any, lower: int, upper: int) -> Any:
 
 @public_op(method="diagonal")
 def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """The diagonal of the axes `dim1` and `dim2`, as the last axis; `offset` above the main one, or below if negative.
+    """The diagonal of the axes `dim1` and `dim2`, as the last axis.
+
+    It lies `offset` above the main diagonal, or below it if `offset` is negative.
 
     Raises:
         ValueError: the axes are the same, or there is no such diagonal.
@@ -66,7 +71,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
 
 @public_op(method="diagonal_scatter")
 def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
-    """`input` with `src` in place of its diagonal; see `diagonal`."""
+    """`input` with its diagonal replaced by `src`; see `diagonal`."""
     x = _matrices(input, "diagonal_scatter")
     values = elementwise.cast(as_tensor(src, "src", of="diagonal_scatter"), dtype=x.dtype)
     expected = tuple(diagonal(x, offset, dim1, dim2).shape)
@@ -78,7 +83,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
 
 @public_op()
 def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:
-    """Matrices with the last axis of `input` on a diagonal, zeros elsewhere, in the axes `dim1` and `dim2`."""
+    """Matrices, in the axes `dim1` and `dim2`, with the last axis of `input` on a diagonal and zeros elsewhere."""
     x = as_tensor(input, of="diag_embed")
     if not x.ndim:
         raise ValueError("For 'diag_embed', 'input' must have at least one dimension, but got a 0-d tensor")
@@ -98,8 +103,10 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
 
 @public_op(method="diag", primitive="Diag")
 def diag(input: Any) -> Any:
-    """Zeros of shape (*s, *s) for an `input` of shape s, with the elements of `input` where both halves of an index are
-    equal: for a vector, the matrix with it on its diagonal.
+    """The matrix with a vector on its diagonal and zeros elsewhere.
+
+    For an `input` of any shape s, the result has shape (*s, *s); the elements of `input` are where both halves of the
+    index are equal.
     """
     x = as_tensor(input, of="diag")
     if not x.ndim:
@@ -121,14 +128,14 @@ def _diag_part(input_x: Any) -> Any:
 
 @public_op(method="diagflat")
 def diagflat(input: Any, offset: int = 0) -> Any:
-    """The matrix with the elements of `input`, flattened, on its diagonal; `offset` above the main one, or below."""
+    """The matrix with `input`, flattened, on its diagonal with number `offset`: positive above the main diagonal."""
     x = as_tensor(input, of="diagflat")
     return diag_embed(shaping.reshape(x, shape=(product(x.shape),)), offset)
 
 
 @public_op()
 def block_diag(*inputs: Any) -> Any:
-    """The matrix with matrices as blocks on its diagonal, zeros elsewhere; a vector is a row, a number 1x1."""
+    """Block-diagonal matrix: blocks on the diagonal, zeros elsewhere; a vector is a row, a 0-d tensor a 1x1 block."""
     blocks = [atleast_2d(as_tensor(x, "inputs", of="block_diag")) for x in inputs]
     for block in blocks:
         if block.ndim != 2:
@@ -147,18 +154,18 @@ def trace(input: Any) -> Any:
     x = as_tensor(input, of="trace")
     if x.ndim != 2:
         raise ValueError(f"For 'trace', 'input' must be a matrix, but got {x.ndim} dimensions")
-    return reduction.reduce_sum(diagonal(numbers(x, of="trace")), axes=(0,))
+    return reduction.reduce_sum(diagonal(as_numeric(x, of="trace")), axes=(0,))
 
 
 @tensor_method("trace")
 def _trace(self: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """Sums of the diagonals of two axes."""
-    return reduction.reduce_sum(numbers(diagonal(self, offset, axis1, axis2), of="trace"), axes=(-1,))
+    """Sums of the diagonals in two axes."""
+    return reduction.reduce_sum(as_numeric(diagonal(self, offset, axis1, axis2), of="trace"), axes=(-1,))
 
 
-@public_op(method="cross", primitive=Primitive("Cross", made_with=("dim",)))
+@public_op(method="cross", primitive=Primitive("Cross", init_args=("dim",)))
 def cross(input: Any, other: Any, dim: int | None = None) -> Any:
-    """Vector products along the axis `dim` of size 3 (None: the first that has it); the operands broadcast."""
+    """Cross products along the axis `dim` of size 3 (None: the first axis of size 3); the operands broadcast."""
     a, b = as_tensor(input, of="cross"), as_tensor(other, "other", of="cross")
     sizes = [i for i, size in enumerate(a.shape) if size == 3]
     if dim is None and not sizes:

@@ -13,7 +13,7 @@ from ..ops.common import normalize_axis
 from ..ops.declarations import zero
 from .arguments import integers
 from .arithmetic import pow
-from .operands import as_tensor, floats
+from .operands import as_floating, as_tensor
 from .public_op import Primitive, public_op
 from .reductions import axes_of
 
@@ -24,14 +24,14 @@ def norm(A: Any, ord: Any = None, dim: Any = None, keepdim: bool = False, *, dty
 
     Args:
         A: the tensor; integers become float32.
-        ord: None is the root of the sum of squares over all of `dim`. Otherwise `vector_norm` along one axis, and
-            `matrix_norm` over two; without `dim`, over those of `A`, of which there must be one or two.
-        dim: an int, or two.
+        ord: None for the square root of the sum of squares over `dim`; otherwise the order of `vector_norm` along one
+            axis, or of `matrix_norm` over two.
+        dim: an int or two; None for all axes of `A`, one or two if `ord` is given.
         keepdim: whether to keep reduced axes, with size 1.
         dtype: the dtype in which to compute.
 
     Raises:
-        ValueError: `ord` is none of those, or there are more axes than two.
+        ValueError: `ord` isn't supported, or it is given for another number of axes than one or two.
     """
     x = _in_dtype(A, dtype, of="norm")
     if ord is None:
@@ -67,7 +67,7 @@ def vector_norm(x: Any, ord: float = 2, axis: Any = None, keepdims: bool = False
 
 
 def _root(total: Any, order: float) -> Any:
-    """`total ** (1 / order)`, of which the gradient at 0 is 0, as torch's is."""
+    """Return `total ** (1 / order)`, whose gradient at 0 is 0, as in torch."""
     nothing = comparison.equal(total, zero(total))
     usable = elementwise.where(nothing, np.ones((), total.dtype), total)
     root = elementwise.sqrt(usable) if order == 2 else pow(usable, 1 / order)
@@ -87,14 +87,14 @@ def matrix_norm(
 
     Args:
         A: the tensor, of two or more dimensions.
-        ord: "fro", the root of the sum of squares; 1 (-1), the largest (smallest) sum of absolute values in a column;
-            infinity (minus infinity), the largest (smallest) in a row.
+        ord: "fro" for the square root of the sum of squares; 1 (-1) for the largest (smallest) sum of absolute values
+            in a column; infinity (minus infinity) for the largest (smallest) sum in a row.
         axis: the axis of rows and that of columns.
         keepdims: whether to keep reduced axes, with size 1.
         dtype: the dtype in which to compute.
 
     Raises:
-        ValueError: `ord` is none of those; norms by singular values (2, -2, "nuc") aren't supported.
+        ValueError: `ord` is something else; norms by singular values (2, -2, "nuc") aren't supported.
     """
     x = _in_dtype(A, dtype, of="matrix_norm")
     axes = integers(axis, "axis", of="matrix_norm")
@@ -112,7 +112,7 @@ def matrix_norm(
     return extreme if keepdims else reduction.reduce_sum(extreme, axes=(rows, columns))
 
 
-@public_op(primitive=Primitive("LpNorm", made_with=("axis", "p", "keep_dims", "epsilon")))
+@public_op(primitive=Primitive("LpNorm", init_args=("axis", "p", "keep_dims", "epsilon")))
 def _lp_norm(input: Any, axis: Any, p: int = 2, keep_dims: bool = False, epsilon: float = 1e-12) -> Any:
     """`vector_norm` of order `p` over `axis`, at least `epsilon`."""
     return elementwise.clamp(vector_norm(input, p, axis, keep_dims), minimum=epsilon)
@@ -125,5 +125,5 @@ def dist(input: Any, other: Any, p: float = 2) -> Any:
 
 
 def _in_dtype(x: Any, dtype: Any, *, of: str) -> Any:
-    x = floats(x, of=of)
+    x = as_floating(x, of=of)
     return x if dtype is None else elementwise.cast(x, dtype=to_dtype(dtype))

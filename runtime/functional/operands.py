@@ -25,13 +25,13 @@ def as_tensor(value: Any, name: str = "input", *, of: str = "an operator") -> An
         return Tensor(value)
     if isinstance(value, SymbolicDim):
         return _number(value, int64)
-    made_by = type(value).__module__.partition(".")[0]
-    kind = type(value).__name__ if made_by == "builtins" else f"{made_by}'s {type(value).__name__}"
-    foreign = ": give what it holds, Tensor(x.numpy())" if hasattr(value, "numpy") else ""
-    raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {kind}: {value!r}{foreign}")
+    package = type(value).__module__.partition(".")[0]
+    kind = type(value).__name__ if package == "builtins" else f"{package}'s {type(value).__name__}"
+    advice = ": convert it, Tensor(x.numpy())" if hasattr(value, "numpy") else ""
+    raise TypeError(f"For '{of}', '{name}' must be a Tensor, but got {kind}: {value!r}{advice}")
 
 
-def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
+def promote_pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
     """Convert two operands to the dtype in which an elementwise operator computes.
 
     A Python number takes the dtype of the tensor operand; a float converts an integer tensor to float32, an int
@@ -41,23 +41,23 @@ def pair(a: Any, b: Any, *, of: str) -> tuple[Any, Any]:
         if a.dtype == b.dtype:
             return a, b
     elif isinstance(a, TensorLike) and isinstance(b, _NUMBER):
-        dtype = _beside_number(a.dtype, b)
-        return _in(a, dtype), _number(b, dtype)
+        dtype = _dtype_with_number(a.dtype, b)
+        return _cast(a, dtype), _number(b, dtype)
     elif isinstance(b, TensorLike) and isinstance(a, _NUMBER):
-        dtype = _beside_number(b.dtype, a)
-        return _number(a, dtype), _in(b, dtype)
+        dtype = _dtype_with_number(b.dtype, a)
+        return _number(a, dtype), _cast(b, dtype)
     a, b = as_tensor(a, "input", of=of), as_tensor(b, "other", of=of)
     dtype = promote(a.dtype, b.dtype)
-    return _in(a, dtype), _in(b, dtype)
+    return _cast(a, dtype), _cast(b, dtype)
 
 
-def floats(x: Any, name: str = "input", *, of: str) -> Any:
+def as_floating(x: Any, name: str = "input", *, of: str) -> Any:
     """Convert the operand of a function of real numbers: integers and bools become float32."""
     x = as_tensor(x, name, of=of)
     return x if is_floating(x.dtype) else elementwise.cast(x, dtype=float32)
 
 
-def floating(x: Any, name: str = "input", *, of: str) -> Any:
+def require_floating(x: Any, name: str = "input", *, of: str) -> Any:
     """Check the operand of a function of floating-point numbers: `TypeError` for another dtype."""
     x = as_tensor(x, name, of=of)
     if not is_floating(x.dtype):
@@ -65,7 +65,7 @@ def floating(x: Any, name: str = "input", *, of: str) -> Any:
     return x
 
 
-def numbers(x: Any, name: str = "input", *, of: str) -> Any:
+def as_numeric(x: Any, name: str = "input", *, of: str) -> Any:
     """Convert the operand of an operator on numbers: bools become int64."""
     x = as_tensor(x, name, of=of)
     return elementwise.cast(x, dtype=int64) if x.dtype == bool_ else x
@@ -74,7 +74,7 @@ def numbers(x: Any, name: str = "input", *, of: str) -> Any:
 def common_dtype(xs: Sequence[Any]) -> tuple[Any, ...]:
     """Convert tensors to their common dtype."""
     dtype = functools.reduce(promote, (x.dtype for x in xs))
-    return tuple(_in(x, dtype) for x in xs)
+    return tuple(_cast(x, dtype) for x in xs)
 
 
 def require_one_dtype(*xs: Any, of: str) -> None:
@@ -89,7 +89,7 @@ _NUMBER = (bool, int, float, SymbolicDim)
 Number = bool | int | float | SymbolicDim
 
 
-def _beside_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
+def _dtype_with_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
     if is_floating(dtype) or isinstance(number, bool):
         return dtype
     if isinstance(number, float):
@@ -98,11 +98,14 @@ def _beside_number(dtype: np.dtype[Any], number: Number) -> np.dtype[Any]:
 
 
 def _number(number: Number, dtype: np.dtype[Any]) -> Any:
-    """A number in a dtype; an int that doesn't fit wraps around: -1 is 255 in uint8. A symbolic size is a tensor."""
+    """Convert a number to an array of a dtype, or a symbolic size to a tensor.
+
+    An int that doesn't fit wraps around: -1 is 255 in uint8.
+    """
     if isinstance(number, SymbolicDim):
         return create(creation.full, shape=(), value=number, dtype=dtype)
     return np.asarray(np.asarray(number).astype(dtype) if dtype.kind in "iu" else number, dtype)
 
 
-def _in(x: Any, dtype: np.dtype[Any]) -> Any:
+def _cast(x: Any, dtype: np.dtype[Any]) -> Any:
     return x if x.dtype == dtype else elementwise.cast(x, dtype=dtype)

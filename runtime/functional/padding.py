@@ -1,4 +1,4 @@
-"""Padding: with widths from the last axis on (`pad`), or for every axis (`Pad`, `MirrorPad`)."""
+"""Padding, with widths from the last axis backwards (`pad`), or for every axis (`Pad`, `MirrorPad`)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def pad(input_x: Any, padding: Any, mode: str = "constant", value: float | None 
         padding: `(before, after)` for the last axis, then for the second last, and so on: an even number of ints.
             Negative ints crop.
         mode: "constant", "reflect" (without repeating the edge), "replicate" or "edge", "circular".
-        value: the value for "constant"; None is 0.
+        value: the value for "constant"; None means 0.
 
     Raises:
-        ValueError: `padding` has an odd length or is longer than the axes, `mode` is unknown, `value` is given for one
-            that isn't "constant", or "reflect" or "circular" need more elements than there are.
+        ValueError: `padding` has an odd length or more pairs than there are axes, `mode` is unknown, `value` is given
+            for a mode other than "constant", or "reflect" or "circular" needs more elements than there are.
     """
     x = as_tensor(input_x, "input_x", of="pad")
     amounts = integers(padding, "padding", of="pad")
@@ -49,11 +49,11 @@ def _pad(x: Any, pairs: Any, mode: str, value: float = 0) -> Any:
     return slicing.pad(x, before=before, after=after, mode="replicate" if mode == "edge" else mode, value=value)
 
 
-@public_op(primitive=Primitive("PadV3", made_with=("mode", "paddings_contiguous")))
+@public_op(primitive=Primitive("PadV3", init_args=("mode", "paddings_contiguous")))
 def pad_from_last(
     input_x: Any, paddings: Any, constant_value: Any = None, mode: str = "constant", paddings_contiguous: bool = True
 ) -> Any:
-    """`pad`; with `paddings_contiguous=False`, all numbers before come first, then all after."""
+    """Same as `pad`; with `paddings_contiguous=False`, `paddings` holds all widths before, then all widths after."""
     amounts = integers(paddings, "paddings", of="PadV3")
     if not paddings_contiguous:
         half = len(amounts) // 2
@@ -62,20 +62,20 @@ def pad_from_last(
     return pad(input_x, amounts, mode, value)
 
 
-@public_op(primitive=Primitive("Pad", made_with=("paddings",)))
+@public_op(primitive=Primitive("Pad", init_args=("paddings",)))
 def pad_each_axis(input_x: Any, paddings: Any) -> Any:
-    """`input_x` with zeros added; `paddings` holds the pair `(before, after)` of every axis from the first."""
+    """Pad `input_x` with zeros; `paddings` holds a pair `(before, after)` for every axis, from the first."""
     x = as_tensor(input_x, "input_x", of="Pad")
     return _pad(x, _pairs(paddings, x, of="Pad"), "constant")
 
 
-@public_op(primitive=Primitive("MirrorPad", made_with=("mode",)))
+@public_op(primitive=Primitive("MirrorPad", init_args=("mode",)))
 def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
-    """`input_x` mirrored at both ends; "SYMMETRIC" repeats the edge, "REFLECT" doesn't.
+    """Pad `input_x` by mirroring it at both ends; "SYMMETRIC" repeats the edge, "REFLECT" doesn't.
 
     Args:
         input_x: any tensor.
-        paddings: the pair `(before, after)` of every axis from the first: nested, or an integer tensor (axes, 2).
+        paddings: a pair `(before, after)` for every axis, from the first: nested, or an integer tensor (axes, 2).
         mode: "REFLECT" or "SYMMETRIC".
 
     Raises:
@@ -96,7 +96,7 @@ def mirror_pad(input_x: Any, paddings: Any, mode: str = "REFLECT") -> Any:
 
 
 def _pairs(paddings: Any, x: Any, *, of: str) -> list[tuple[int, int]]:
-    """A pair of numbers, none negative, for each axis of `x`."""
+    """Return a pair of non-negative numbers for each axis of `x`."""
     rows = paddings.tolist() if isinstance(paddings, (Tensor, np.ndarray)) else paddings
     if not isinstance(rows, (tuple, list)) or len(rows) != x.ndim:
         raise ValueError(f"For '{of}', 'paddings' must hold a pair for each of {x.ndim} axes, but got {paddings!r}")

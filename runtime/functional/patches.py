@@ -1,4 +1,4 @@
-"""Extraction of image patches as columns (`unfold`), and the sum of columns to images (`fold`)."""
+"""Extraction of image patches as columns (`unfold`), and summation of columns to images (`fold`)."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def _pair(value: Any, name: str, least: int, *, of: str) -> _Pair:
     return numbers[0], numbers[1]
 
 
-def _places(image: _Pair, kernel: _Pair, dilation: _Pair, stride: _Pair, *, of: str) -> np.ndarray[Any, Any]:
-    """Where in the rows of an image, one after the other, each element of each patch stands: (kernel, patches)."""
+def _patch_indices(image: _Pair, kernel: _Pair, dilation: _Pair, stride: _Pair, *, of: str) -> np.ndarray[Any, Any]:
+    """Return the index in the flattened image of each element of each patch: (kernel elements, patches)."""
     lines = []
     for size, k, d, s in zip(image, kernel, dilation, stride, strict=True):
         count = (size - (k - 1) * d - 1) // s + 1
@@ -38,13 +38,13 @@ def _places(image: _Pair, kernel: _Pair, dilation: _Pair, stride: _Pair, *, of: 
 
 @public_op(method="unfold")
 def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """The patches of images, each as a column; the same as torch's `unfold`.
+    """Extract the patches of images as columns, like torch's `unfold`.
 
     Args:
         input: (batch, channels, h, w).
-        kernel_size: height and width of a patch, or one for both, as are all that follow.
+        kernel_size: height and width of a patch, or an int for both; so are the other arguments.
         dilation: the step between elements of a patch.
-        padding: zeros to add at both ends first.
+        padding: the number of zeros to add at both ends first.
         stride: the step between patches.
 
     Returns:
@@ -53,11 +53,11 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
     x = as_tensor(input, of="unfold")
     if x.ndim != 4:
         raise ValueError(f"For 'unfold', 'input' must have 4 dimensions, but got {x.ndim}")
-    kernel, steps, apart, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="unfold")
+    kernel, strides, dilations, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="unfold")
     x = _pad(x, (0, 0, top, left))
     batch, channels = x.shape[:2]
     image = (known_size(x.shape[2], "For 'unfold', the height"), known_size(x.shape[3], "For 'unfold', the width"))
-    places = _places(image, kernel, apart, steps, of="unfold")
+    places = _patch_indices(image, kernel, dilations, strides, of="unfold")
     columns = indexing.take(
         shaping.reshape(x, shape=(batch, channels, image[0] * image[1])), from_array(places), axis=2
     )
@@ -66,17 +66,17 @@ def unfold(input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, st
 
 @public_op(method="fold")
 def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1) -> Any:
-    """Columns (batch, channels * kernel elements, patches) added up to images (batch, channels, *output_size).
+    """Sum columns (batch, channels * kernel elements, patches) to images (batch, channels, *output_size).
 
-    It is the transpose of `unfold`, whose other arguments it takes. `ValueError` if there aren't as many columns.
+    This is the transpose of `unfold`; other arguments are the same. `ValueError` if the number of columns doesn't fit.
     """
     x = as_tensor(input, of="fold")
     if x.ndim != 3:
         raise ValueError(f"For 'fold', 'input' must have 3 dimensions, but got {x.ndim}")
     height, width = _pair(output_size, "output_size", 1, of="fold")
-    kernel, steps, apart, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="fold")
+    kernel, strides, dilations, (top, left) = _geometry(kernel_size, dilation, padding, stride, of="fold")
     image = (height + 2 * top, width + 2 * left)
-    places = _places(image, kernel, apart, steps, of="fold")
+    places = _patch_indices(image, kernel, dilations, strides, of="fold")
     batch, rows, patches = x.shape
     if rows % places.shape[0] or patches != places.shape[1]:
         raise ValueError(
@@ -89,7 +89,7 @@ def fold(input: Any, output_size: Any, kernel_size: Any, dilation: Any = 1, padd
     return _pad(shaping.reshape(summed, shape=(batch, channels, *image)), (0, 0, -top, -left))
 
 
-@public_op(primitive=Primitive("Im2Col", made_with=("ksizes", "strides", "dilations", "pads")))
+@public_op(primitive=Primitive("Im2Col", init_args=("ksizes", "strides", "dilations", "pads")))
 def _im2col(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any = 0) -> Any:
     """`unfold`, with an axis for the channels and one for the kernel elements: (batch, channels, elements, patches)."""
     image = as_tensor(x, "x", of="Im2Col")
@@ -100,7 +100,7 @@ def _im2col(x: Any, ksizes: Any, strides: Any = 1, dilations: Any = 1, pads: Any
 
 _COL2IM = Primitive(
     "Col2Im",
-    made_with={"kernel_size": "kernel_size", "dilation": "dilation", "padding": "padding_value", "stride": "stride"},
+    init_args={"kernel_size": "kernel_size", "dilation": "dilation", "padding": "padding_value", "stride": "stride"},
     defaults={"dilation": 1, "padding_value": 0, "stride": 1},
 )
 
@@ -119,7 +119,7 @@ def col2im(input_x: Any, output_size: Any, kernel_size: Any, dilation: Any, padd
 def _geometry(
     kernel_size: Any, dilation: Any, padding: Any, stride: Any, *, of: str
 ) -> tuple[_Pair, _Pair, _Pair, _Pair]:
-    """Kernel, stride, dilation and padding."""
+    """Return kernel size, stride, dilation and padding, each as two ints."""
     return (
         _pair(kernel_size, "kernel_size", 1, of=of),
         _pair(stride, "stride", 1, of=of),

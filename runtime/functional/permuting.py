@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.dims import product
 from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
-from .arguments import integer, integers, spread
+from .arguments import integer, integers, unpack_varargs
 from .operands import as_tensor
 from .public_op import Primitive, argument_aliases, public_op, tensor_method
 
@@ -17,7 +17,10 @@ from .public_op import Primitive, argument_aliases, public_op, tensor_method
 @public_op(primitive="Transpose")
 @argument_aliases(dims="input_perm")
 def transpose(input: Any, input_perm: Any) -> Any:
-    """Axis i of the result is axis `input_perm[i]` of `input`; `ValueError` unless that is a permutation."""
+    """Permute the axes: axis i of the result is axis `input_perm[i]` of `input`.
+
+    `ValueError` unless `input_perm` is a permutation.
+    """
     x = as_tensor(input, of="transpose")
     axes = integers(input_perm, "input_perm", of="transpose")
     return shaping.transpose(x, permutation=tuple(normalize_axis(axis, x.ndim) for axis in axes) if x.ndim else axes)
@@ -25,17 +28,17 @@ def transpose(input: Any, input_perm: Any) -> Any:
 
 @public_op()
 def permute(input: Any, axis: Any) -> Any:
-    """`transpose`."""
+    """Same as `transpose`."""
     return transpose(input, axis)
 
 
 @tensor_method("transpose")
 def _transpose(self: Any, *axes: Any) -> Any:
-    """The axes in the order of `axes`, given one by one or as one tuple; reversed if there are none.
+    """Permute the axes to the order `axes`, given one by one or as one tuple; without arguments, reverse them.
 
-    With two axes of a tensor with more dimensions, these axes are swapped.
+    Two axes of a tensor with more dimensions are swapped.
     """
-    order = spread(axes)
+    order = unpack_varargs(axes)
     if len(order) == 2 and self.ndim > 2:
         return swapaxes(self, *order)
     return transpose(self, order if len(order) else tuple(reversed(range(self.ndim))))
@@ -43,8 +46,8 @@ def _transpose(self: Any, *axes: Any) -> Any:
 
 @tensor_method("permute")
 def _permute(self: Any, *axis: Any) -> Any:
-    """The axes in the order of `axis`, given one by one or as one tuple."""
-    return transpose(self, spread(axis))
+    """Permute the axes to the order `axis`, given one by one or as one tuple."""
+    return transpose(self, unpack_varargs(axis))
 
 
 @public_op(method="swapaxes")
@@ -61,7 +64,7 @@ def swapaxes(input: Any, axis0: int, axis1: int) -> Any:
 
 @public_op(method="swapdims")
 def swapdims(input: Any, dim0: int, dim1: int) -> Any:
-    """`swapaxes`."""
+    """Same as `swapaxes`."""
     return swapaxes(input, dim0, dim1)
 
 
@@ -70,7 +73,7 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
     """Move the axes `source` to the positions `destination`; the others keep their order.
 
     Raises:
-        ValueError: the two differ in length, or name an axis twice.
+        ValueError: `source` and `destination` differ in length, or name an axis twice.
     """
     x = as_tensor(x, "x", of="moveaxis")
     sources, places = integers(source, "source", of="moveaxis"), integers(destination, "destination", of="moveaxis")
@@ -85,29 +88,29 @@ def moveaxis(x: Any, source: Any, destination: Any) -> Any:
 
 @public_op(method="movedim")
 def movedim(x: Any, source: Any, destination: Any) -> Any:
-    """`moveaxis`."""
+    """Same as `moveaxis`."""
     return moveaxis(x, source, destination)
 
 
 @public_op(method="t")
 def t(input: Any) -> Any:
-    """The transpose of a matrix; a tensor of other dimensions stays as it is."""
+    """The transpose of a matrix; a tensor with another number of dimensions is returned unchanged."""
     x = as_tensor(input, of="t")
     return shaping.transpose(x, permutation=(1, 0)) if x.ndim == 2 else x
 
 
-def _reversed_axes(self: Any) -> Any:
+def _reverse_axes(self: Any) -> Any:
     """The tensor with its axes in reverse order."""
     return shaping.transpose(self, permutation=tuple(reversed(range(self.ndim))))
 
 
-def _transposed_matrices(self: Any) -> Any:
-    """The tensor with its last two axes exchanged."""
+def _transpose_matrices(self: Any) -> Any:
+    """The tensor with its last two axes swapped."""
     return swapaxes(self, -2, -1)
 
 
-tensor_method("T")(property(_reversed_axes))
-tensor_method("mT")(property(_transposed_matrices))
+tensor_method("T")(property(_reverse_axes))
+tensor_method("mT")(property(_transpose_matrices))
 
 
 # ---- elements along an axis ----
@@ -115,30 +118,30 @@ tensor_method("mT")(property(_transposed_matrices))
 
 @public_op(method="flip")
 def flip(input: Any, dims: Any) -> Any:
-    """In reverse order along the axes `dims`."""
+    """Reverse the order of elements along the axes `dims`."""
     x = as_tensor(input, of="flip")
     return shaping.flip(x, axes=normalize_axes(integers(dims, "dims", of="flip"), x.ndim))
 
 
-@public_op(method="reverse", primitive=Primitive("ReverseV2", made_with=("axis",)))
+@public_op(method="reverse", primitive=Primitive("ReverseV2", init_args=("axis",)))
 def reverse(x: Any, axis: Any) -> Any:
-    """`flip`."""
+    """Same as `flip`."""
     return flip(x, axis)
 
 
 @public_op(method="fliplr")
 def fliplr(input: Any) -> Any:
-    """In reverse order along the second axis."""
+    """Flip left to right: reverse the order of elements along the second axis."""
     return flip(input, 1)
 
 
 @public_op(method="flipud")
 def flipud(input: Any) -> Any:
-    """In reverse order along the first axis."""
+    """Flip upside down: reverse the order of elements along the first axis."""
     return flip(input, 0)
 
 
-@public_op(method="roll", primitive=Primitive("Roll", made_with=("shifts", "dims")))
+@public_op(method="roll", primitive=Primitive("Roll", init_args=("shifts", "dims")))
 def roll(input: Any, shifts: Any, dims: Any = None) -> Any:
     """Roll by `shifts[i]` along `dims[i]`, or the flattened elements if `dims` is None.
 

@@ -1,4 +1,4 @@
-"""Pooling along one to three axes: the largest element or the mean of each window."""
+"""Max pooling and average pooling along one to three axes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..common.tensor import from_array
 from ..ops import average_pooling, elementwise, max_pooling, shaping
 from ..ops.windows import Padding, Sizes
 from .geometry import both_sides, check_padding, each_side, per_axis, resolve_padding
-from .operands import as_tensor, floating
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, public_op
 
 
@@ -21,15 +21,15 @@ def max_pool2d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, return_indices: bool = False,
     ceil_mode: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window (ATen `max_pool2d_with_indices`).
+    """Max pooling: the largest element of each window (ATen `max_pool2d_with_indices`).
 
     Args:
         x: (N, C, H, W) or (C, H, W).
-        kernel_size: the size of a window, an int or one for each axis, as are all sizes that follow.
+        kernel_size: the size of a window, an int or one for each axis; so are the other sizes.
         stride: the step between windows; `kernel_size` if it is None.
-        padding: on both sides, at most half a window; it is never the maximum.
-        dilation: distance between the taps.
-        return_indices: whether to return their positions, too: int64 indices into the flattened plane.
+        padding: the padding on both sides, at most half a window; it is never the maximum.
+        dilation: the step between the elements of a window.
+        return_indices: whether to also return the positions of the maxima: int64 indices into the flattened plane.
         ceil_mode: whether to include windows that start inside and extend beyond the end.
 
     Raises:
@@ -44,7 +44,7 @@ def max_pool3d(
     x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False,
     return_indices: bool = False,
 ) -> Any:  # fmt: skip
-    """The largest element of each window of (N, C, D, H, W); see `max_pool2d`."""
+    """Max pooling of (N, C, D, H, W); see `max_pool2d`."""
     return _max_pool(x, kernel_size, stride, padding, dilation, return_indices, ceil_mode, 3)
 
 
@@ -53,7 +53,7 @@ def avg_pool1d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:  # fmt: skip
-    """The mean of each window of (N, C, L); see `avg_pool2d`."""
+    """Average pooling of (N, C, L); see `avg_pool2d`."""
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, 0, 1)
 
 
@@ -62,7 +62,7 @@ def avg_pool2d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int = 0,
 ) -> Any:  # fmt: skip
-    """The mean of each window (ATen `avg_pool2d`).
+    """Average pooling: the mean of each window (ATen `avg_pool2d`).
 
     Args:
         input_x: (N, C, H, W) or (C, H, W), floating-point.
@@ -71,7 +71,7 @@ def avg_pool2d(
         padding: zeros, at most half a window: an int, or (top, bottom, left, right).
         ceil_mode: whether to include windows that start inside and extend beyond the end.
         count_include_pad: whether the padding counts in the mean.
-        divisor_override: divide by this instead, unless it is 0.
+        divisor_override: the divisor of the sum of each window; 0 for the number of elements.
 
     Raises:
         TypeError: an argument has a wrong type.
@@ -85,39 +85,39 @@ def avg_pool3d(
     input_x: Any, kernel_size: Any = 1, stride: Any = 1, padding: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int = 0,
 ) -> Any:  # fmt: skip
-    """The mean of each window of (N, C, D, H, W); `padding` is an int or six; see `avg_pool2d`."""
+    """Average pooling of (N, C, D, H, W); `padding` is an int or six; see `avg_pool2d`."""
     return _avg_pool(input_x, kernel_size, stride, padding, ceil_mode, count_include_pad, divisor_override, 3)
 
 
 # ---- as operator objects ----
 
 
-@public_op(primitive=Primitive("MaxPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("MaxPool", init_args=("kernel_size", "strides", "pad_mode", "data_format")))
 def _max_pool_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
-    """The largest element of each window of (N, C, H, W); `pad_mode` is "valid" or "same"."""
+    """Max pooling of (N, C, H, W); `pad_mode` is "valid" or "same"."""
     kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="MaxPool")
-    return largest(
+    return max_pool_windows(
         as_tensor(x, "x", of="MaxPool"), kernel=kernel, stride=stride, pad_mode=mode, padding=((0, 0),) * 2,
         dilation=(1, 1), ceil_mode=False, of="MaxPool",
     )[0]  # fmt: skip
 
 
-@public_op(primitive=Primitive("AvgPool", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("AvgPool", init_args=("kernel_size", "strides", "pad_mode", "data_format")))
 def _avg_pool_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
-    """The mean of each window of (N, C, H, W); `pad_mode` is "valid" or "same", whose padding doesn't count."""
+    """Average pooling of (N, C, H, W); `pad_mode` is "valid" or "same", whose padding isn't counted in the mean."""
     kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="AvgPool")
-    return mean(
-        floating(x, "x", of="AvgPool"), kernel=kernel, stride=stride, pad_mode=mode, padding=((0, 0),) * 2,
+    return avg_pool_windows(
+        require_floating(x, "x", of="AvgPool"), kernel=kernel, stride=stride, pad_mode=mode, padding=((0, 0),) * 2,
         ceil_mode=False, count_include_pad=False, divisor_override=None, of="AvgPool",
     )  # fmt: skip
 
 
 @public_op(
-    primitive=Primitive("MaxPoolWithArgmaxV2", made_with=("kernel_size", "strides", "pads", "dilation", "ceil_mode"))
+    primitive=Primitive("MaxPoolWithArgmaxV2", init_args=("kernel_size", "strides", "pads", "dilation", "ceil_mode"))
 )
 def _max_pool_with_argmax(
     x: Any, kernel_size: Any, strides: Any = None, pads: Any = 0, dilation: Any = (1, 1), ceil_mode: bool = False
@@ -126,13 +126,13 @@ def _max_pool_with_argmax(
     return max_pool2d(x, kernel_size, strides, pads, dilation, True, ceil_mode)
 
 
-@public_op(primitive=Primitive("MaxPoolWithArgmax", made_with=("kernel_size", "strides", "pad_mode", "data_format")))
+@public_op(primitive=Primitive("MaxPoolWithArgmax", init_args=("kernel_size", "strides", "pad_mode", "data_format")))
 def _max_pool_with_places(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", data_format: str = "NCHW"
 ) -> Any:
-    """`MaxPool`, and where the largest elements are: int32 positions in the flattened image (C, H, W)."""
+    """`MaxPool`, and the positions of the maxima: int32 indices into the flattened image (C, H, W)."""
     kernel, stride, mode = _object_windows(kernel_size, strides, pad_mode, data_format, of="MaxPoolWithArgmax")
-    values, indices = largest(
+    values, indices = max_pool_windows(
         as_tensor(x, "x", of="MaxPoolWithArgmax"), kernel=kernel, stride=stride, pad_mode=mode,
         padding=((0, 0),) * 2, dilation=(1, 1), ceil_mode=False, of="MaxPoolWithArgmax",
     )  # fmt: skip
@@ -143,17 +143,17 @@ def _max_pool_with_places(
 
 @public_op(
     primitive=Primitive(
-        "MaxPool3D", made_with=("kernel_size", "strides", "pad_mode", "pad_list", "ceil_mode", "data_format")
+        "MaxPool3D", init_args=("kernel_size", "strides", "pad_mode", "pad_list", "ceil_mode", "data_format")
     )
 )
 def _max_pool_3d_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "VALID", pad_list: Any = 0,
     ceil_mode: bool | None = None, data_format: str = "NCDHW",
 ) -> Any:  # fmt: skip
-    """The largest element of each window of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad_list`."""
+    """Max pooling of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad_list`."""
     of = "MaxPool3D"
     checks.one_of(data_format, "data_format", ("NCDHW",), of=of)
-    return largest(
+    return max_pool_windows(
         as_tensor(x, "x", of=of), kernel=per_axis(kernel_size, "kernel_size", 3, of=of),
         stride=per_axis(strides, "strides", 3, of=of),
         pad_mode=checks.of_type(pad_mode, "pad_mode", str, of=of).lower(),
@@ -164,7 +164,7 @@ def _max_pool_3d_object(
 @public_op(
     primitive=Primitive(
         "AvgPool3D",
-        made_with=(
+        init_args=(
             "kernel_size", "strides", "pad_mode", "pad", "ceil_mode", "count_include_pad", "divisor_override",
             "data_format",
         ),
@@ -174,11 +174,11 @@ def _avg_pool_3d_object(
     x: Any, kernel_size: Any = 1, strides: Any = 1, pad_mode: str = "valid", pad: Any = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, divisor_override: int = 0, data_format: str = "NCDHW",
 ) -> Any:  # fmt: skip
-    """The mean of each window of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad`."""
+    """Average pooling of (N, C, D, H, W); `pad_mode` is "valid", "same", or "pad" by `pad`."""
     of = "AvgPool3D"
     checks.one_of(data_format, "data_format", ("NCDHW",), of=of)
-    return mean(
-        floating(x, "x", of=of), kernel=per_axis(kernel_size, "kernel_size", 3, of=of),
+    return avg_pool_windows(
+        require_floating(x, "x", of=of), kernel=per_axis(kernel_size, "kernel_size", 3, of=of),
         stride=per_axis(strides, "strides", 3, of=of),
         pad_mode=checks.of_type(pad_mode, "pad_mode", str, of=of).lower(),
         padding=each_side(pad, "pad", 3, of=of), ceil_mode=ceil_mode, count_include_pad=count_include_pad,
@@ -195,13 +195,13 @@ def _object_windows(
     return per_axis(kernel_size, "kernel_size", 2, of=of), per_axis(strides, "strides", 2, of=of), mode
 
 
-# ---- the common part of functions, objects and layers ----
+# ---- shared by functions, operator objects and layers ----
 
 
-def largest(
+def max_pool_windows(
     x: Any, *, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, ceil_mode: bool, of: str
 ) -> tuple[Any, Any]:
-    """The largest element of each window and its position, with sizes for each axis and padding for each side."""
+    """Return the largest element of each window and its index, with sizes for each axis and padding for each side."""
     batch, padding = _prepare(x, kernel, stride, pad_mode, padding, dilation, of)
     values, indices = max_pooling.max_pool(
         batch, kernel=kernel, stride=stride, padding=padding, dilation=dilation, ceil_mode=ceil_mode
@@ -209,11 +209,11 @@ def largest(
     return _match_batch(values, x), _match_batch(indices, x)
 
 
-def mean(
+def avg_pool_windows(
     x: Any, *, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, ceil_mode: bool, count_include_pad: bool,
     divisor_override: int | None, of: str,
 ) -> Any:  # fmt: skip
-    """The mean of each window, with sizes for each axis and padding for each side; that of "same" never counts."""
+    """Return the mean of each window, with sizes for each axis and padding for each side; "same" zeros never count."""
     batch, padding = _prepare(x, kernel, stride, pad_mode, padding, (1,) * len(kernel), of)
     means = average_pooling.avg_pool(
         batch, kernel=kernel, stride=stride, padding=padding, ceil_mode=ceil_mode,
@@ -225,7 +225,7 @@ def mean(
 def _prepare(
     x: Any, kernel: Sizes, stride: Sizes, pad_mode: str, padding: Padding, dilation: Sizes, of: str
 ) -> tuple[Any, Padding]:
-    """`x` with a batch axis, and the padding in numbers."""
+    """Return `x` with a batch axis, and the widths of the padding."""
     check_padding(pad_mode, padding, of=of)
     batch = with_batch(x, len(kernel), of=of)
     return batch, resolve_padding(pad_mode, padding, batch.shape[2:], kernel, stride, dilation)
@@ -253,7 +253,7 @@ def _max_pool(
     count: int,
 ) -> Any:  # fmt: skip
     of = f"max_pool{count}d"
-    values, indices = largest(
+    values, indices = max_pool_windows(
         as_tensor(x, "x", of=of),
         kernel=per_axis(kernel_size, "kernel_size", count, of=of),
         stride=per_axis(kernel_size if stride is None else stride, "stride", count, of=of),
@@ -273,8 +273,8 @@ def _avg_pool(
     of = f"avg_pool{count}d"
     checks.of_type(divisor_override, "divisor_override", int, of=of)
     checks.in_range(divisor_override, "divisor_override", "[0, inf)", of=of)
-    return mean(
-        floating(x, "input_x", of=of),
+    return avg_pool_windows(
+        require_floating(x, "input_x", of=of),
         kernel=per_axis(kernel_size, "kernel_size", count, of=of),
         stride=per_axis(stride, "stride", count, of=of),
         pad_mode="pad",

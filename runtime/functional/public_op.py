@@ -6,7 +6,7 @@ A function of this package is declared once, with the names of its other forms:
     def relu(input): ...
 
 defines `ops.relu(x)`, `x.relu()` and `ops.ReLU()(x)`. The constructor of an operator object takes some arguments:
-`primitive=Primitive("Softmax", made_with=("axis",))` gives `ops.Softmax(axis=-1)(x)`.
+`primitive=Primitive("Softmax", init_args=("axis",))` gives `ops.Softmax(axis=-1)(x)`.
 
 `tensor_method` declares methods that only Tensors have, or that have other arguments there; `operator_object` declares
 classes of operator objects with their own state.
@@ -31,25 +31,25 @@ class Primitive:
 
     Attributes:
         name: its class name, e.g. `ReduceSum`.
-        made_with: parameters of the function that the constructor takes; a mapping renames them
+        init_args: parameters of the function that the constructor takes; a mapping renames them
             (`{"keep_dims": "keepdims"}`).
         defaults: defaults that differ from the function's, by the function's parameter names.
-        called_with: the order of the other parameters in a call of the object, if it isn't the function's.
+        call_args: the order of the other parameters in a call of the object, if it differs from the function's.
         arrange: converts the function's result to that of the object, if they differ.
-        without_effect: additional parameters of the constructor that have no effect (`use_locking`), with their
+        ignored_args: additional parameters of the constructor that have no effect (`use_locking`), with their
             defaults.
     """
 
     name: str
-    made_with: Iterable[str] | Mapping[str, str] = ()
+    init_args: Iterable[str] | Mapping[str, str] = ()
     defaults: Mapping[str, Any] | None = None
-    called_with: tuple[str, ...] | None = None
+    call_args: tuple[str, ...] | None = None
     arrange: Callable[[Any], Any] | None = None
-    without_effect: Mapping[str, Any] | None = None
+    ignored_args: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)
-class Spelling:
+class PublicOp:
     """An operator: its function and the names of its other forms."""
 
     function: Function
@@ -58,8 +58,8 @@ class Spelling:
     aliases: tuple[str, ...]
 
 
-SPELLINGS: dict[str, Spelling] = {}
-"""All operators by the name of their function."""
+PUBLIC_OPS: dict[str, PublicOp] = {}
+"""All operators, by the name of their function."""
 
 
 def public_op(
@@ -68,33 +68,33 @@ def public_op(
     primitive: str | Primitive | tuple[str | Primitive, ...] = (),
     alias: str | tuple[str, ...] = (),
 ) -> Callable[[Function], Function]:
-    """Declare a function as an operator, with its other forms; `ValueError` if a name is taken."""
+    """Declare a function as an operator, with its other forms; `ValueError` if its name is already declared."""
 
     def declare(function: Function) -> Function:
         name = function.__name__
-        if name in SPELLINGS:
+        if name in PUBLIC_OPS:
             raise ValueError(f"an operator named {name!r} is already declared")
-        primitives = tuple(Primitive(p) if isinstance(p, str) else p for p in _several(primitive))
-        SPELLINGS[name] = Spelling(function, _several(method), primitives, _several(alias))
+        primitives = tuple(Primitive(p) if isinstance(p, str) else p for p in _as_tuple(primitive))
+        PUBLIC_OPS[name] = PublicOp(function, _as_tuple(method), primitives, _as_tuple(alias))
         return function
 
     return declare
 
 
 METHODS: dict[str, Any] = {}
-"""Functions and properties that only Tensors have, by name."""
+"""Methods and properties that only Tensors have, by name."""
 
 OBJECTS: dict[str, type] = {}
-"""Operator objects that are classes of their own, by name."""
+"""Operator objects that are declared as classes, by name."""
 
 
 def tensor_method(*names: str) -> Callable[[Any], Any]:
-    """Declare a function, whose first parameter is the tensor, or a property as a Tensor's; `ValueError` if taken."""
+    """Declare a function (its first parameter is the tensor) or a property of Tensors; `ValueError` for a used name."""
     return register_as(METHODS, names)
 
 
 def operator_object(cls: type) -> type:
-    """Declare a class as an operator object, offered under its name; `ValueError` if that is taken."""
+    """Declare a class as an operator object under its name; `ValueError` if the name is already declared."""
     if cls.__name__ in OBJECTS:
         raise ValueError(f"an operator object named {cls.__name__!r} is already declared")
     OBJECTS[cls.__name__] = cls
@@ -106,45 +106,45 @@ def argument_aliases(**others: str) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
-        def renaming(*args: Any, **kwargs: Any) -> Any:
+        def rename_arguments(*args: Any, **kwargs: Any) -> Any:
             return function(*args, **{others.get(name, name): value for name, value in kwargs.items()})
 
-        renaming.__dict__["other_names"] = others
-        return renaming
+        rename_arguments.__dict__["other_names"] = others
+        return rename_arguments
 
     return decorate
 
 
-def _several(names: Any) -> tuple[Any, ...]:
+def _as_tuple(names: Any) -> tuple[Any, ...]:
     return names if isinstance(names, tuple) else (names,)
 
 
 def public_names() -> dict[str, Any]:
-    """Functions, their aliases and the classes of operator objects, by name; `ValueError` if one is taken twice."""
-    found: dict[str, Any] = {}
+    """Return functions, their aliases and operator objects, by name; `ValueError` if a name is declared twice."""
+    values: dict[str, Any] = {}
 
     def add(name: str, value: Any) -> None:
-        if name in found:
+        if name in values:
             raise ValueError(f"the name {name!r} is declared twice among the operators")
-        found[name] = value
+        values[name] = value
 
-    for name, spelling in SPELLINGS.items():
-        if not name.startswith("_"):  # such a function exists only for its operator object
-            add(name, spelling.function)
-        for alias in spelling.aliases:
-            add(alias, spelling.function)
-        for primitive in spelling.primitives:
-            add(primitive.name, operator_class(spelling.function, primitive))
+    for name, op in PUBLIC_OPS.items():
+        if not name.startswith("_"):  # a private function exists only for its operator object
+            add(name, op.function)
+        for alias in op.aliases:
+            add(alias, op.function)
+        for primitive in op.primitives:
+            add(primitive.name, operator_class(op.function, primitive))
     for name, cls in OBJECTS.items():
         add(name, cls)
-    return found
+    return values
 
 
 def attach_methods(tensor: type) -> None:
-    """Make the functions that name a method into methods of the tensor class; `ValueError` if one is taken."""
-    spelled_methods = [(name, spelling.function) for spelling in SPELLINGS.values() for name in spelling.methods]
-    for name, method in [*spelled_methods, *METHODS.items()]:
-        if any(name in cls.__dict__ for cls in tensor.__mro__[:-1]):  # object has comparisons, too
+    """Attach all declared methods and properties to the tensor class; `ValueError` if a name is declared twice."""
+    op_methods = [(name, op.function) for op in PUBLIC_OPS.values() for name in op.methods]
+    for name, method in [*op_methods, *METHODS.items()]:
+        if any(name in cls.__dict__ for cls in tensor.__mro__[:-1]):  # `object`, the last class, has `__eq__` too
             raise ValueError(f"Tensor.{name} is declared twice")
         setattr(tensor, name, method)
         if name in _WITH_REFLECTION:
@@ -192,31 +192,33 @@ class OperatorObject:
         """Run the operator."""
         cls = type(self)
         given = dict(cls._primitive.defaults or {}) | self._given | kwargs
-        if cls._primitive.called_with is None and (cls._variadic or not (given or cls._renamed)):
+        if cls._primitive.call_args is None and (cls._variadic or not (given or cls._renamed)):
             result = cls._function(*args, **given)
         else:
             names = cls._calling_names()
             if len(args) > len(names):
-                raise TypeError(f"{cls.__name__} takes at most {len(names)} operands {tuple(names)}, given {len(args)}")
+                raise TypeError(
+                    f"{cls.__name__} takes at most {len(names)} operands, {tuple(names)}, but got {len(args)}"
+                )
             result = cls._function(**(given | dict(zip(names, args, strict=False))))
         return result if cls._primitive.arrange is None else cls._primitive.arrange(result)
 
     @classmethod
     def _calling_names(cls) -> list[str]:
-        if cls._primitive.called_with is not None:
-            return list(cls._primitive.called_with)
+        if cls._primitive.call_args is not None:
+            return list(cls._primitive.call_args)
         fixed = set(cls._renamed.values())
         return [name for name in inspect.signature(cls._function).parameters if name not in fixed]
 
     def __repr__(self) -> str:
-        dtype_name = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
-        return f"{type(self).__name__}({dtype_name})"
+        arguments = ", ".join(f"{name}={value!r}" for name, value in self._given.items())
+        return f"{type(self).__name__}({arguments})"
 
 
 def operator_class(function: Function, primitive: Primitive) -> type[OperatorObject]:
-    """The class of operator objects that `primitive` describes."""
-    made_with = primitive.made_with
-    renamed = dict(made_with) if isinstance(made_with, Mapping) else {name: name for name in made_with}
+    """Return the class of operator objects that `primitive` describes."""
+    init_args = primitive.init_args
+    renamed = dict(init_args) if isinstance(init_args, Mapping) else {name: name for name in init_args}
     parameters = inspect.signature(function).parameters
     defaults = primitive.defaults or {}
     making = inspect.Signature(
@@ -230,7 +232,7 @@ def operator_class(function: Function, primitive: Primitive) -> type[OperatorObj
         ]
         + [
             inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default)
-            for name, default in (primitive.without_effect or {}).items()
+            for name, default in (primitive.ignored_args or {}).items()
         ]
     )
     body = {

@@ -24,22 +24,22 @@ from ..ops import (
     special,
 )
 from ..tensor_like import TensorLike
-from .arguments import integer, integers, spread
-from .operands import as_tensor, floats
+from .arguments import integer, integers, unpack_varargs
+from .operands import as_floating, as_tensor
 from .public_op import Primitive, public_op, tensor_method
 
 # In MindSpore, an operator object has its own sequence from its seeds; here all use the sequence of `set_seed`.
 _SEEDS = {"seed": 0, "seed2": 0}
 
 
-def _floating(dtype: Any, *, of: str) -> np.dtype[Any]:
+def _float_dtype(dtype: Any, *, of: str) -> np.dtype[Any]:
     kind = float32 if dtype is None else to_dtype(dtype)
     if not is_floating(kind):
         raise ValueError(f"For '{of}', 'dtype' must be a float type, but got {kind}")
     return kind
 
 
-def _whole(dtype: Any, *, of: str) -> np.dtype[Any]:
+def _integer_dtype(dtype: Any, *, of: str) -> np.dtype[Any]:
     kind = int64 if dtype is None else to_dtype(dtype)
     if kind.kind not in "iu":
         raise ValueError(f"For '{of}', 'dtype' must be an int type, but got {kind}")
@@ -57,32 +57,32 @@ def _sample(name: str, shape: Any, dtype: np.dtype[Any], seed: Any, *, of: str, 
 # ---- normal ----
 
 
-@public_op(primitive=Primitive("StandardNormal", without_effect=_SEEDS))
+@public_op(primitive=Primitive("StandardNormal", ignored_args=_SEEDS))
 def standard_normal(shape: Any, seed: int | None = None) -> Any:
-    """Samples from the normal distribution with mean 0 and standard deviation 1, in a shape; float32."""
+    """A tensor of shape `shape` with samples from the standard normal distribution (mean 0, variance 1); float32."""
     return _sample("normal", shape, float32, seed, of="standard_normal")
 
 
 @public_op()
 def randn(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
-    """`standard_normal`, the shape given as sizes or as one tuple; a single number if there are none."""
-    return _sample("normal", spread(size) or (1,), _floating(dtype, of="randn"), seed, of="randn")
+    """Samples from the standard normal distribution; the shape is given as sizes or as one tuple, (1,) by default."""
+    return _sample("normal", unpack_varargs(size) or (1,), _float_dtype(dtype, of="randn"), seed, of="randn")
 
 
 @public_op()
 def randn_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
-    """`randn` in the shape of `input`, and its dtype unless one is given."""
+    """`randn` with the shape of `input`, and its dtype unless `dtype` is given."""
     x = as_tensor(input, of="randn_like")
     return _sample(
-        "normal", x.shape, _floating(x.dtype if dtype is None else dtype, of="randn_like"), seed, of="randn_like"
+        "normal", x.shape, _float_dtype(x.dtype if dtype is None else dtype, of="randn_like"), seed, of="randn_like"
     )
 
 
 @public_op()
 def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
-    """Samples in a shape, times `stddev` plus `mean`, numbers or tensors with which the shape broadcasts; float32."""
+    """Samples from normal distributions with `mean` and `stddev`, which broadcast with `shape`; float32."""
     draws = _sample("normal", shape, float32, seed, of="normal")
-    return draws * floats(stddev, "stddev", of="normal") + floats(mean, "mean", of="normal")
+    return draws * as_floating(stddev, "stddev", of="normal") + as_floating(mean, "mean", of="normal")
 
 
 # ---- uniform ----
@@ -90,26 +90,28 @@ def normal(shape: Any, mean: Any, stddev: Any, seed: int | None = None) -> Any:
 
 @public_op()
 def rand(*size: Any, dtype: Any = None, seed: int | None = None) -> Any:
-    """Samples from [0, 1), the shape given as sizes or as one tuple; a single number if there are none."""
-    return _sample("uniform", spread(size) or (1,), _floating(dtype, of="rand"), seed, of="rand")
+    """Uniform samples from [0, 1); the shape is given as sizes or as one tuple, (1,) by default."""
+    return _sample("uniform", unpack_varargs(size) or (1,), _float_dtype(dtype, of="rand"), seed, of="rand")
 
 
 @public_op()
 def rand_like(input: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
-    """`rand` in the shape of `input`, and its dtype unless one is given."""
+    """`rand` with the shape of `input`, and its dtype unless `dtype` is given."""
     x = as_tensor(input, of="rand_like")
     return _sample(
-        "uniform", x.shape, _floating(x.dtype if dtype is None else dtype, of="rand_like"), seed, of="rand_like"
+        "uniform", x.shape, _float_dtype(x.dtype if dtype is None else dtype, of="rand_like"), seed, of="rand_like"
     )
 
 
 @public_op(
     primitive=Primitive(
-        "UniformReal", called_with=("shape",), defaults={"minval": 0.0, "maxval": 1.0}, without_effect=_SEEDS
+        "UniformReal", call_args=("shape",), defaults={"minval": 0.0, "maxval": 1.0}, ignored_args=_SEEDS
     )
 )
 def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype: Any = float32) -> Any:
-    """Samples from [minval, maxval), numbers or tensors with which the shape broadcasts; whole numbers in an int dtype.
+    """Uniform samples from [minval, maxval); integers if `dtype` is an int type.
+
+    The bounds are numbers, or tensors that broadcast with `shape`.
 
     Raises:
         ValueError: `dtype` is neither an int nor a float type, or `minval` isn't below `maxval`.
@@ -120,7 +122,7 @@ def uniform(shape: Any, minval: Any, maxval: Any, seed: int | None = None, dtype
         if low.ndim or high.ndim:
             raise ValueError("For 'uniform', 'minval' and 'maxval' must be numbers or 0-d where 'dtype' is an int type")
         return _integers(shape, low, high, kind, seed, of="uniform")
-    draws = _sample("uniform", shape, _floating(dtype, of="uniform"), seed, of="uniform")
+    draws = _sample("uniform", shape, _float_dtype(dtype, of="uniform"), seed, of="uniform")
     low, high = elementwise.cast(low, dtype=kind), elementwise.cast(high, dtype=kind)
     return draws * (high - low) + low
 
@@ -134,48 +136,48 @@ def _integers(shape: Any, low: Any, high: Any, dtype: np.dtype[Any], seed: Any, 
 
 @public_op(
     primitive=Primitive(
-        "UniformInt", called_with=("size", "low", "high"), defaults={"dtype": int32}, without_effect=_SEEDS
+        "UniformInt", call_args=("size", "low", "high"), defaults={"dtype": int32}, ignored_args=_SEEDS
     ),
 )
 def randint(low: int, high: int, size: Any, seed: int | None = None, *, dtype: Any = None) -> Any:
-    """Random integers in [low, high) in a shape; int64 unless `dtype` is given."""
-    return _integers(size, low, high, _whole(dtype, of="randint"), seed, of="randint")
+    """A tensor of shape `size` with random integers in [low, high); int64 unless `dtype` is given."""
+    return _integers(size, low, high, _integer_dtype(dtype, of="randint"), seed, of="randint")
 
 
 @public_op()
 def randint_like(input: Any, low: int, high: int, seed: int | None = None, *, dtype: Any = None) -> Any:
-    """`randint` in the shape of `input`, and its dtype unless one is given."""
+    """`randint` with the shape of `input`, and its dtype unless `dtype` is given."""
     x = as_tensor(input, of="randint_like")
-    kind = _whole(x.dtype if dtype is None else dtype, of="randint_like")
+    kind = _integer_dtype(x.dtype if dtype is None else dtype, of="randint_like")
     return _integers(x.shape, low, high, kind, seed, of="randint_like")
 
 
 # ---- choices ----
 
 
-@public_op(primitive=Primitive("RandpermV2", made_with=("seed", "offset", "dtype")))
+@public_op(primitive=Primitive("RandpermV2", init_args=("seed", "offset", "dtype")))
 def randperm(n: Any, seed: int | None = None, offset: int = 0, dtype: Any = int64) -> Any:
-    """The numbers from 0 to `n` - 1 in a random order; `offset` has no effect."""
+    """Random permutation of the numbers from 0 to `n` - 1; `offset` has no effect."""
     count = integer(n, "n", of="randperm")
     if count < 0:
         raise ValueError(f"For 'randperm', 'n' must not be negative, but got {count}")
     keys = _sample("uniform", (count,), np.dtype(np.float64), seed or None, of="randperm")
-    return elementwise.cast(sorting.sort(keys, axis=0)[1], dtype=_whole(dtype, of="randperm"))
+    return elementwise.cast(sorting.sort(keys, axis=0)[1], dtype=_integer_dtype(dtype, of="randperm"))
 
 
 @public_op()
 def shuffle(x: Any, seed: int | None = None) -> Any:
-    """The slices of `x` along its first axis in a random order."""
+    """Shuffle the slices of `x` along its first axis."""
     tensor = as_tensor(x, "x", of="shuffle")
     return indexing.take(tensor, randperm(tensor.shape[0], seed), axis=0) if tensor.ndim else tensor
 
 
-@public_op(primitive=Primitive("Bernoulli", called_with=("input", "p"), without_effect={"seed": -1, "offset": 0}))
+@public_op(primitive=Primitive("Bernoulli", call_args=("input", "p"), ignored_args={"seed": -1, "offset": 0}))
 def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
-    """1 with the probability `p`, else 0, in the shape and dtype of `input`.
+    """Bernoulli samples: 1 with probability `p`, else 0, with the shape and dtype of `input`.
 
     Args:
-        input: gives shape and dtype.
+        input: determines shape and dtype.
         p: a number, or a tensor that broadcasts to the shape.
         seed: makes the result reproducible.
 
@@ -188,14 +190,14 @@ def bernoulli(input: Any, p: Any = 0.5, seed: int | None = None) -> Any:
             raise ValueError(f"For 'bernoulli', 'p' must be in range [0, 1], but got {p}")
         return _sample("bernoulli", x.shape, x.dtype, seed, of="bernoulli", probability=float(p))
     with random.use_seed(seed):
-        draws = random.bernoulli_each(shaping.expand(floats(p, "p", of="bernoulli"), shape=tuple(x.shape)))
+        draws = random.bernoulli_each(shaping.expand(as_floating(p, "p", of="bernoulli"), shape=tuple(x.shape)))
     return elementwise.cast(draws, dtype=x.dtype)
 
 
 @tensor_method("bernoulli")
 def _bernoulli(self: Any) -> Any:
-    """1 with the probability given by the element, else 0."""
-    return random.bernoulli_each(floats(self, of="bernoulli"))
+    """Bernoulli samples: 1 with the probability that the element holds, else 0."""
+    return random.bernoulli_each(as_floating(self, of="bernoulli"))
 
 
 @public_op(method="multinomial")
@@ -211,7 +213,7 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
     Raises:
         ValueError: without replacement, there are fewer than `num_samples` indices.
     """
-    weights = floats(input, of="multinomial")
+    weights = as_floating(input, of="multinomial")
     count = integer(num_samples, "num_samples", of="multinomial")
     if weights.ndim not in (1, 2):
         raise ValueError(f"For 'multinomial', 'input' must have 1 or 2 dimensions, but got {weights.ndim}")
@@ -219,34 +221,34 @@ def multinomial(input: Any, num_samples: int, replacement: bool = True, seed: in
     if count < 1 or (not replacement and count > size):
         raise ValueError(f"For 'multinomial', 'num_samples' must be positive, and at most {size} without replacement, "
                          f"but got {count}")  # fmt: skip
-    if not replacement:  # the largest of weight / exponential draw: as torch does
+    if not replacement:  # the largest of weight / exponential sample, as in torch
         draws = _sample("exponential", weights.shape, weights.dtype, seed, of="multinomial")
         keys = elementwise.div(weights, draws)
         return elementwise.cast(sorting.topk(keys, k=count, axis=-1)[1], dtype=int32)
     sums = scanning.cumsum(weights, axis=weights.ndim - 1)
     total = slicing.slice(sums, starts=(size - 1,), stops=(size,), steps=(1,), axes=(-1,))
-    even = _sample("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
-    marks = shaping.reshape(elementwise.mul(even, total), shape=(*even.shape, 1))
+    uniforms = _sample("uniform", (*weights.shape[:-1], count), weights.dtype, seed, of="multinomial")
+    marks = shaping.reshape(elementwise.mul(uniforms, total), shape=(*uniforms.shape, 1))
     passed = comparison.less_equal(shaping.reshape(sums, shape=(*weights.shape[:-1], 1, size)), marks)
     places = reduction.reduce_sum(elementwise.cast(passed, dtype=int32), axes=(-1,))
     return elementwise.clamp(places, maximum=size - 1)
 
 
-@public_op(primitive=Primitive("Multinomial", made_with=("dtype",), without_effect=_SEEDS))
+@public_op(primitive=Primitive("Multinomial", init_args=("dtype",), ignored_args=_SEEDS))
 def _multinomial(x: Any, num_samples: int, dtype: Any = int32) -> Any:
     """`multinomial` with replacement, in an integer dtype."""
-    return elementwise.cast(multinomial(x, num_samples), dtype=_whole(dtype, of="Multinomial"))
+    return elementwise.cast(multinomial(x, num_samples), dtype=_integer_dtype(dtype, of="Multinomial"))
 
 
-@public_op(method="random_categorical", primitive=Primitive("RandomCategorical", made_with=("dtype",)))
+@public_op(method="random_categorical", primitive=Primitive("RandomCategorical", init_args=("dtype",)))
 def random_categorical(logits: Any, num_sample: int, seed: int = 0, dtype: Any = int64) -> Any:
     """Sample indices with probabilities softmax(logits) along the last axis: (rows, num_sample); seed 0 is no seed."""
-    shares = activation.softmax(floats(logits, "logits", of="random_categorical"), axis=-1)
+    shares = activation.softmax(as_floating(logits, "logits", of="random_categorical"), axis=-1)
     sampled = multinomial(shares, num_sample, seed=seed or None)
-    return elementwise.cast(sampled, dtype=_whole(dtype, of="random_categorical"))
+    return elementwise.cast(sampled, dtype=_integer_dtype(dtype, of="random_categorical"))
 
 
-@public_op(primitive=Primitive("RandomShuffle", without_effect=_SEEDS))
+@public_op(primitive=Primitive("RandomShuffle", ignored_args=_SEEDS))
 def _random_shuffle(x: Any) -> Any:
     """`shuffle`."""
     return shuffle(x)
@@ -255,28 +257,28 @@ def _random_shuffle(x: Any) -> Any:
 # ---- other distributions, from uniform samples ----
 
 
-@public_op(primitive=Primitive("StandardLaplace", without_effect=_SEEDS))
+@public_op(primitive=Primitive("StandardLaplace", ignored_args=_SEEDS))
 def standard_laplace(shape: Any, seed: int | None = None) -> Any:
-    """Samples from the density exp(-|x|) / 2, in a shape; float32."""
-    even = _sample("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
-    size = elementwise.neg(elementwise.log1p(elementwise.abs(even) * -2.0))
-    return elementwise.cast(elementwise.sign(even) * size, dtype=float32)
+    """A tensor of shape `shape` with samples from the standard Laplace distribution, exp(-|x|) / 2; float32."""
+    uniforms = _sample("uniform", shape, np.dtype(np.float64), seed, of="standard_laplace") - 0.5
+    size = elementwise.neg(elementwise.log1p(elementwise.abs(uniforms) * -2.0))
+    return elementwise.cast(elementwise.sign(uniforms) * size, dtype=float32)
 
 
 @public_op()
 def laplace(shape: Any, mean: Any, lambda_param: Any, seed: int | None = None) -> Any:
-    """`standard_laplace` times `lambda_param`, above 0, plus `mean`; they broadcast with the shape."""
+    """Samples from a Laplace distribution with `mean` and scale `lambda_param` > 0, which broadcast with `shape`."""
     draws = standard_laplace(shape, seed)
-    return draws * floats(lambda_param, "lambda_param", of="laplace") + floats(mean, "mean", of="laplace")
+    return draws * as_floating(lambda_param, "lambda_param", of="laplace") + as_floating(mean, "mean", of="laplace")
 
 
-@public_op(primitive=Primitive("TruncatedNormal", made_with=("dtype",), without_effect=_SEEDS))
+@public_op(primitive=Primitive("TruncatedNormal", init_args=("dtype",), ignored_args=_SEEDS))
 def _truncated_normal(shape: Any, dtype: Any = float32) -> Any:
-    """Samples from the standard normal distribution that lie within two standard deviations."""
-    even = _sample("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
+    """Samples from the standard normal distribution, truncated at two standard deviations."""
+    uniforms = _sample("uniform", shape, np.dtype(np.float64), None, of="TruncatedNormal")
     share = math.erf(math.sqrt(2.0))  # of the distribution within the bounds
-    draws = special.erfinv((even * 2.0 - 1.0) * share) * math.sqrt(2.0)
-    return elementwise.cast(draws, dtype=_floating(dtype, of="TruncatedNormal"))
+    draws = special.erfinv((uniforms * 2.0 - 1.0) * share) * math.sqrt(2.0)
+    return elementwise.cast(draws, dtype=_float_dtype(dtype, of="TruncatedNormal"))
 
 
 @tensor_method("uniform")

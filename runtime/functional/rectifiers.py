@@ -9,25 +9,25 @@ import numpy as np
 from .. import checks
 from ..ops import comparison, elementwise, random, rectifier
 from ..ops.declarations import zero
-from .operands import as_tensor, floating, pair
+from .operands import as_tensor, promote_pair, require_floating
 from .public_op import Primitive, public_op
 
 
 @public_op(method="relu", primitive="ReLU")
 def relu(input: Any) -> Any:
-    """max(x, 0), elementwise; x of any numbers. Its gradient at 0 is 0."""
+    """max(x, 0), elementwise, for any numeric dtype; the gradient at 0 is 0."""
     return rectifier.relu(as_tensor(input, of="relu"))
 
 
 @public_op(primitive="ReLU6")
 def relu6(x: Any) -> Any:
-    """min(max(x, 0), 6), elementwise; x of any numbers. Its gradient is 0 at 0 and at 6."""
+    """min(max(x, 0), 6), elementwise, for any numeric dtype; the gradient at 0 and at 6 is 0."""
     return rectifier.hardtanh(as_tensor(x, "x", of="relu6"), minimum=0.0, maximum=6.0)
 
 
 @public_op()
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
-    """x held between `min_val` and `max_val`, elementwise; x of any numbers. No gradient passes at the bounds.
+    """x clamped to [`min_val`, `max_val`], elementwise, for any numeric dtype; the gradient at the bounds is 0.
 
     Raises:
         TypeError: a bound isn't a number.
@@ -43,8 +43,8 @@ def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 @public_op()
 def leaky_relu(input: Any, alpha: float = 0.2) -> Any:
-    """x where it is positive, `alpha` times x elsewhere; floating-point x. Its gradient at 0 is `alpha`."""
-    x = floating(input, of="leaky_relu")
+    """x where it is positive, `alpha` times x elsewhere; floating-point x. The gradient at 0 is `alpha`."""
+    x = require_floating(input, of="leaky_relu")
     checks.of_type(alpha, "alpha", (int, float), of="leaky_relu")
     return rectifier.leaky_relu(x, negative_slope=float(alpha))
 
@@ -61,23 +61,23 @@ def prelu(input: Any, weight: Any) -> Any:
         TypeError: an operand isn't floating-point.
         ValueError: `weight` has another shape.
     """
-    x, slopes = floating(input, of="prelu"), floating(weight, "weight", of="prelu")
-    return rectifier.prelu(*pair(x, slopes, of="prelu"))
+    x, slopes = require_floating(input, of="prelu"), require_floating(weight, "weight", of="prelu")
+    return rectifier.prelu(*promote_pair(x, slopes, of="prelu"))
 
 
-@public_op(primitive=Primitive("Elu", made_with=("alpha",)))
+@public_op(primitive=Primitive("Elu", init_args=("alpha",)))
 def elu(input_x: Any, alpha: float = 1.0) -> Any:
     """x where it is positive, alpha * (exp(x) - 1) elsewhere (Clevert et al. 2015); floating-point x."""
-    return rectifier.elu(floating(input_x, "input_x", of="elu"), alpha=float(alpha))
+    return rectifier.elu(require_floating(input_x, "input_x", of="elu"), alpha=float(alpha))
 
 
 @public_op(primitive="SeLU")
 def selu(input_x: Any) -> Any:
-    """`elu` with the constants of self-normalizing networks (Klambauer et al. 2017), scaled; floating-point x."""
-    return rectifier.selu(floating(input_x, "input_x", of="selu"))
+    """Scaled `elu` with the constants of self-normalizing networks (Klambauer et al. 2017); floating-point x."""
+    return rectifier.selu(require_floating(input_x, "input_x", of="selu"))
 
 
-@public_op(primitive=Primitive("CeLU", made_with=("alpha",)))
+@public_op(primitive=Primitive("CeLU", init_args=("alpha",)))
 def celu(x: Any, alpha: float = 1.0) -> Any:
     """x where it is positive, alpha * (exp(x / alpha) - 1) elsewhere (Barron 2017); floating-point x.
 
@@ -87,17 +87,17 @@ def celu(x: Any, alpha: float = 1.0) -> Any:
     """
     if alpha == 0:
         raise ValueError(f"For 'celu', 'alpha' must not be 0, but got {alpha}")
-    return rectifier.elu(floating(x, "x", of="celu"), alpha=float(alpha), input_scale=1.0 / alpha)
+    return rectifier.elu(require_floating(x, "x", of="celu"), alpha=float(alpha), input_scale=1.0 / alpha)
 
 
-@public_op(method="hardshrink", primitive=Primitive("HShrink", made_with=("lambd",)))
+@public_op(method="hardshrink", primitive=Primitive("HShrink", init_args=("lambd",)))
 def hardshrink(input: Any, lambd: float = 0.5) -> Any:
     """x where it is outside [-lambd, lambd], 0 inside; floating-point x."""
-    x = floating(input, of="hardshrink")
+    x = require_floating(input, of="hardshrink")
     return elementwise.where(comparison.less_equal(elementwise.abs(x), float(lambd)), zero(x), x)
 
 
-@public_op(method="soft_shrink", primitive=Primitive("SoftShrink", made_with=("lambd",)), alias="soft_shrink")
+@public_op(method="soft_shrink", primitive=Primitive("SoftShrink", init_args=("lambd",)), alias="soft_shrink")
 def softshrink(input: Any, lambd: float = 0.5) -> Any:
     """x shrunk towards 0 by `lambd`, and 0 for |x| <= `lambd`; floating-point x.
 
@@ -105,16 +105,16 @@ def softshrink(input: Any, lambd: float = 0.5) -> Any:
         TypeError: x isn't floating-point.
         ValueError: `lambd` is negative.
     """
-    x = floating(input, of="softshrink")
+    x = require_floating(input, of="softshrink")
     checks.in_range(lambd, "lambd", "[0, inf)", of="softshrink")
     inside = comparison.less_equal(elementwise.abs(x), float(lambd))
-    moved = x - elementwise.sign(x) * float(lambd)
-    return elementwise.where(inside, zero(x), moved)
+    shrunk = x - elementwise.sign(x) * float(lambd)
+    return elementwise.where(inside, zero(x), shrunk)
 
 
 @public_op()
 def threshold(input: Any, thr: float, value: float) -> Any:
-    """x where it is above `thr`, `value` elsewhere; x of any numbers."""
+    """x where it is above `thr`, `value` elsewhere, for any numeric dtype."""
     x = as_tensor(input, of="threshold")
     for name, number in (("thr", thr), ("value", value)):
         checks.of_type(number, name, (int, float), of="threshold")
@@ -123,13 +123,13 @@ def threshold(input: Any, thr: float, value: float) -> Any:
 
 @public_op()
 def rrelu(input: Any, lower: float = 1 / 8, upper: float = 1 / 3) -> Any:
-    """x where it is positive, elsewhere x times a slope drawn evenly from [lower, upper) (Xu et al. 2015).
+    """x where it is positive, elsewhere x times a slope sampled uniformly from [lower, upper) (Xu et al. 2015).
 
     Raises:
         TypeError: x isn't floating-point.
         ValueError: `lower` is above `upper`.
     """
-    x = floating(input, of="rrelu")
+    x = require_floating(input, of="rrelu")
     for name, bound in (("lower", lower), ("upper", upper)):
         checks.of_type(bound, name, (int, float), of="rrelu")
     if lower > upper:

@@ -36,7 +36,7 @@ def run_direction(
         kind: "lstm", "gru", "rnn_tanh" or "rnn_relu".
         x: (time, batch, features).
         states: the initial states, each (batch, hidden): the hidden state and, for "lstm", the cell state.
-        weights: the weights, of the dtype of `x`.
+        weights: the weights, with the dtype of `x`.
         lengths: the number of steps of each sequence, integers (batch,); all steps if it is None.
         reverse: whether to run from the last step to the first.
 

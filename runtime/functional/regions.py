@@ -1,4 +1,4 @@
-"""Parts of images in boxes: resized crops, and regions of interest."""
+"""Boxes in images: resized crops, and pooling of regions of interest."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, reduction, rounding, shaping
 from .arguments import integers, require_integers
-from .operands import floating
+from .operands import require_floating
 from .permuting import moveaxis
 from .public_op import Primitive, public_op
-from .sampling import between
+from .sampling import interpolate_at
 
 
-@public_op(primitive=Primitive("CropAndResize", made_with=("method", "extrapolation_value")))
+@public_op(primitive=Primitive("CropAndResize", init_args=("method", "extrapolation_value")))
 def crop_and_resize(
     image: Any, boxes: Any, box_indices: Any, crop_size: Any, method: str = "bilinear", extrapolation_value: float = 0.0
 ) -> Any:
-    """Parts of images, resized (TensorFlow's `crop_and_resize`).
+    """Crop boxes from images and resize them (TensorFlow's `crop_and_resize`).
 
     Args:
         image: (N, H, W, C), floating-point.
-        boxes: (count, 4), y1, x1, y2, x2 as fractions of (height - 1) and (width - 1); y1 > y2 flips.
+        boxes: (count, 4), y1, x1, y2, x2 as fractions of (height - 1) and (width - 1); y1 > y2 flips the crop.
         box_indices: (count), integers: the image of each box.
         crop_size: (height, width) of the results.
         method: "bilinear" or "nearest".
@@ -38,12 +38,14 @@ def crop_and_resize(
         ValueError: `method` is unknown, or a shape doesn't fit.
     """
     of = "crop_and_resize"
-    x, corners = floating(image, "image", of=of), floating(boxes, "boxes", of=of)
+    x, corners = require_floating(image, "image", of=of), require_floating(boxes, "boxes", of=of)
     owners = require_integers(box_indices, "box_indices", of=of)
     checks.one_of(method, "method", ("bilinear", "nearest"), of=of)
     size = integers(crop_size, "crop_size", of=of)
     if x.ndim != 4 or corners.ndim != 2 or corners.shape[1] != 4 or len(size) != 2:
-        raise ValueError(f"For '{of}', {tuple(x.shape)=}, {tuple(corners.shape)=} and {crop_size=} don't fit")
+        raise ValueError(
+            f"For '{of}', 'image' {tuple(x.shape)}, 'boxes' {tuple(corners.shape)} and {crop_size=} don't fit"
+        )
     images = indexing.take(shaping.transpose(x, permutation=(0, 3, 1, 2)), owners, axis=0)
     places = []
     for axis, count in enumerate(size):
@@ -61,7 +63,7 @@ def crop_and_resize(
     flat = [shaping.reshape(grid, shape=(corners.shape[0], size[0] * size[1])) for grid in (grid_y, grid_x)]
     rounded = [rounding.round(place) for place in flat] if method == "nearest" else flat
     edges = [elementwise.clamp(p, minimum=0, maximum=s - 1) for p, s in zip(rounded, x.shape[1:3], strict=True)]
-    values = between(images, edges, nearest=method == "nearest")
+    values = interpolate_at(images, edges, nearest=method == "nearest")
     outside = None
     for place, extent in zip(flat, x.shape[1:3], strict=True):
         beyond = comparison.logical_or(
@@ -75,18 +77,18 @@ def crop_and_resize(
 
 @public_op(
     primitive=Primitive(
-        "ROIAlign", made_with=("pooled_height", "pooled_width", "spatial_scale", "sample_num", "roi_end_mode")
+        "ROIAlign", init_args=("pooled_height", "pooled_width", "spatial_scale", "sample_num", "roi_end_mode")
     )
 )
 def _roi_align(
     features: Any, rois: Any, pooled_height: int, pooled_width: int, spatial_scale: float, sample_num: int = 2,
     roi_end_mode: int = 1,
 ) -> Any:  # fmt: skip
-    """Mean values of the bins of regions of interest (He et al., "Mask R-CNN", 2017).
+    """RoIAlign: the mean values of the bins of regions of interest (He et al., "Mask R-CNN", 2017).
 
     Args:
         features: (N, C, H, W), floating-point.
-        rois: (count, 5), the number of the image, then x1, y1, x2, y2 in the coordinates of the original image.
+        rois: (count, 5), the index of the image, then x1, y1, x2, y2 in the coordinates of the original image.
         pooled_height: the number of bins along the height of a region.
         pooled_width: the number of bins along the width of a region.
         spatial_scale: the size of the features divided by that of the original image.
@@ -97,7 +99,7 @@ def _roi_align(
         (count, C, pooled_height, pooled_width).
     """
     of = "ROIAlign"
-    x, regions = floating(features, "features", of=of), floating(rois, "rois", of=of)
+    x, regions = require_floating(features, "features", of=of), require_floating(rois, "rois", of=of)
     checks.positive_int(sample_num, "sample_num", of=of)
     checks.one_of(roi_end_mode, "roi_end_mode", (0, 1), of=of)
     if x.ndim != 4 or regions.ndim != 2 or regions.shape[1] != 5:
@@ -126,7 +128,7 @@ def _roi_align(
         )
         for line, at in ((rows, down), (columns, across), (rows_inside, down), (columns_inside, across))
     ]
-    values = between(images, spread[:2], nearest=False)
+    values = interpolate_at(images, spread[:2], nearest=False)
     values = values * shaping.reshape(spread[2] * spread[3], shape=(shape[0], 1, shape[1] * shape[2]))
     split = shaping.reshape(values, shape=(shape[0], x.shape[1], pooled_height, sample_num, pooled_width, sample_num))
     return reduction.reduce_mean(split, axes=(3, 5))

@@ -11,7 +11,7 @@ from ..checks import one_of
 from ..common.tensor import from_array
 from ..ops import adaptive_pooling, indexing, resize
 from .arguments import integers, known_size
-from .operands import floating
+from .operands import require_floating
 from .public_op import Primitive, public_op
 
 _RANKS = {
@@ -37,23 +37,23 @@ def interpolate(
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
 ) -> Any:
-    """`input` with other spatial sizes; the same as torch's `interpolate`.
+    """Resize `input` by interpolation along its spatial axes, like torch's `interpolate`.
 
     Args:
         input: (batch, channels, *spatial), floating-point.
         size: the new spatial sizes, or one for all.
-        scale_factor: the factor of the sizes, instead of `size`: a number or one for each.
+        scale_factor: the factor of the sizes, instead of `size`: a number, or one for each spatial axis.
         mode: "nearest", "nearest-exact" or "area" for one to three spatial dimensions, "linear" for one, "bilinear" or
             "bicubic" for two, "trilinear" for three.
-        align_corners: for the linear and cubic modes, whether the centres of the corner elements keep their places;
-            otherwise elements lie at the centres of their cells.
+        align_corners: for the linear and cubic modes, whether the centres of the corner elements stay at the same
+            positions; otherwise the outer edges do.
         recompute_scale_factor: whether to compute positions from the new sizes rather than from `scale_factor`.
 
     Raises:
-        ValueError: not exactly one of `size` and `scale_factor` is given, they don't fit the dimensions, `mode` is
-            unknown or for other dimensions, or `align_corners` is given for a mode without it.
+        ValueError: both or neither of `size` and `scale_factor` are given, they don't fit the dimensions, `mode` is
+            unknown or doesn't fit the dimensions, or `align_corners` is given for a mode without it.
     """
-    x = floating(input, of="interpolate")
+    x = require_floating(input, of="interpolate")
     one_of(mode, "mode", tuple(_RANKS), of="interpolate")
     if x.ndim not in _RANKS[mode]:
         raise ValueError(f"For 'interpolate', 'mode' {mode!r} needs {_RANKS[mode]} dimensions, but got {x.ndim}")
@@ -90,7 +90,7 @@ def interpolate(
 
 
 def _image(image: Any, of: str) -> Any:
-    x = floating(image, "image", of=of)
+    x = require_floating(image, "image", of=of)
     if x.ndim != 4:
         raise ValueError(f"For '{of}', the image must have 4 dimensions (batch, channels, h, w), but got {x.ndim}")
     return x
@@ -103,17 +103,17 @@ def _two_sizes(size: Any, of: str) -> tuple[Any, ...]:
     return sizes
 
 
-def _not_both(align_corners: bool, half_pixel_centers: bool, of: str) -> None:
+def _check_flags(align_corners: bool, half_pixel_centers: bool, of: str) -> None:
     if align_corners and half_pixel_centers:
         raise ValueError(f"For '{of}', 'align_corners' and 'half_pixel_centers' can't both be True")
 
 
-@public_op(primitive=Primitive("ResizeBilinearV2", made_with=("align_corners", "half_pixel_centers")))
+@public_op(primitive=Primitive("ResizeBilinearV2", init_args=("align_corners", "half_pixel_centers")))
 def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
-    """Images (batch, channels, h, w) of another size, by linear interpolation.
+    """Resize images (batch, channels, h, w) by bilinear interpolation.
 
-    Position j of the result lies at j * old / new of the image; at (j + 0.5) * old / new - 0.5 with
-    `half_pixel_centers`, as in `interpolate`; at j * (old - 1) / (new - 1) with `align_corners`.
+    Position j of the result corresponds to position j * old / new of the image; with `half_pixel_centers`, to
+    (j + 0.5) * old / new - 0.5, as in `interpolate`; with `align_corners`, to j * (old - 1) / (new - 1).
 
     Raises:
         ValueError: both flags are set, or the dimensions don't fit.
@@ -121,14 +121,14 @@ def resize_bilinear(image: Any, size: Any, align_corners: bool = False, half_pix
     return _resize(image, size, "bilinear", align_corners, half_pixel_centers, of="ResizeBilinearV2")
 
 
-@public_op(primitive=Primitive("ResizeBicubic", made_with=("align_corners", "half_pixel_centers")))
+@public_op(primitive=Primitive("ResizeBicubic", init_args=("align_corners", "half_pixel_centers")))
 def resize_bicubic(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
-    """Images (batch, channels, h, w) of another size, by cubic convolution; flags are those of `resize_bilinear`."""
+    """Resize images (batch, channels, h, w) by bicubic interpolation; flags are those of `resize_bilinear`."""
     return _resize(image, size, "bicubic", align_corners, half_pixel_centers, of="ResizeBicubic")
 
 
 def _resize(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_centers: bool, *, of: str) -> Any:
-    _not_both(align_corners, half_pixel_centers, of)
+    _check_flags(align_corners, half_pixel_centers, of)
     return resize.resize(
         _image(image, of),
         size=_two_sizes(size, of),
@@ -140,18 +140,18 @@ def _resize(image: Any, size: Any, mode: str, align_corners: bool, half_pixel_ce
 
 @public_op(
     primitive=(
-        Primitive("ResizeNearestNeighborV2", made_with=("align_corners", "half_pixel_centers")),
-        Primitive("ResizeNearestNeighbor", made_with=("size", "align_corners", "half_pixel_centers")),
+        Primitive("ResizeNearestNeighborV2", init_args=("align_corners", "half_pixel_centers")),
+        Primitive("ResizeNearestNeighbor", init_args=("size", "align_corners", "half_pixel_centers")),
     )
 )
 def resize_nearest(image: Any, size: Any, align_corners: bool = False, half_pixel_centers: bool = False) -> Any:
-    """Images (batch, channels, h, w) of another size; each element is the one at the position rounded down.
+    """Resize images (batch, channels, h, w) by nearest-neighbour interpolation.
 
-    Positions are those of `resize_bilinear`, but (j + 0.5) * old / new with `half_pixel_centers`; with `align_corners`
-    the position is rounded to the nearest element.
+    Positions are those of `resize_bilinear`, rounded down. With `half_pixel_centers` they are (j + 0.5) * old / new;
+    with `align_corners` they are rounded to the nearest integer instead.
     """
     of = "ResizeNearestNeighbor"
-    _not_both(align_corners, half_pixel_centers, of)
+    _check_flags(align_corners, half_pixel_centers, of)
     x, sizes = _image(image, of), _two_sizes(size, of)
     if not align_corners:
         return resize.resize(x, size=sizes, mode="nearest-exact" if half_pixel_centers else "nearest")

@@ -32,7 +32,7 @@ def trunc(input: Any) -> Any:
 
 @public_op(method=("round", "__round__"), primitive=("Round", "Rint"))
 def round(input: Any, decimals: int = 0) -> Any:
-    """`input` rounded to `decimals` decimal places, ties to even."""
+    """`input` rounded to `decimals` decimal places; ties are rounded to even."""
     checks.of_type(decimals, "decimals", int, of="round")
     if decimals == 0:
         return _round(rounding.round, input)

@@ -11,17 +11,17 @@ from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ops import comparison, elementwise, indexing, linear, rounding, shaping, slicing
 from .arguments import integers
-from .operands import floating, require_one_dtype
+from .operands import require_floating, require_one_dtype
 from .public_op import Primitive, public_op
 
 
-@public_op(primitive=Primitive("AffineGrid", made_with=("align_corners",)))
+@public_op(primitive=Primitive("AffineGrid", init_args=("align_corners",)))
 def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
-    """The sampling points of affine transformations of images; the same as torch's `affine_grid`.
+    """Sampling points for affine transformations of images, like torch's `affine_grid`.
 
     Args:
         theta: (N, 2, 3), or (N, 3, 4) for volumes.
-        size: (N, C, H, W), or (N, C, D, H, W): of the images.
+        size: the shape of the images, (N, C, H, W) or (N, C, D, H, W).
         align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
 
     Returns:
@@ -30,7 +30,7 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
     Raises:
         ValueError: the shapes don't fit.
     """
-    maps = floating(theta, "theta", of="affine_grid")
+    maps = require_floating(theta, "theta", of="affine_grid")
     sizes = integers(size, "size", of="affine_grid")
     spatial = sizes[2:]
     if maps.ndim != 3 or len(spatial) not in (2, 3) or maps.shape != (sizes[0], len(spatial), len(spatial) + 1):
@@ -41,19 +41,19 @@ def affine_grid(theta: Any, size: Any, align_corners: bool = False) -> Any:
         lines.append(line if align_corners else line * (count - 1) / count)
     points = np.stack([*np.meshgrid(*lines, indexing="ij")[::-1], np.ones(spatial)], -1)
     base = from_array(points.reshape(-1, len(spatial) + 1).astype(maps.dtype))
-    moved = linear.matmul(base, shaping.transpose(maps, permutation=(0, 2, 1)))
-    return shaping.reshape(moved, shape=(sizes[0], *spatial, len(spatial)))
+    grid = linear.matmul(base, shaping.transpose(maps, permutation=(0, 2, 1)))
+    return shaping.reshape(grid, shape=(sizes[0], *spatial, len(spatial)))
 
 
 @public_op()
 def grid_sample(
     input: Any, grid: Any, mode: str = "bilinear", padding_mode: str = "zeros", align_corners: bool | None = None
 ) -> Any:
-    """The values of images at the points of a grid; the same as torch's `grid_sample`.
+    """Sample images at the points of a grid, like torch's `grid_sample`.
 
     Args:
         input: (N, C, H, W) or (N, C, D, H, W), floating-point.
-        grid: (N, *out, 2) or (N, *out, 3), x first, as many `out` axes as the images have: coordinates from -1 to 1.
+        grid: (N, *out, 2) or (N, *out, 3): coordinates from -1 to 1, x first. `out` has as many axes as an image.
         mode: "bilinear" (trilinear for volumes) or "nearest".
         padding_mode: the values outside of an image: "zeros", its "border", or its "reflection".
         align_corners: whether -1 and 1 are the centres of the corner pixels, or their outer edges.
@@ -65,7 +65,7 @@ def grid_sample(
         ValueError: a mode is unknown, or the shapes don't fit.
     """
     of = "grid_sample"
-    x, points = floating(input, of=of), floating(grid, "grid", of=of)
+    x, points = require_floating(input, of=of), require_floating(grid, "grid", of=of)
     require_one_dtype(x, points, of=of)
     checks.one_of(mode, "mode", ("bilinear", "nearest"), of=of)
     checks.one_of(padding_mode, "padding_mode", ("zeros", "border", "reflection"), of=of)
@@ -88,11 +88,11 @@ def grid_sample(
         away = -2.0 if padding_mode == "zeros" else size - 1.0  # for NaN
         place = elementwise.where(near, place, np.asarray(away, place.dtype))
         places.append(rounding.round(place) if mode == "nearest" else place)
-    values = between(x, places, nearest=mode == "nearest")
+    values = interpolate_at(x, places, nearest=mode == "nearest")
     return shaping.reshape(values, shape=(x.shape[0], x.shape[1], *out))
 
 
-@public_op(primitive=Primitive("GridSampler2D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+@public_op(primitive=Primitive("GridSampler2D", init_args=("interpolation_mode", "padding_mode", "align_corners")))
 def _grid_sampler_2d(
     input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,
@@ -101,7 +101,7 @@ def _grid_sampler_2d(
     return grid_sample(input_x, grid, interpolation_mode, padding_mode, align_corners)
 
 
-@public_op(primitive=Primitive("GridSampler3D", made_with=("interpolation_mode", "padding_mode", "align_corners")))
+@public_op(primitive=Primitive("GridSampler3D", init_args=("interpolation_mode", "padding_mode", "align_corners")))
 def _grid_sampler_3d(
     input_x: Any, grid: Any, interpolation_mode: str = "bilinear", padding_mode: str = "zeros",
     align_corners: bool = False,
@@ -122,7 +122,7 @@ def _reflect(place: Any, size: int, align_corners: bool) -> Any:
     return elementwise.where(odd, span - rest, rest) + low
 
 
-def between(x: Any, places: list[Any], *, nearest: bool) -> Any:
+def interpolate_at(x: Any, places: list[Any], *, nearest: bool) -> Any:
     """Interpolate x (N, C, *sizes) at positions (N, count) for each spatial axis: (N, C, count); zeros outside."""
     sizes = x.shape[2:]
     rows = shaping.reshape(x, shape=(x.shape[0], x.shape[1], product(sizes)))

@@ -15,7 +15,7 @@ from ..ir.dims import product
 from ..ops import creation, elementwise, indexing, shaping, slicing
 from ..ops.common import normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, integer, integers, known_size, require_integers
+from .arguments import integer, integers, known_elements, known_size, require_integers
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
 from .subscripts import getitem, replace_elements
@@ -25,7 +25,7 @@ def updates_for(updates: Any, x: Any, *, of: str) -> Any:
     """Convert `updates` to a tensor of the dtype of `x`; `TypeError` for a tensor of another dtype."""
     if isinstance(updates, TensorLike) and updates.dtype != x.dtype:
         raise TypeError(
-            f"For '{of}', the updates must have the type of what they are written to, {dtype_name(x.dtype)}, but got "
+            f"For '{of}', the updates must have the dtype of the tensor to update, {dtype_name(x.dtype)}, but got "
             f"{dtype_name(updates.dtype)}: cast them, updates.astype(dtype)"
         )
     u = as_tensor(updates, "updates", of=of)
@@ -43,12 +43,13 @@ def _at_coordinates(input_x: Any, indices: Any, updates: Any, reduction: str, *,
 
 @public_op(method="tensor_scatter_update", primitive="TensorScatterUpdate")
 def tensor_scatter_update(input_x: Any, indices: Any, updates: Any) -> Any:
-    """`input_x` with `updates` in place of the elements at coordinates `indices`.
+    """`input_x` with the elements at coordinates `indices` replaced by `updates`.
 
     Args:
         input_x: (n_1, ..., n_k, ...).
         indices: (..., k), integers.
-        updates: the first axes of `indices`, then the last ones of `input_x`; of its dtype.
+        updates: of the dtype of `input_x`, with all axes of `indices` but the last, then the axes of `input_x` after
+            the k-th.
     """
     return _at_coordinates(input_x, indices, updates, "none", of="tensor_scatter_update")
 
@@ -113,15 +114,16 @@ def scatter_nd(indices: Any, updates: Any, shape: Any) -> Any:
 _REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
-@public_op(primitive=Primitive("TensorScatterElements", made_with=("axis", "reduction")))
+@public_op(primitive=Primitive("TensorScatterElements", init_args=("axis", "reduction")))
 def tensor_scatter_elements(input_x: Any, indices: Any, updates: Any, axis: int = 0, reduction: str = "none") -> Any:
     """y[i][indices[i][j][k]][k] = updates[i][j][k] for `axis` 1, and so on.
 
     Args:
         input_x: any tensor.
-        indices: integers, as many axes as `input_x`, no longer than it along those other than `axis`.
+        indices: integers, with as many axes as `input_x`; except for `axis`, they must not be longer than those of
+            `input_x`.
         updates: of the shape of `indices` and the dtype of `input_x`.
-        axis: which axis the indices address.
+        axis: the axis that the indices refer to.
         reduction: "none" replaces; "add", "mul", "max", "min" combine with the existing element.
     """
     x = as_tensor(input_x, "input_x", of="tensor_scatter_elements")
@@ -193,7 +195,7 @@ def add_at_index(x: Any, indices: Any, y: Any, axis: int) -> Any:
 
 @tensor_method("index_add")
 def _index_add(self: Any, indices: Any, y: Any, axis: Any) -> Any:
-    """The tensor with the i-th slice of `y` along `axis` added at `indices[i]`; or called with (dim, index, source)."""
+    """Add the i-th slice of `y` along `axis` at `indices[i]`; the arguments may also be (dim, index, source)."""
     if isinstance(indices, int):
         indices, y, axis = y, axis, indices
     return add_at_index(self, indices, y, axis)
@@ -204,21 +206,21 @@ def _rows(x: Any, v: Any, indices: Any, of: str) -> tuple[Any, tuple[int, ...], 
     return tensor, integers(indices, "indices", of=of), updates_for(v, tensor, of=of)
 
 
-@public_op(method="inplace_update", primitive=Primitive("InplaceUpdate", made_with=("indices",)))
+@public_op(method="inplace_update", primitive=Primitive("InplaceUpdate", init_args=("indices",)))
 def inplace_update(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_update")
     return replace_elements(tensor, list(rows), values)
 
 
-@public_op(primitive=Primitive("InplaceAdd", made_with=("indices",)))
+@public_op(primitive=Primitive("InplaceAdd", init_args=("indices",)))
 def inplace_add(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` added at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_add")
     return replace_elements(tensor, list(rows), getitem(tensor, list(rows)) + values)
 
 
-@public_op(primitive=Primitive("InplaceSub", made_with=("indices",)))
+@public_op(primitive=Primitive("InplaceSub", init_args=("indices",)))
 def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
     """`x` with the rows `v` subtracted at `indices` along the first axis."""
     tensor, rows, values = _rows(x, v, indices, "inplace_sub")
@@ -227,17 +229,17 @@ def inplace_sub(x: Any, v: Any, indices: Any) -> Any:
 
 @public_op(method="masked_scatter", primitive="MaskedScatter")
 def masked_scatter(input: Any, mask: Any, source: Any) -> Any:
-    """`input` with the elements of `source`, one after the other, where `mask` is true.
+    """`input` with the elements where `mask` is true replaced by those of `source`, in order.
 
     Raises:
         TypeError: the mask isn't a tensor of bools.
-        ValueError: `source` has fewer elements than the mask has true ones.
+        ValueError: `source` has fewer elements than the mask has true elements.
     """
     x = as_tensor(input, of="masked_scatter")
     chosen = as_tensor(mask, "mask", of="masked_scatter")
     if chosen.dtype != bool_:
         raise TypeError(f"For 'masked_scatter', 'mask' must be a Tensor of bools, but got dtype {chosen.dtype}")
-    every = concrete(shaping.expand(chosen, shape=tuple(x.shape)), "the mask of masked_scatter")
+    every = known_elements(shaping.expand(chosen, shape=tuple(x.shape)), "the mask of masked_scatter")
     places = np.flatnonzero(every)
     values = updates_for(source, x, of="masked_scatter")
     count = known_size(product(values.shape), "For 'masked_scatter', the size of 'source'")

@@ -1,4 +1,4 @@
-"""Search in sorted sequences, runs of equal elements, quantiles. No gradient flows through indices."""
+"""Search in sorted sequences, runs of equal elements, quantiles. Indices have no gradient."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..common.tensor import from_array
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, indexing, reduction, rounding, shaping, slicing
 from ..ops.common import normalize_axis
-from .arguments import concrete, integer, require_integers
+from .arguments import integer, known_elements, require_integers
 from .indexing import unique
 from .operands import as_tensor, common_dtype
 from .permuting import moveaxis
@@ -29,15 +29,15 @@ def searchsorted(
     side: str | None = None,
     sorter: Any = None,
 ) -> Any:
-    """The indices at which values would be inserted into sorted sequences.
+    """The indices at which to insert values into sorted sequences to keep them sorted.
 
     Args:
         sorted_sequence: (n), or (*rows, n), ascending along the last axis.
         values: any shape for a vector; (*rows, m) otherwise.
         out_int32: whether the result is int32 instead of int64.
         right: whether to insert after equal elements instead of before them.
-        side: "left" or "right", the same by name.
-        sorter: the indices that sort `sorted_sequence`, if it isn't.
+        side: "left" or "right", an alternative to `right`.
+        sorter: the indices that sort `sorted_sequence`, if it isn't sorted.
 
     Returns:
         The number of smaller (or, to the right, not larger) elements, in the shape of `values`.
@@ -56,10 +56,10 @@ def searchsorted(
         )
     if sorter is not None:
         sequence = indexing.gather(sequence, require_integers(sorter, "sorter", of=of), axis=sequence.ndim - 1)
-    return _places(sequence, v, right or side == "right", int32 if out_int32 else int64)
+    return _insertion_indices(sequence, v, right or side == "right", int32 if out_int32 else int64)
 
 
-def _places(sequence: Any, values: Any, right: bool, dtype: np.dtype[Any]) -> Any:
+def _insertion_indices(sequence: Any, values: Any, right: bool, dtype: np.dtype[Any]) -> Any:
     sequence, values = common_dtype((sequence, values))
     columns = shaping.reshape(values, shape=(*values.shape, 1))
     if sequence.ndim > 1:
@@ -68,35 +68,35 @@ def _places(sequence: Any, values: Any, right: bool, dtype: np.dtype[Any]) -> An
     return reduction.reduce_sum(elementwise.cast(before, dtype=dtype), axes=(before.ndim - 1,))
 
 
-@public_op(primitive=Primitive("SearchSorted", made_with=("dtype", "right")))
+@public_op(primitive=Primitive("SearchSorted", init_args=("dtype", "right")))
 def _search_sorted(
     sorted_sequence: Any, values: Any, sorter: Any = None, dtype: Any = int64, right: bool = False
 ) -> Any:
-    """`searchsorted`, the result in an integer dtype."""
-    found = searchsorted(sorted_sequence, values, right=right, sorter=sorter)
-    return elementwise.cast(found, dtype=to_dtype(dtype))
+    """`searchsorted`, with a result of an integer dtype."""
+    indices = searchsorted(sorted_sequence, values, right=right, sorter=sorter)
+    return elementwise.cast(indices, dtype=to_dtype(dtype))
 
 
-@public_op(primitive=Primitive("LowerBound", made_with=("out_type",)))
+@public_op(primitive=Primitive("LowerBound", init_args=("out_type",)))
 def _lower_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
     """The number of elements in each row that are smaller than each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values), dtype=to_dtype(out_type))
 
 
-@public_op(primitive=Primitive("UpperBound", made_with=("out_type",)))
+@public_op(primitive=Primitive("UpperBound", init_args=("out_type",)))
 def _upper_bound(sorted_x: Any, values: Any, out_type: Any = int32) -> Any:
     """The number of elements in each row that are at most each value of that row."""
     return elementwise.cast(searchsorted(sorted_x, values, right=True), dtype=to_dtype(out_type))
 
 
-@public_op(primitive=Primitive("Bucketize", made_with=("boundaries",), defaults={"right": True}))
+@public_op(primitive=Primitive("Bucketize", init_args=("boundaries",), defaults={"right": True}))
 def bucketize(input: Any, boundaries: Any, *, right: bool = False) -> Any:
     """The index (int32) of the interval between ascending `boundaries` that holds each element.
 
     Interval i is (b[i - 1], b[i]]; with `right`, [b[i - 1], b[i]).
     """
     x = as_tensor(input, of="bucketize")
-    return _places(as_tensor(boundaries, "boundaries", of="bucketize"), x, right, int32)
+    return _insertion_indices(as_tensor(boundaries, "boundaries", of="bucketize"), x, right, int32)
 
 
 @public_op(method="unique_consecutive")
@@ -107,12 +107,12 @@ def unique_consecutive(
 
     Args:
         input: any tensor; without `dim` it is flattened.
-        return_inverse: whether to return the index of each element's run, too.
-        return_counts: whether to return the length of each run, too.
+        return_inverse: whether to also return the index of each element's run.
+        return_counts: whether to also return the length of each run.
         dim: the axis whose slices are compared.
 
     Returns:
-        The elements; with a flag, a tuple of them and the requested int64 tensors, in the order of the flags.
+        The elements; with a flag, a tuple of the elements and the requested int64 tensors, in the order of the flags.
     """
     x = as_tensor(input, of="unique_consecutive")
     shape = tuple(x.shape)
@@ -120,7 +120,7 @@ def unique_consecutive(
         x, axis = shaping.reshape(x, shape=(int(np.prod(shape, dtype=int)),)), 0
     else:
         axis = normalize_axis(integer(dim, "dim", of="unique_consecutive"), x.ndim)
-    slices = np.moveaxis(concrete(x, "the operand of unique_consecutive"), axis, 0)
+    slices = np.moveaxis(known_elements(x, "the operand of unique_consecutive"), axis, 0)
     rows = slices.reshape(len(slices), int(np.prod(slices.shape[1:], dtype=int)))
     starts = np.concatenate([np.ones(min(len(rows), 1), bool), (rows[1:] != rows[:-1]).any(axis=1)])
     firsts = np.flatnonzero(starts)
@@ -133,7 +133,7 @@ def unique_consecutive(
     return results[0] if len(results) == 1 else tuple(results)
 
 
-@public_op(primitive=Primitive("UniqueConsecutive", made_with=("return_inverse", "return_counts", "dim")))
+@public_op(primitive=Primitive("UniqueConsecutive", init_args=("return_inverse", "return_counts", "dim")))
 def _unique_consecutive(
     x: Any, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> tuple[Any, Any, Any]:
@@ -161,15 +161,15 @@ def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False
 
     Args:
         input: floating-point.
-        q: a number of [0, 1], or a vector of them.
-        axis: the axis; None: of all elements.
+        q: a number in [0, 1], or a vector of them.
+        axis: the axis; None for all elements.
         keepdims: whether to keep the axis, with size 1.
 
     Returns:
-        `input` without the axis, with a new first axis for a vector `q`. NaN if one of the elements is NaN.
+        The quantiles: `input` without the axis, with a new first axis for a vector `q`. NaN if an element is NaN.
 
     Raises:
-        TypeError: `input` holds no floating-point numbers.
+        TypeError: `input` isn't floating-point.
         ValueError: `q` has more than one dimension or lies outside of [0, 1].
     """
     return _quantile(input, q, axis, keepdims, leave_out_nan=False, of="quantile")
@@ -177,7 +177,7 @@ def quantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False
 
 @public_op(method="nanquantile")
 def nanquantile(input: Any, q: Any, axis: int | None = None, keepdims: bool = False) -> Any:
-    """`quantile` of the elements that aren't NaN; NaN where there is none."""
+    """`quantile` of the elements that aren't NaN; NaN if all are NaN."""
     return _quantile(input, q, axis, keepdims, leave_out_nan=True, of="nanquantile")
 
 
@@ -192,7 +192,7 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
     )
     if shares.ndim > 1:
         raise ValueError(f"For '{of}', 'q' must be a number or a vector, but got shape {tuple(shares.shape)}")
-    values = concrete(shares, "the shares of a quantile")
+    values = known_elements(shares, "the fractions of a quantile")
     if not ((values >= 0) & (values <= 1)).all():
         raise ValueError(f"For '{of}', 'q' must lie in [0, 1], but got {values}")
     rank = x.ndim
@@ -213,12 +213,12 @@ def _quantile(input: Any, q: Any, axis: int | None, keepdims: bool, *, leave_out
         indexing.gather(usable, elementwise.cast(p, dtype=int64), axis=ordered.ndim - 1)
         for p in (low, rounding.ceil(place))
     )
-    found = below + (above - below) * (place - low)
+    quantiles = below + (above - below) * (place - low)
     size = np.asarray(ordered.shape[-1], x.dtype)
-    spoilt = comparison.less(counts, np.ones((), x.dtype) if leave_out_nan else size)
-    found = elementwise.where(spoilt, np.full((), np.nan, x.dtype), found)
-    lead = moveaxis(found, -1, 0)
+    is_nan = comparison.less(counts, np.ones((), x.dtype) if leave_out_nan else size)
+    quantiles = elementwise.where(is_nan, np.full((), np.nan, x.dtype), quantiles)
+    lead = moveaxis(quantiles, -1, 0)
     if keepdims:
-        kept = (1,) * rank if axis is None else tuple(1 if i == at else size for i, size in enumerate(x.shape))
-        lead = shaping.reshape(lead, shape=(lead.shape[0], *kept))
+        sizes = (1,) * rank if axis is None else tuple(1 if i == at else size for i, size in enumerate(x.shape))
+        lead = shaping.reshape(lead, shape=(lead.shape[0], *sizes))
     return lead if shares.ndim else shaping.reshape(lead, shape=tuple(lead.shape[1:]))

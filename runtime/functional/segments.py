@@ -24,7 +24,7 @@ def _combine(x: Any, segment_ids: Any, num_segments: Any, reduction: str, start:
         x: (*ids, ...), numbers.
         segment_ids: (*ids), integers below `num_segments`; slices with a negative number are ignored.
         num_segments: the number of segments.
-        reduction: of `ops.indexing.scatter_nd`.
+        reduction: the reduction, as in `ops.indexing.scatter_nd`.
         start: the value of an empty segment.
         of: name of the operator.
 

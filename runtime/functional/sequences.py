@@ -11,14 +11,14 @@ from ..common.tensor import from_array
 from ..ops import elementwise, indexing, shaping
 from ..ops import reduction as reduction_ops
 from ..ops.common import normalize_axis
-from .arguments import concrete, integer, require_integers
-from .operands import as_tensor, floating
+from .arguments import integer, known_elements, require_integers
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, public_op
 
 
-@public_op(method="reverse_sequence", primitive=Primitive("ReverseSequence", made_with=("seq_dim", "batch_dim")))
+@public_op(method="reverse_sequence", primitive=Primitive("ReverseSequence", init_args=("seq_dim", "batch_dim")))
 def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0) -> Any:
-    """Each item of a batch with its first `seq_lengths[i]` slices along `seq_dim` reversed.
+    """Reverse the first `seq_lengths[i]` slices along `seq_dim` of each item i of a batch.
 
     Raises:
         TypeError: an axis isn't an int, or the lengths aren't integers.
@@ -38,7 +38,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
         raise ValueError(
             f"For '{of}', needed a length for each of {tensor.shape[batch]} items, but got {lengths.shape}"
         )
-    values = concrete(lengths, f"the lengths of '{of}'")
+    values = known_elements(lengths, f"the lengths of '{of}'")
     size = tensor.shape[steps]
     if values.size and not (values.min() >= 0 and values.max() <= size):
         raise RuntimeError(f"For '{of}', 'seq_lengths' must lie in [0, {size}], but got {values.tolist()}")
@@ -50,7 +50,7 @@ def reverse_sequence(x: Any, seq_lengths: Any, seq_dim: int, batch_dim: int = 0)
 
 
 def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.ndarray[Any, Any]:
-    lengths = concrete(require_integers(as_tensor(given, name, of=of), name, of=of), name).astype(np.int64)
+    lengths = known_elements(require_integers(as_tensor(given, name, of=of), name, of=of), name).astype(np.int64)
     if lengths.shape != (count,) or (count and not (lengths.min() >= 0 and lengths.max() <= most)):
         raise ValueError(
             f"For '{of}', '{name}' must hold {count} integers from 0 to {most}, but got {lengths.tolist()}"
@@ -58,7 +58,7 @@ def _lengths(given: Any, name: str, count: int, most: int, *, of: str) -> np.nda
     return lengths
 
 
-@public_op(primitive=Primitive("CTCGreedyDecoder", made_with=("merge_repeated",)))
+@public_op(primitive=Primitive("CTCGreedyDecoder", init_args=("merge_repeated",)))
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool = True) -> tuple[Any, Any, Any, Any]:
     """Greedy CTC decoding: the most likely class of each step, without blanks; the last class is the blank.
 
@@ -72,13 +72,13 @@ def ctc_greedy_decoder(inputs: Any, sequence_length: Any, merge_repeated: bool =
         that matrix (2), all int64; and minus the sum of the scores chosen in each sequence, (N, 1).
     """
     of = "ctc_greedy_decoder"
-    x = floating(inputs, "inputs", of=of)
+    x = require_floating(inputs, "inputs", of=of)
     if x.ndim != 3:
         raise ValueError(f"For '{of}', 'inputs' must have 3 dimensions, but got shape {tuple(x.shape)}")
     steps, batch, classes = x.shape
     durations = _lengths(sequence_length, "sequence_length", batch, steps, of=of)
     counted = np.arange(steps)[:, None] < durations
-    best = np.argmax(concrete(x, "the scores"), axis=2)
+    best = np.argmax(known_elements(x, "the scores"), axis=2)
     kept = counted & (best != classes - 1)
     if merge_repeated:
         kept[1:] &= best[1:] != best[:-1]

@@ -9,7 +9,7 @@ from ..errors import ShapeError
 from ..ir.dims import product
 from ..ops import shaping
 from ..ops.common import normalize_axes, normalize_axis
-from .arguments import integer, integers, spread
+from .arguments import integer, integers, unpack_varargs
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
 
@@ -18,7 +18,7 @@ from .public_op import Primitive, public_op, tensor_method
 
 @public_op(primitive="Reshape")
 def reshape(input: Any, shape: Any) -> Any:
-    """The elements of `input`, in row-major order, as a tensor of `shape`, in which one size may be -1.
+    """Reshape `input` to `shape`, in row-major order; one size may be -1.
 
     Raises:
         ValueError: the number of elements differs, or several sizes are -1.
@@ -41,25 +41,25 @@ def _resolve(shape: tuple[Any, ...], x: Any) -> tuple[Any, ...]:
 
 @tensor_method("reshape", "view")
 def _reshape(self: Any, *shape: Any) -> Any:
-    """The same elements as a tensor of `shape`, given as sizes or as one tuple."""
-    return reshape(self, spread(shape))
+    """Reshape the tensor to `shape`, given as sizes or as one tuple."""
+    return reshape(self, unpack_varargs(shape))
 
 
 @public_op(method=("view_as", "reshape_as"))
 def view_as(input: Any, other: Any) -> Any:
-    """The elements of `input` in the shape of `other`."""
+    """Reshape `input` to the shape of `other`."""
     return shaping.reshape(as_tensor(input, of="view_as"), shape=tuple(as_tensor(other, "other", of="view_as").shape))
 
 
 @public_op(method="ravel")
 def ravel(input: Any) -> Any:
-    """All elements as a vector."""
+    """Flatten `input` to a vector."""
     return reshape(input, (-1,))
 
 
 @public_op()
 def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = -1) -> Any:
-    """The axes from `start_dim` to `end_dim` as one; in Fortran's order of elements if `order` is "F".
+    """Flatten the axes from `start_dim` to `end_dim` into one; in column-major order if `order` is "F".
 
     A tensor of fewer than two dimensions becomes a vector.
 
@@ -75,19 +75,19 @@ def flatten(input: Any, order: str = "C", *, start_dim: int = 1, end_dim: int = 
         return shaping.reshape(x, shape=(product(x.shape),))
     start, end = (normalize_axis(integer(axis, "start_dim", of="flatten"), x.ndim) for axis in (start_dim, end_dim))
     if start > end:
-        raise ValueError(f"For 'flatten', 'start_dim' must not be behind 'end_dim', but got {start_dim} and {end_dim}")
+        raise ValueError(f"For 'flatten', 'start_dim' must not be after 'end_dim', but got {start_dim} and {end_dim}")
     return shaping.reshape(x, shape=(*x.shape[:start], product(x.shape[start : end + 1]), *x.shape[end + 1 :]))
 
 
 @tensor_method("flatten")
 def _flatten(self: Any, order: str = "C", *, start_dim: int = 0, end_dim: int = -1) -> Any:
-    """The axes from `start_dim` to `end_dim`, by default all, as one."""
+    """Flatten the axes from `start_dim` to `end_dim`, by default all, into one."""
     return flatten(self, order, start_dim=start_dim, end_dim=end_dim)
 
 
 @public_op(primitive="Flatten")
 def flatten_rows(input_x: Any) -> Any:
-    """(n, ...) as (n, m): a matrix whose rows are the elements of the batch."""
+    """Flatten all axes but the first: (n, ...) becomes (n, m)."""
     x = as_tensor(input_x, "input_x", of="Flatten")
     if not x.ndim:
         raise ValueError("For 'Flatten', 'input_x' must have at least one dimension, but got a 0-d tensor")
@@ -97,9 +97,9 @@ def flatten_rows(input_x: Any) -> Any:
 # ---- axes of size 1 ----
 
 
-@public_op(method="squeeze", primitive=Primitive("Squeeze", made_with=("axis",), defaults={"axis": ()}))
+@public_op(method="squeeze", primitive=Primitive("Squeeze", init_args=("axis",), defaults={"axis": ()}))
 def squeeze(input: Any, axis: Any = None) -> Any:
-    """Remove the axes of size 1 among `axis` (None or (): among all); other axes stay."""
+    """Remove the axes of size 1 among `axis` (None or (): among all axes)."""
     x = as_tensor(input, of="squeeze")
     axes = normalize_axes(None if axis in (None, ()) else integers(axis, "axis", of="squeeze"), x.ndim)
     return shaping.reshape(x, shape=tuple(size for i, size in enumerate(x.shape) if i not in axes or size != 1))
@@ -107,7 +107,7 @@ def squeeze(input: Any, axis: Any = None) -> Any:
 
 @public_op(method="expand_dims", primitive="ExpandDims")
 def expand_dims(input_x: Any, axis: int) -> Any:
-    """Insert an axis of size 1 at `axis`; `ValueError` unless it is within the new dimensions."""
+    """Insert an axis of size 1 at `axis`; `ValueError` if that is out of range."""
     x = as_tensor(input_x, "input_x", of="expand_dims")
     at = normalize_axis(integer(axis, "axis", of="expand_dims"), x.ndim + 1)
     return shaping.reshape(x, shape=(*x.shape[:at], 1, *x.shape[at:]))
@@ -115,7 +115,7 @@ def expand_dims(input_x: Any, axis: int) -> Any:
 
 @public_op(method="unsqueeze")
 def unsqueeze(input: Any, dim: int) -> Any:
-    """`expand_dims`."""
+    """Same as `expand_dims`."""
     return expand_dims(input, dim)
 
 
@@ -131,7 +131,7 @@ def _at_least(rank: int, inputs: Any) -> Any:
 
 @public_op()
 def atleast_1d(inputs: Any) -> Any:
-    """Convert a 0-d tensor, or each in a tuple, to a vector."""
+    """Convert a 0-d tensor, or each 0-d tensor in a tuple, to a vector."""
     return _at_least(1, inputs)
 
 
@@ -150,33 +150,33 @@ def atleast_3d(inputs: Any) -> Any:
 # ---- broadcasting ----
 
 
-@public_op(method="broadcast_to", primitive=Primitive("BroadcastTo", made_with=("shape",)))
+@public_op(method="broadcast_to", primitive=Primitive("BroadcastTo", init_args=("shape",)))
 def broadcast_to(input: Any, shape: Any) -> Any:
-    """`input` broadcast to `shape`, in which -1 keeps a size; `ValueError` if it doesn't broadcast."""
+    """Broadcast `input` to `shape`, where -1 keeps a size; `ValueError` if it doesn't broadcast."""
     x = as_tensor(input, of="broadcast_to")
-    wanted = integers(shape, "shape", of="broadcast_to")
-    lead = len(wanted) - x.ndim
-    if -1 in wanted[: max(lead, 0)]:
-        raise ShapeError(f"For 'broadcast_to', there is no size to keep for the -1 at the front of {wanted}")
-    kept = tuple(x.shape[i - lead] if size == -1 and i >= lead else size for i, size in enumerate(wanted))
-    return shaping.expand(x, shape=kept)
+    sizes = integers(shape, "shape", of="broadcast_to")
+    lead = len(sizes) - x.ndim
+    if -1 in sizes[: max(lead, 0)]:
+        raise ShapeError(f"For 'broadcast_to', there is no size to keep for the -1 at the front of {sizes}")
+    resolved = tuple(x.shape[i - lead] if size == -1 and i >= lead else size for i, size in enumerate(sizes))
+    return shaping.expand(x, shape=resolved)
 
 
 @public_op()
 def expand(input_x: Any, size: Any) -> Any:
-    """`broadcast_to`."""
+    """Same as `broadcast_to`."""
     return broadcast_to(input_x, size)
 
 
 @tensor_method("expand")
 def _expand(self: Any, *size: Any) -> Any:
-    """The tensor broadcast to `size`, given as sizes or as one tuple; -1 keeps a size."""
-    return broadcast_to(self, spread(size))
+    """Broadcast the tensor to `size`, given as sizes or as one tuple; -1 keeps a size."""
+    return broadcast_to(self, unpack_varargs(size))
 
 
 @public_op(method="expand_as")
 def expand_as(input: Any, other: Any) -> Any:
-    """`input` broadcast to the shape of `other`."""
+    """Broadcast `input` to the shape of `other`."""
     return broadcast_to(input, tuple(as_tensor(other, "other", of="expand_as").shape))
 
 

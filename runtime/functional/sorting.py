@@ -13,16 +13,16 @@ from .. import checks
 from ..common.dtype import int32, int64
 from ..ops import comparison, elementwise, indexing, reduction, shaping, slicing, sorting
 from ..ops.common import normalize_axis
-from .arguments import integer, is_symbolic, require_integers, size_of_run
-from .operands import as_tensor, numbers
+from .arguments import integer, is_symbolic, require_integers, to_symbolic_size
+from .operands import as_numeric, as_tensor
 from .public_op import Primitive, argument_aliases, public_op
 
 
-@public_op(method="sort", primitive=Primitive("Sort", made_with=("axis", "descending")))
+@public_op(method="sort", primitive=Primitive("Sort", init_args=("axis", "descending")))
 @argument_aliases(dim="axis")
 def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, Any]:
-    """The elements in order along `axis`, and their indices; equal ones keep their order."""
-    x = numbers(input_x, "input_x", of="sort")
+    """Sort along `axis`: the sorted elements, and their indices; the sort is stable."""
+    x = as_numeric(input_x, "input_x", of="sort")
     checks.of_type(descending, "descending", bool, of="sort")
     values, indices = sorting.sort(x, axis=integer(axis, "axis", of="sort"), descending=descending)
     return values, elementwise.cast(indices, dtype=int32)
@@ -31,13 +31,13 @@ def sort(input_x: Any, axis: int = -1, descending: bool = False) -> tuple[Any, A
 @public_op(method="argsort")
 @argument_aliases(dim="axis")
 def argsort(input: Any, axis: int = -1, descending: bool = False) -> Any:
-    """The indices that put the elements in order along `axis`."""
+    """The indices that sort the elements along `axis`."""
     return sort(input, axis, descending)[1]
 
 
 @public_op(method="msort")
 def msort(input: Any) -> Any:
-    """The elements in order along the first axis."""
+    """Sort along the first axis: the sorted elements."""
     return sort(input, 0)[0]
 
 
@@ -56,9 +56,9 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
         TypeError: `k` isn't an integer, or `sorted` isn't a bool.
         ValueError: `k` isn't between 1 and the size of the axis.
     """
-    x = numbers(input, of="topk")
+    x = as_numeric(input, of="topk")
     checks.of_type(sorted, "sorted", bool, of="topk")
-    count = size_of_run(k, "k", of="topk") if is_symbolic(k) else integer(k, "k", of="topk")
+    count = to_symbolic_size(k, "k", of="topk") if is_symbolic(k) else integer(k, "k", of="topk")
     axis = -1 if dim is None else integer(dim, "dim", of="topk")
     size = x.shape[axis] if x.ndim else 1
     if isinstance(size, int) and isinstance(count, int) and not 1 <= count <= size:
@@ -67,7 +67,7 @@ def topk(input: Any, k: Any, dim: int | None = None, largest: bool = True, sorte
     return values, elementwise.cast(indices, dtype=int32)
 
 
-@public_op(method="top_k", primitive=Primitive("TopK", made_with=("sorted",)))
+@public_op(method="top_k", primitive=Primitive("TopK", init_args=("sorted",)))
 def top_k(input_x: Any, k: Any, sorted: bool = True) -> Any:
     """The `k` largest elements along the last axis, and their indices; see `topk`."""
     return topk(input_x, k, sorted=sorted)
@@ -76,7 +76,7 @@ def top_k(input_x: Any, k: Any, sorted: bool = True) -> Any:
 @public_op(method="kthvalue")
 def kthvalue(input: Any, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Any, Any]:
     """The `k`-th smallest element along `dim`, counted from 1, and its index."""
-    x = numbers(input, of="kthvalue")
+    x = as_numeric(input, of="kthvalue")
     return nth_smallest(x, checks.positive_int(k, "k", of="kthvalue") - 1, integer(dim, "dim", of="kthvalue"), keepdim)
 
 
@@ -94,21 +94,21 @@ def nth_smallest(x: Any, n: Any, axis: int, keepdims: bool) -> tuple[Any, Any]:
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
-@public_op(primitive=Primitive("NthElement", made_with=("reverse",)))
+@public_op(primitive=Primitive("NthElement", init_args=("reverse",)))
 def _nth_element(input: Any, n: Any, reverse: bool = False) -> Any:
     """The element at position `n` (from 0) in the ascending (or descending) order along the last axis."""
-    x = numbers(input, of="NthElement")
+    x = as_numeric(input, of="NthElement")
     place = integer(n, "n", of="NthElement")
     if not 0 <= place < x.shape[-1]:
         raise ValueError(f"For 'NthElement', 'n' must lie in [0, {x.shape[-1]}), but got {place}")
     return nth_smallest(x, x.shape[-1] - 1 - place if reverse else place, -1, False)[0]
 
 
-@public_op(primitive=Primitive("InTopK", made_with=("k",)))
+@public_op(primitive=Primitive("InTopK", init_args=("k",)))
 def intopk(x1: Any, x2: Any, k: int) -> Any:
     """Whether the score of the class `x2` (batch) in each row of `x1` (batch, classes) is among the `k` largest.
 
-    True for a score equal to the k-th largest; False for one that isn't finite, or for a class out of range.
+    True for a score equal to the k-th largest; False for a score that isn't finite, or for a class out of range.
     """
     x = as_tensor(x1, "x1", of="intopk")
     target = require_integers(x2, "x2", of="intopk")
@@ -118,12 +118,12 @@ def intopk(x1: Any, x2: Any, k: int) -> Any:
             f"For 'intopk', 'x1' must be (batch, classes) and 'x2' (batch,), but got shapes {x.shape}, {target.shape}"
         )
     zero = np.zeros((), target.dtype)
-    there = comparison.logical_and(
+    in_range = comparison.logical_and(
         comparison.greater_equal(target, zero), comparison.less(target, np.asarray(x.shape[1], target.dtype))
     )
-    place = shaping.reshape(elementwise.where(there, target, zero), shape=(x.shape[0], 1))
+    place = shaping.reshape(elementwise.where(in_range, target, zero), shape=(x.shape[0], 1))
     value = indexing.gather(x, elementwise.cast(place, dtype=int64), axis=1)
     larger = elementwise.cast(comparison.greater(x, value), dtype=int64)
-    among = comparison.less(reduction.reduce_sum(larger, axes=(1,)), np.asarray(k))
-    usable = comparison.logical_and(there, comparison.isfinite(shaping.reshape(value, shape=target.shape)))
-    return comparison.logical_and(among, usable)
+    in_top_k = comparison.less(reduction.reduce_sum(larger, axes=(1,)), np.asarray(k))
+    valid = comparison.logical_and(in_range, comparison.isfinite(shaping.reshape(value, shape=target.shape)))
+    return comparison.logical_and(in_top_k, valid)

@@ -1,4 +1,4 @@
-"""Less common kinds of pooling: power-average, fractional and inverse max-pooling."""
+"""Less common kinds of pooling: power-average pooling, fractional max pooling, max unpooling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..ops.windows import Sizes
 from .arguments import known_size, require_integers
 from .geometry import per_axis
 from .joining import part
-from .operands import as_tensor, floating
+from .operands import as_tensor, require_floating
 from .pooling import avg_pool1d, avg_pool2d, with_batch
 from .public_op import public_op
 from .random import rand
@@ -26,7 +26,7 @@ from .random import rand
 
 @public_op()
 def lp_pool1d(x: Any, norm_type: float, kernel_size: int, stride: int | None = None, ceil_mode: bool = False) -> Any:
-    """`(sum of x**p)**(1 / p)` of each window, p = `norm_type` (ATen `lp_pool1d`).
+    """Power-average pooling: `(sum of x**p)**(1 / p)` of each window, p = `norm_type` (ATen `lp_pool1d`).
 
     Args:
         x: (N, C, L) or (C, L), floating-point.
@@ -54,7 +54,7 @@ def _lp_pool(mean: Any, x: Any, norm_type: float, kernel: Sizes, stride: Any, ce
     checks.of_type(norm_type, "norm_type", (int, float), of=of)
     if norm_type == 0:
         raise ValueError(f"For '{of}', 'norm_type' must not be 0, but got {norm_type}")
-    powers = elementwise.pow(floating(x, "x", of=of), float(norm_type))
+    powers = elementwise.pow(require_floating(x, "x", of=of), float(norm_type))
     means = mean(powers, kernel, kernel if stride is None else stride, 0, ceil_mode)
     return elementwise.pow(means * float(product(kernel)), 1.0 / norm_type)
 
@@ -67,17 +67,17 @@ def fractional_max_pool2d(
     input: Any, kernel_size: Any, output_size: Any = None, output_ratio: Any = None, return_indices: bool = False,
     _random_samples: Any = None,
 ) -> Any:  # fmt: skip
-    """The largest element of each of `output_size` windows, with random steps between windows (Graham 2014).
+    """Fractional max pooling: max pooling with random steps between windows (Graham 2014).
 
-    ATen `fractional_max_pool2d`.
+    Same as ATen `fractional_max_pool2d`.
 
     Args:
         input: (N, C, H, W) or (C, H, W), floating-point.
         kernel_size: the size of a window, an int or one for each axis.
-        output_size: number of windows, an int or one for each axis.
-        output_ratio: without `output_size`: the output sizes as fractions of the input sizes, in (0, 1).
-        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
-        _random_samples: (N, C, 2), samples in [0, 1) for width and height; None: new samples.
+        output_size: the number of windows, an int or one for each axis.
+        output_ratio: used without `output_size`: the output sizes as fractions of the input sizes, in (0, 1).
+        return_indices: whether to also return the positions of the maxima: int64 indices into the flattened plane.
+        _random_samples: (N, C, 2), samples in [0, 1) for width and height; None for new samples.
 
     Raises:
         TypeError: an argument has a wrong type.
@@ -99,7 +99,7 @@ def _fractional(
     input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, return_indices: bool, samples: Any, count: int
 ) -> Any:
     of = f"fractional_max_pool{count}d"
-    given = floating(input, of=of)
+    given = require_floating(input, of=of)
     x = with_batch(given, count, of=of)
     batch, channels, *spatial = x.shape
     sizes = tuple(known_size(size, f"For '{of}', the size of the input") for size in spatial)
@@ -112,7 +112,7 @@ def _fractional(
         raise ValueError(
             f"For '{of}', '_random_samples' must have shape {(batch, channels, count)}, but got {tuple(sampled.shape)}"
         )
-    order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen has the width first
+    order = (1, 0) if count == 2 else range(count)  # in two dimensions, ATen's samples have the width first
     rows = columns = 1  # (batch, channels, rows, columns): the places of the elements of each window
     places: Any = from_array(np.zeros((1, 1, 1, 1, 1, 1), np.int64))
     for axis, size, k, n in zip(order, sizes, kernel, windows, strict=True):
@@ -144,32 +144,33 @@ def _window_counts(sizes: Sizes, output_size: Any, output_ratio: Any, *, of: str
 
 
 def _starts(samples: Any, size: int, kernel: int, windows: int) -> Any:
-    """The start positions of the windows along one axis, for samples (..., 1): (..., windows), int64."""
+    """Return the start positions of the windows along one axis, for samples (..., 1): (..., windows), int64."""
     last = create(creation.full, shape=tuple(samples.shape), value=size - kernel, dtype=int64)
     if windows == 1:
         return last
     step = (size - kernel) / (windows - 1)
-    moved = (samples + from_array(np.arange(windows - 1, dtype=samples.dtype))) * step
+    starts = (samples + from_array(np.arange(windows - 1, dtype=samples.dtype))) * step
     first = elementwise.cast(samples * step, dtype=int64)
-    return slicing.concat(elementwise.cast(moved, dtype=int64) - first, last, axis=samples.ndim - 1)
+    return slicing.concat(elementwise.cast(starts, dtype=int64) - first, last, axis=samples.ndim - 1)
 
 
-# ---- inverse of max-pooling ----
+# ---- max unpooling ----
 
 
 @public_op()
 def max_unpool1d(
     x: Any, indices: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, output_size: Any = None
 ) -> Any:
-    """Put the outputs of a max-pooling back to their positions, with zeros elsewhere (ATen `max_unpool2d`).
+    """Inverse of max pooling: put its outputs at their positions, with zeros elsewhere (ATen `max_unpool2d`).
 
     Args:
         x: outputs of the pooling, (N, C, L) or (C, L).
         indices: their positions, as the pooling returns them with `return_indices`.
-        kernel_size: the kernel size of the pooling, an int or one for each axis, as are stride and padding.
+        kernel_size: the kernel size of the pooling, an int or one for each axis; so are `stride` and `padding`.
         stride: the stride of the pooling; `kernel_size` if it is None.
         padding: the padding of the pooling.
-        output_size: the sizes of the pooling's input; None or () is the size that exactly fits all windows.
+        output_size: the spatial sizes of the input of the pooling; None or () for the sizes that exactly fit all
+            windows.
 
     Raises:
         TypeError: an argument has a wrong type.

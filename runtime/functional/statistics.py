@@ -13,7 +13,7 @@ from ..ir.types import is_floating
 from ..ops import comparison, elementwise, indexing, reduction, shaping, sorting
 from ..ops.common import normalize_axis
 from .arguments import integer
-from .operands import as_tensor, floats, numbers
+from .operands import as_floating, as_numeric, as_tensor
 from .public_op import Primitive, argument_aliases, public_op
 from .reductions import axes_of, mean
 from .sorting import nth_smallest
@@ -26,7 +26,7 @@ from .sorting import nth_smallest
 def var(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
     """Variance over `axis`: squared deviations from the mean, summed and divided by n - ddof."""
     axes, correction = axes_of(axis, of="var"), _degrees(ddof, of="var")
-    return reduction.variance(floats(input, of="var"), axes=axes, correction=correction, keepdims=keepdims)
+    return reduction.variance(as_floating(input, of="var"), axes=axes, correction=correction, keepdims=keepdims)
 
 
 @public_op(method="std")
@@ -39,18 +39,18 @@ def std(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> 
 @public_op()
 def var_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
     """Variance and mean over `axis`."""
-    x = floats(input, of="var_mean")
+    x = as_floating(input, of="var_mean")
     return var(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
 @public_op()
 def std_mean(input: Any, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> tuple[Any, Any]:
     """Standard deviation and mean over `axis`."""
-    x = floats(input, of="std_mean")
+    x = as_floating(input, of="std_mean")
     return std(x, axis, ddof, keepdims), mean(x, axis, keepdims)
 
 
-@public_op(primitive=Primitive("ReduceStd", made_with=("axis", "unbiased", "keep_dims")))
+@public_op(primitive=Primitive("ReduceStd", init_args=("axis", "unbiased", "keep_dims")))
 def _reduce_std(x: Any, axis: Any = (), unbiased: bool = True, keep_dims: bool = False) -> Any:
     """Standard deviation (divided by n - 1 if `unbiased`) and mean over `axis`."""
     return std_mean(x, axis, int(unbiased), keep_dims)
@@ -66,8 +66,8 @@ def _degrees(ddof: int, *, of: str) -> int:
 @public_op(method="median")
 @argument_aliases(dim="axis", keepdim="keepdims")
 def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
-    """The middle element along `axis`, the smaller of two, and its index (int64)."""
-    x = numbers(input, of="median")
+    """Median along `axis` (the smaller of two middle elements), and its index (int64)."""
+    x = as_numeric(input, of="median")
     axis = normalize_axis(integer(axis, "axis", of="median"), x.ndim)
     return nth_smallest(x, (x.shape[axis] - 1) // 2 if x.ndim else 0, axis, keepdims)
 
@@ -75,8 +75,8 @@ def median(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any
 @public_op(method="nanmedian")
 @argument_aliases(dim="axis", keepdim="keepdims")
 def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, Any]:
-    """`median` of the elements that aren't NaN; NaN where there is none."""
-    x = numbers(input, of="nanmedian")
+    """`median` of the elements that aren't NaN; NaN if all are NaN."""
+    x = as_numeric(input, of="nanmedian")
     if not is_floating(x.dtype) or not x.ndim:
         value, index = median(x, axis, keepdims)
         return value, index
@@ -93,7 +93,7 @@ def nanmedian(input: Any, axis: int = -1, keepdims: bool = False) -> tuple[Any, 
     return shaping.reshape(value, shape=shape), shaping.reshape(index, shape=shape)
 
 
-@public_op(primitive=Primitive("Median", made_with=("global_median", "axis", "keep_dims")))
+@public_op(primitive=Primitive("Median", init_args=("global_median", "axis", "keep_dims")))
 def _median(x: Any, global_median: bool = False, axis: int = 0, keep_dims: bool = False) -> Any:
     """`median` along `axis`, or of all elements."""
     if not global_median:

@@ -13,8 +13,8 @@ from ..common.tensor import from_array
 from ..ir.dims import product
 from ..ir.types import is_floating
 from ..ops import comparison, creation, elementwise, reduction, shaping
-from .arguments import concrete
-from .operands import as_tensor, floating
+from .arguments import known_elements
+from .operands import as_tensor, require_floating
 from .public_op import Primitive, operator_object, public_op, tensor_method
 
 # ---- sizes and kinds ----
@@ -43,19 +43,19 @@ def is_nonzero(input: Any) -> bool:
 
 @public_op(method="isreal")
 def isreal(input: Any) -> Any:
-    """Whether elements are real numbers: all are, since there are no complex dtypes."""
+    """Whether elements are real: always True, since there are no complex dtypes."""
     return as_tensor(creation.full_like(elementwise.cast(as_tensor(input, of="isreal"), dtype=np.dtype(bool)), True))
 
 
 @public_op(method="is_complex")
 def is_complex(input: Any) -> bool:
-    """Whether the dtype is complex: none is."""
+    """Whether the dtype is complex: always False."""
     as_tensor(input, of="is_complex")
     return False
 
 
 def _has_init(self: Any) -> bool:
-    """Whether initialization is pending: never, elements are always initialized."""
+    """Whether initialization is pending: always False."""
     return False
 
 
@@ -65,7 +65,7 @@ tensor_method("has_init")(property(_has_init))
 @public_op(primitive="Eps")
 def eps(x: Any) -> Any:
     """The distance from 1 to the next number of the dtype of `x`, in the shape of `x`."""
-    tensor = floating(x, "x", of="eps")
+    tensor = require_floating(x, "x", of="eps")
     return as_tensor(creation.full_like(tensor, 2.0 ** -_FRACTION_BITS[tensor.dtype.name]))
 
 
@@ -78,15 +78,15 @@ _FRACTION_BITS = {"bfloat16": 7, "float16": 10, "float32": 23, "float64": 52}
 @public_op(primitive="FloatStatus")
 def _float_status(x: Any) -> Any:
     """1 if an element isn't finite, else 0: float32 (1)."""
-    tensor = floating(x, "x", of="FloatStatus")
+    tensor = require_floating(x, "x", of="FloatStatus")
     broken = comparison.logical_not(reduction.reduce_all(comparison.isfinite(tensor)))
     return shaping.reshape(elementwise.cast(broken, dtype=float32), shape=(1,))
 
 
 @public_op(primitive="CheckNumerics")
 def _check_numerics(x: Any) -> Any:
-    """`x`, if all its elements are finite; else `RuntimeError`."""
-    values = concrete(floating(x, "x", of="CheckNumerics"), "the operand of CheckNumerics")
+    """Return `x` if all its elements are finite; raise `RuntimeError` otherwise."""
+    values = known_elements(require_floating(x, "x", of="CheckNumerics"), "the operand of CheckNumerics")
     if not np.isfinite(values).all():
         kinds = " and ".join(name for name, test in (("NaN", np.isnan), ("infinity", np.isinf)) if test(values).any())
         raise RuntimeError(f"For 'CheckNumerics', 'x' must be finite, but it holds {kinds}")
@@ -95,16 +95,16 @@ def _check_numerics(x: Any) -> Any:
 
 @operator_object
 class Assert:
-    """Raises an error unless a condition holds.
+    """Raises an error if a condition is False.
 
     Args:
         summarize: the number of elements to print of each tensor.
 
     Inputs:
-        A bool or bool tensor, and a tuple or list of tensors that are printed if it doesn't hold.
+        A condition, which is a bool or bool tensor, and a tuple or list of tensors to print if it is False.
 
     Raises:
-        RuntimeError: the condition doesn't hold.
+        RuntimeError: the condition is False.
     """
 
     def __init__(self, summarize: int = 3) -> None:
@@ -115,16 +115,18 @@ class Assert:
         if bool(condition):
             return
         for x in input_data:
-            dtype_name = np.asarray(concrete(as_tensor(x), "what is asserted")).reshape(-1)[: self.summarize]
-            sys.stdout.write(f"input data: {dtype_name}\n")
+            elements = np.asarray(known_elements(as_tensor(x), "the input data of Assert")).reshape(-1)[
+                : self.summarize
+            ]
+            sys.stdout.write(f"input data: {elements}\n")
         raise RuntimeError("For 'Assert', the condition is false")
 
 
 class _DeviceStatus:
-    """The overflow status of NPU devices; elsewhere it is 0, no overflow."""
+    """The overflow status of an NPU; on other devices, eight zeros: no overflow."""
 
     def __call__(self, *_: Any) -> Any:
-        """Eight zeros, float32."""
+        """Return eight zeros, float32."""
         return from_array(np.zeros(8, float32))
 
 
@@ -159,12 +161,12 @@ def _equal_count(x: Any, y: Any) -> Any:
     return shaping.reshape(reduction.reduce_sum(equal), shape=(1,))
 
 
-@public_op(method="fill_diagonal", primitive=Primitive("FillDiagonal", made_with=("fill_value", "wrap")))
+@public_op(method="fill_diagonal", primitive=Primitive("FillDiagonal", init_args=("fill_value", "wrap")))
 def fill_diagonal(input: Any, fill_value: float, wrap: bool = False) -> Any:
-    """`input` with a number on its main diagonal.
+    """Fill the main diagonal of `input` with a number.
 
     Args:
-        input: a matrix, or more axes of one size.
+        input: a matrix, or a tensor with more axes, all of the same size.
         fill_value: the number.
         wrap: whether the diagonal of a tall matrix starts again, after a gap of one row, at the last column.
     """

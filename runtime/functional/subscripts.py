@@ -1,4 +1,4 @@
-"""`x[...]` and `x[...] = value`, and slices as functions, with NumPy's indexing rules."""
+"""`x[...]` and `x[...] = value` with NumPy's indexing rules, and slices as functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..ir.dims import product
 from ..ops import elementwise, indexing, shaping, slicing
 from ..ops.common import broadcast_shapes, normalize_axis
 from ..tensor_like import TensorLike
-from .arguments import concrete, coordinates, integer, integers, is_symbolic, known_size
+from .arguments import integer, integers, is_symbolic, known_elements, known_size, symbolic_nonzero
 from .joining import part
 from .operands import as_tensor
 from .public_op import Primitive, public_op, tensor_method
@@ -34,8 +34,8 @@ def getitem(self: Any, index: Any) -> Any:
         self._data.refuse("an index")
     items = _items(index, self.ndim)
     if any(isinstance(item, TensorLike) for item in items):
-        # An int beside tensors is one of them, as in NumPy.
-        items = [_places(item) if isinstance(item, int) else item for item in items]
+        # As in NumPy, ints next to tensors are treated as tensors.
+        items = [_int_to_tensor(item) if isinstance(item, int) else item for item in items]
     x, advanced, gap = _basic_index(self, items)
     return _advanced_index(x, advanced, gap) if advanced else x
 
@@ -43,7 +43,7 @@ def getitem(self: Any, index: Any) -> Any:
 def _items(index: Any, rank: int) -> list[Any]:
     """Convert an index to one item for each axis and each None: ints, slices, None, and tensors of ints.
 
-    Lists and masks become tensors. A `...` for no axis remains, because it separates the tensors on its two sides.
+    Lists and masks become tensors. A `...` that matches no axis is kept, because it separates tensors on its two sides.
     """
     given = list(index) if isinstance(index, tuple) else [index]
     items: list[Any] = []
@@ -70,25 +70,25 @@ def _item(item: Any) -> list[Any]:
     if isinstance(item, (list, np.ndarray, range)):
         item = Tensor(np.zeros(0, np.int64) if len(item) == 0 else list(item) if isinstance(item, range) else item)
     if isinstance(item, TensorLike) and item.dtype == bool_:
-        return list(_true_places(item))
+        return _true_coordinates(item)
     if isinstance(item, TensorLike) and item.dtype.kind in "iu":
         return [item]
     given = f"dtype {item.dtype}" if isinstance(item, TensorLike) else f"{type(item).__name__}: {item!r}"
     raise IndexError(f"an index is an int, slice, '...', None, or tensor or list of ints or bools, but got {given}")
 
 
-def _true_places(mask: Any) -> list[Any]:
-    """Coordinates of the true elements, one vector for each axis of the mask."""
+def _true_coordinates(mask: Any) -> list[Any]:
+    """Return the coordinates of the true elements, one vector for each axis of the mask."""
     if not mask.ndim:
-        raise IndexError("a mask of no dimensions can't be an index: needed bools for at least one axis")
+        raise IndexError("a 0-d mask can't be an index: needed bools for at least one axis")
     if is_symbolic(mask):
-        found = coordinates(mask)
+        found = symbolic_nonzero(mask)
         columns = (part(found, 1, axis, axis + 1) for axis in range(mask.ndim))
         return [shaping.reshape(column, shape=(found.shape[0],)) for column in columns]
-    return [from_array(places) for places in np.nonzero(concrete(mask, "a mask as an index"))]
+    return [from_array(places) for places in np.nonzero(known_elements(mask, "a mask as an index"))]
 
 
-def _places(index: int) -> Any:
+def _int_to_tensor(index: int) -> Any:
     return from_array(np.asarray(index, np.int64))
 
 
@@ -99,7 +99,7 @@ def _basic_index(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], 
     """
     cuts: list[tuple[int, Any, Any, int]] = []  # axis, start, stop, step
     backwards: list[int] = []
-    shape: list[int | None] = []  # for each axis to be: which one of x it is; None: a new one, -1: left out by an int
+    shape: list[int | None] = []  # for each new axis, the axis of x; None for an added axis, -1 for an axis to remove
     advanced: list[tuple[int, Any]] = []
     axis = gap = 0
     for item in items:
@@ -112,7 +112,7 @@ def _basic_index(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], 
         if isinstance(item, TensorLike):
             advanced.append((len(shape), item))
         elif isinstance(item, int):
-            at = _within(item, x.shape[axis], axis)
+            at = _normalize_index(item, x.shape[axis], axis)
             cuts.append((axis, at, at + 1, 1))
         elif item != builtins.slice(None):
             start, stop, step = _bounds(item, x.shape[axis])
@@ -131,7 +131,7 @@ def _basic_index(x: Any, items: list[Any]) -> tuple[Any, list[tuple[int, Any]], 
     return x, advanced, gap
 
 
-def _within(index: int, size: Any, axis: int) -> Any:
+def _normalize_index(index: int, size: Any, axis: int) -> Any:
     if isinstance(size, int) and not -size <= index < size:
         raise IndexError(f"index {index} is out of bounds for axis {axis} of size {size}")
     return index if index >= 0 else size + index
@@ -139,12 +139,12 @@ def _within(index: int, size: Any, axis: int) -> Any:
 
 def _bounds(item: builtins.slice, size: Any) -> tuple[Any, Any, int]:
     """Return start, stop and step of a slice of an axis; a negative step is converted to forward order."""
-    chosen = range(known_size(size, "the size of an axis that is sliced"))[item]
-    if not chosen:
+    selected = range(known_size(size, "the size of a sliced axis"))[item]
+    if not selected:
         return 0, 0, 1
-    if chosen.step < 0:
-        return chosen[-1], chosen[0] + 1, chosen.step
-    return chosen.start, chosen[-1] + 1, chosen.step
+    if selected.step < 0:
+        return selected[-1], selected[0] + 1, selected.step
+    return selected.start, selected[-1] + 1, selected.step
 
 
 def _advanced_index(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
@@ -158,12 +158,12 @@ def _advanced_index(x: Any, advanced: list[tuple[int, Any]], gap: int) -> Any:
     axes = [axis for axis, _ in advanced]
     others = [axis for axis in range(x.ndim) if axis not in axes]
     shape = _broadcast([indices for _, indices in advanced])
-    found = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stack(advanced, shape))
+    result = indexing.gather_nd(shaping.transpose(x, permutation=(*axes, *others)), _stack(advanced, shape))
     if axes != list(range(axes[0], axes[0] + len(axes))) or axes[0] < gap <= axes[-1]:
-        return found
+        return result
     lead = len(shape)
-    order = (*range(lead, lead + axes[0]), *range(lead), *range(lead + axes[0], found.ndim))
-    return shaping.transpose(found, permutation=order)
+    order = (*range(lead, lead + axes[0]), *range(lead), *range(lead + axes[0], result.ndim))
+    return shaping.transpose(result, permutation=order)
 
 
 def _broadcast(indices: list[Any]) -> tuple[Any, ...]:
@@ -186,7 +186,7 @@ def _stack(advanced: list[tuple[int, Any]], shape: tuple[Any, ...]) -> Any:
 
 @tensor_method("__setitem__")
 def setitem(self: Any, index: Any, value: Any) -> None:
-    """Write `value`, which broadcasts, to elements of the tensor; its dtype stays.
+    """Write `value`, which broadcasts, to elements of the tensor, which keeps its dtype.
 
     Gradients flow to `value`, and to the previous values of the other elements.
     """
@@ -205,7 +205,9 @@ def replace_elements(x: Any, index: Any, value: Any) -> Any:
     if any(map(is_symbolic, items)):
         places = getitem(from_array(numbered), tuple(items))
     else:
-        places = from_array(numbered[tuple(concrete(i, "an index") if isinstance(i, TensorLike) else i for i in items)])
+        places = from_array(
+            numbered[tuple(known_elements(i, "an index") if isinstance(i, TensorLike) else i for i in items)]
+        )
     count = product(places.shape)
     surplus = v.ndim - places.ndim
     if surplus > 0 and v.shape[:surplus] == (1,) * surplus:
@@ -220,10 +222,10 @@ def replace_elements(x: Any, index: Any, value: Any) -> Any:
 
 @public_op(
     method="index_put",
-    primitive=Primitive("IndexPut", made_with=("accumulate",), called_with=("input", "values", "indices")),
+    primitive=Primitive("IndexPut", init_args=("accumulate",), call_args=("input", "values", "indices")),
 )
 def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -> Any:
-    """`input` with `values` written (or added, if `accumulate`) at indices for its first axes."""
+    """`input` with `values` written (or, if `accumulate`, added) at `indices`, which index its first axes."""
     x = as_tensor(input, of="index_put")
     if not isinstance(indices, (tuple, list)):
         raise TypeError(f"For 'index_put', 'indices' must be a tuple or list, but got {type(indices).__name__}")
@@ -240,7 +242,7 @@ def index_put(input: Any, indices: Any, values: Any, accumulate: bool = False) -
 
 @public_op(method="narrow")
 def narrow(input: Any, axis: int, start: int, length: int) -> Any:
-    """`length` elements along `axis`, from `start` on; `ValueError` if they don't lie within it."""
+    """`length` elements along `axis`, from `start` on; `ValueError` if they are out of range."""
     x = as_tensor(input, of="narrow")
     at = normalize_axis(integer(axis, "axis", of="narrow"), x.ndim)
     first, count = integer(start, "start", of="narrow"), integer(length, "length", of="narrow")
@@ -253,10 +255,10 @@ def narrow(input: Any, axis: int, start: int, length: int) -> Any:
 
 @public_op(primitive="Slice")
 def slice(input_x: Any, begin: Any, size: Any) -> Any:
-    """`size[i]` elements (-1: all remaining) from `begin[i]` on along axis i, for every axis.
+    """Slice every axis i: `size[i]` elements (-1: all remaining) from `begin[i]` on.
 
     Raises:
-        ValueError: there isn't a number for each axis, or they reach beyond it.
+        ValueError: there isn't a number for each axis, or a slice is out of range.
     """
     x = as_tensor(input_x, "input_x", of="slice")
     starts, sizes = integers(begin, "begin", of="slice"), integers(size, "size", of="slice")
@@ -271,7 +273,7 @@ def slice(input_x: Any, begin: Any, size: Any) -> Any:
 @public_op(
     primitive=Primitive(
         "StridedSlice",
-        made_with=("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
+        init_args=("begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask"),
     )
 )
 def strided_slice(
@@ -287,7 +289,7 @@ def strided_slice(
 ) -> Any:
     """`input_x[begin[0]:end[0]:strides[0], ...]`.
 
-    In each mask, bit i changes the meaning of entry i of `begin`, `end` and `strides`:
+    Bit i of each mask changes the meaning of entry i of `begin`, `end` and `strides`, as described below.
 
     Args:
         input_x: any tensor.
@@ -296,12 +298,12 @@ def strided_slice(
         strides: steps, not 0.
         begin_mask: the slice has no begin.
         end_mask: the slice has no end.
-        ellipsis_mask: the index is `...`; at most one bit.
+        ellipsis_mask: the index is `...`; at most one bit may be set.
         new_axis_mask: the index is None.
         shrink_axis_mask: the index is the int in `begin`.
 
     Raises:
-        ValueError: the three differ in length, a stride is 0, or `ellipsis_mask` has several bits.
+        ValueError: `begin`, `end` and `strides` differ in length, a stride is 0, or `ellipsis_mask` has several bits.
     """
     x = as_tensor(input_x, "input_x", of="strided_slice")
     bounds = [integers(given, name, of="strided_slice") for given, name in ((begin, "begin"), (end, "end"))]

@@ -23,7 +23,7 @@ from .public_op import operator_object, public_op, tensor_method
 
 @public_op(primitive="StopGradient")
 def stop_gradient(value: Any) -> Any:
-    """`value` without gradient: a tensor, or nested tuples, lists and dicts with tensors in them."""
+    """`value` without a gradient: a tensor, or nested tuples, lists and dicts with tensors."""
     return map_leaves(lambda leaf: boundary.stop_gradient(leaf) if isinstance(leaf, TensorLike) else leaf, value)
 
 
@@ -72,12 +72,12 @@ class HookBackward:
 
         def call_hook(output_cotangents: list[Any]) -> tuple[Any, ...]:
             gradients = tuple(zeros_like(x) if g is None else g for x, g in zip(inputs, output_cotangents, strict=True))
-            return self._replaced(gradients)
+            return self._run_hook(gradients)
 
         outputs = identity_entry(inputs, call_hook)
         return outputs[0] if len(outputs) == 1 else outputs
 
-    def _replaced(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _run_hook(self, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
         returned = self.hook_fn(gradients)
         replacements = returned if isinstance(returned, (tuple, list)) else (returned,) * len(gradients)
         if (isinstance(returned, Tensor) and len(gradients) > 1) or len(replacements) != len(gradients):
@@ -130,7 +130,7 @@ class InsertGradientOf:
 
 
 def assign_in_place(variable: Any, value: Any) -> Any:
-    """Assign a value of the same shape to a Parameter or tensor; later uses see it and its gradient."""
+    """Assign a value of the same shape to a Parameter or tensor; later computations, and their gradients, use it."""
     if not isinstance(variable, Tensor):
         raise TypeError(f"needed a Parameter to write to, but got {type(variable).__name__}: {variable!r}")
     new = value if value.dtype == variable.dtype else elementwise.cast(value, dtype=variable.dtype)
@@ -138,7 +138,7 @@ def assign_in_place(variable: Any, value: Any) -> Any:
     return new
 
 
-def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
+def _convert_to_assign(variable: Any, value: Any, *, of: str) -> Any:
     """Convert `value` to a tensor that can be assigned to `variable`."""
     if not isinstance(variable, TensorLike):
         raise TypeError(f"For '{of}', 'variable' must be a Parameter, but got {type(variable).__name__}: {variable!r}")
@@ -158,34 +158,34 @@ def _to_assign(variable: Any, value: Any, *, of: str) -> Any:
 
 @public_op(primitive="Assign")
 def assign(variable: Any, value: Any) -> Any:
-    """Assign a new value to the Parameter `variable`, in its dtype. Returns the new value.
+    """Assign `value`, cast to its dtype, to the Parameter `variable`; returns the new value.
 
-    What is computed from the Parameter afterwards, also inside a differentiated function, depends on `value`.
+    Later computations with the Parameter, also inside a differentiated function, depend on `value`.
 
     Raises:
         ValueError: the shapes differ.
-        TypeError: `variable` isn't a Parameter, or a floating-point `value` would be cut to integers.
+        TypeError: `variable` isn't a Parameter, or a floating-point `value` would be truncated to integers.
     """
-    return assign_in_place(variable, _to_assign(variable, value, of="assign"))
+    return assign_in_place(variable, _convert_to_assign(variable, value, of="assign"))
 
 
 @public_op(primitive="AssignAdd")
 def assign_add(variable: Any, value: Any) -> Any:
     """Add `value` to the Parameter `variable`; returns the new value. Errors are those of `assign`."""
-    v = _to_assign(variable, value, of="assign_add")
+    v = _convert_to_assign(variable, value, of="assign_add")
     return assign_in_place(variable, elementwise.add(variable, v))
 
 
 @public_op(primitive="AssignSub")
 def assign_sub(variable: Any, value: Any) -> Any:
     """Subtract `value` from the Parameter `variable`; returns the new value. Errors are those of `assign`."""
-    v = _to_assign(variable, value, of="assign_sub")
+    v = _convert_to_assign(variable, value, of="assign_sub")
     return assign_in_place(variable, elementwise.sub(variable, v))
 
 
 @public_op(primitive="Depend")
 def depend(value: Any, expr: Any) -> Any:
-    """`value`; `expr` is computed before."""
+    """Return `value`; `expr` is computed first."""
     return value
 
 
@@ -196,17 +196,17 @@ def depend(value: Any, expr: Any) -> Any:
 def print_(*input_x: Any) -> None:
     """Print each argument on its own line: strings unchanged, tensors as `Tensor(shape=..., dtype=..., value=...)`.
 
-    Traced code prints after each run of the program.
+    In traced code, each run of the program prints when it ends.
     """
     trace = current()
     if trace is not None:
         trace.print_tensors(input_x)
         return
     for item in input_x:
-        sys.stdout.write(f"{line(item)}\n")
+        sys.stdout.write(f"{format_item(item)}\n")
 
 
-def line(item: Any) -> str:
+def format_item(item: Any) -> str:
     """Format an item for printing: strings unchanged, tensors as `Tensor(shape=..., dtype=..., value=...)`."""
     return item if isinstance(item, str) else str(_plain(item))
 

@@ -33,7 +33,7 @@ def _window(window_length: Any, periodic: bool, dtype: Any, form: Callable[[Arra
 
 @public_op()
 def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
-    """1/2 - 1/2 cos(2 pi t), t from 0 to 1; float64 unless `dtype` is given."""
+    """Hann window: 1/2 - 1/2 cos(2 pi t), t from 0 to 1; float64 unless `dtype` is given."""
     return hamming_window(window_length, periodic, 0.5, 0.5, dtype=float64 if dtype is None else dtype)
 
 
@@ -41,7 +41,7 @@ def hann_window(window_length: int, periodic: bool = True, *, dtype: Any = None)
 def hamming_window(
     window_length: int, periodic: bool = True, alpha: float = 0.54, beta: float = 0.46, *, dtype: Any = None
 ) -> Any:
-    """alpha - beta cos(2 pi t), t from 0 to 1; float32 unless `dtype` is given."""
+    """Hamming window: alpha - beta cos(2 pi t), t from 0 to 1; float32 unless `dtype` is given."""
     return _window(
         window_length, periodic, dtype, lambda t: alpha - beta * np.cos(2 * math.pi * t), of="hamming_window"
     )
@@ -49,7 +49,7 @@ def hamming_window(
 
 @public_op()
 def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
-    """0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t), t from 0 to 1."""
+    """Blackman window: 0.42 - 0.5 cos(2 pi t) + 0.08 cos(4 pi t), t from 0 to 1."""
 
     def form(t: Array) -> Array:
         return np.asarray(0.42 - 0.5 * np.cos(2 * math.pi * t) + 0.08 * np.cos(4 * math.pi * t))
@@ -59,13 +59,16 @@ def blackman_window(window_length: int, periodic: bool = True, *, dtype: Any = N
 
 @public_op()
 def bartlett_window(window_length: int, periodic: bool = True, *, dtype: Any = None) -> Any:
-    """1 - |2t - 1|, t from 0 to 1."""
+    """Bartlett window: 1 - |2t - 1|, t from 0 to 1."""
     return _window(window_length, periodic, dtype, lambda t: 1 - np.abs(2 * t - 1), of="bartlett_window")
 
 
 @public_op()
 def kaiser_window(window_length: int, periodic: bool = True, beta: float = 12.0, *, dtype: Any = None) -> Any:
-    """I0(beta sqrt(1 - (2t - 1)^2)) / I0(beta), t from 0 to 1, where I0 is the modified Bessel function; float64."""
+    """Kaiser window: I0(beta sqrt(1 - (2t - 1)^2)) / I0(beta), t from 0 to 1; float64 unless `dtype` is given.
+
+    I0 is the modified Bessel function of the first kind.
+    """
 
     def form(t: Array) -> Array:
         return np.asarray(np.i0(beta * np.sqrt(np.maximum(1 - (2 * t - 1) ** 2, 0))) / np.i0(beta))

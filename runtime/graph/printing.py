@@ -20,7 +20,7 @@ import numpy as np
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, create, from_array
 from ..current_trace import current
-from ..functional.tracking import line
+from ..functional.tracking import format_item
 from ..ops import creation
 from ..tracing import SymbolicTensor
 from ..tree import map_leaves
@@ -253,7 +253,7 @@ def _write(entry: PrintCall, reached: Any, values: Sequence[Any]) -> None:
         _print(*items, **entry.options)
         return
     for item in items:
-        sys.stdout.write(f"{line(item)}\n")
+        sys.stdout.write(f"{format_item(item)}\n")
 
 
 def _fill(item: Any, values: Sequence[Any]) -> Any:

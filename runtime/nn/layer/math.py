@@ -9,7 +9,7 @@ import numpy as np
 from ... import checks
 from ...common.tensor import Tensor
 from ...functional import distances, linear_algebra, mathematics, norms, reductions, statistics
-from ...functional.operands import floating, floats, pair
+from ...functional.operands import as_floating, promote_pair, require_floating
 from ...ops import elementwise, reduction, shaping
 from ..cell import Cell
 
@@ -49,8 +49,8 @@ class ClipByNorm(Cell):
 
     def construct(self, x: Any, clip_norm: Any) -> Any:
         """x, any shape, floating-point; the largest norm, a number or a tensor that broadcasts; returns x's shape."""
-        x = floating(x, "x", of="ClipByNorm")
-        norm, limit = pair(norms.vector_norm(x, 2, self.axis, keepdims=True), clip_norm, of="ClipByNorm")
+        x = require_floating(x, "x", of="ClipByNorm")
+        norm, limit = promote_pair(norms.vector_norm(x, 2, self.axis, keepdims=True), clip_norm, of="ClipByNorm")
         return x * elementwise.cast(limit / elementwise.maximum(norm, limit), dtype=x.dtype)
 
     def extend_repr(self) -> str:
@@ -97,7 +97,7 @@ class L1Regularizer(Cell):
 
     def construct(self, weights: Any) -> Any:
         """Any shape; returns a 0-d tensor."""
-        return reduction.reduce_sum(elementwise.abs(floats(weights, "weights", of="L1Regularizer"))) * self.scale
+        return reduction.reduce_sum(elementwise.abs(as_floating(weights, "weights", of="L1Regularizer"))) * self.scale
 
     def extend_repr(self) -> str:
         """The factor."""
@@ -135,7 +135,7 @@ class Moments(Cell):
 
     def construct(self, x: Any) -> tuple[Any, Any]:
         """Any shape, floating-point; returns two of the reduced one."""
-        x = floating(x, "x", of="Moments")
+        x = require_floating(x, "x", of="Moments")
         variance, mean = statistics.var_mean(x, None if self.axis == () else self.axis, 0, self.keep_dims)
         return mean, variance
 

@@ -8,7 +8,7 @@ from ... import checks
 from ...common.dtype import float32
 from ...common.initializer import XavierNormal, XavierUniform, initializer
 from ...common.parameter import Parameter
-from ...functional.attention import attend, join_masks, mask_in_shape
+from ...functional.attention import attend, join_masks, reshape_mask
 from ...functional.joining import part
 from ...functional.linear_algebra import dense
 from ...functional.operands import as_tensor
@@ -185,8 +185,8 @@ class MultiheadAttention(Cell):
         }
         padded = {(keys,) if unbatched else (batch, keys): (batch, 1, 1, keys)}
         masks = [
-            mask_in_shape(attn_mask, "attn_mask", each, of=of),
-            mask_in_shape(key_padding_mask, "key_padding_mask", padded, of=of),
+            reshape_mask(attn_mask, "attn_mask", each, of=of),
+            reshape_mask(key_padding_mask, "key_padding_mask", padded, of=of),
         ]
         if added:  # every query may attend to them
             none = (0, 0, 0)

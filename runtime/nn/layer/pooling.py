@@ -6,8 +6,8 @@ from typing import Any
 
 from ... import checks
 from ...functional.geometry import both_sides, check_padding, per_axis
-from ...functional.operands import as_tensor, floating
-from ...functional.pooling import largest, mean
+from ...functional.operands import as_tensor, require_floating
+from ...functional.pooling import avg_pool_windows, max_pool_windows
 from ..cell import Cell
 
 
@@ -51,7 +51,7 @@ class _MaxPool(_Pool):
 
     def construct(self, x: Any) -> Any:
         """(N, C, *spatial) or (C, *spatial); returns likewise, with `return_indices` twice."""
-        values, indices = largest(
+        values, indices = max_pool_windows(
             as_tensor(x, "x", of=self.cls_name), kernel=self._kernel, stride=self._stride, pad_mode=self.pad_mode,
             padding=self._padding, dilation=self._dilation, ceil_mode=self.ceil_mode, of=self.cls_name,
         )  # fmt: skip
@@ -133,10 +133,10 @@ class _AvgPool(_Pool):
 
     def construct(self, x: Any) -> Any:
         """(N, C, *spatial) or (C, *spatial), floating-point; returns likewise."""
-        return mean(
-            floating(x, "x", of=self.cls_name), kernel=self._kernel, stride=self._stride, pad_mode=self.pad_mode,
-            padding=self._padding, ceil_mode=self.ceil_mode, count_include_pad=self.count_include_pad,
-            divisor_override=self.divisor_override, of=self.cls_name,
+        return avg_pool_windows(
+            require_floating(x, "x", of=self.cls_name), kernel=self._kernel, stride=self._stride,
+            pad_mode=self.pad_mode, padding=self._padding, ceil_mode=self.ceil_mode,
+            count_include_pad=self.count_include_pad, divisor_override=self.divisor_override, of=self.cls_name,
         )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from ...common.initializer import Uniform, initializer
 from ...common.parameter import Parameter, ParameterTuple
 from ...functional.arguments import require_integers
 from ...functional.dropout import dropout as drop
-from ...functional.operands import floating
+from ...functional.operands import require_floating
 from ...functional.recurrence import Weights, run_layers
 from ...ops import creation, elementwise, shaping
 from ...tensor_like import TensorLike
@@ -67,7 +67,7 @@ class _Recurrent(Cell):
     def construct(self, x: Any, hx: Any = None, seq_length: Any = None) -> Any:
         """Return the outputs of all steps and the last state; see the class for the shapes."""
         of = self.cls_name
-        if floating(x, "x", of=of).ndim != 3:
+        if require_floating(x, "x", of=of).ndim != 3:
             raise ValueError(f"For '{of}', 'x' must have 3 dimensions, but got shape {tuple(x.shape)}")
         batch = x.shape[0] if self.batch_first else x.shape[1]
         states = self._initial_states(x, hx, batch)

@@ -7,7 +7,7 @@ from typing import Any
 from ... import checks
 from ...common.tensor import Tensor
 from ...functional import cross_entropy
-from ...functional.operands import floating
+from ...functional.operands import require_floating
 from .loss import LossBase
 
 
@@ -89,7 +89,7 @@ def class_weight(weight: Any, *, of: str) -> Any:
     """Check the weights (C,) of classes, or None, and return them; `TypeError`, or `ValueError` for another rank."""
     if weight is None:
         return None
-    floating(checks.of_type(weight, "weight", Tensor, of=of), "weight", of=of)
+    require_floating(checks.of_type(weight, "weight", Tensor, of=of), "weight", of=of)
     if weight.ndim != 1:
         raise ValueError(f"For '{of}', 'weight' must have shape (C,), but got {weight.shape}")
     return weight

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ... import checks
-from ...functional.ctc import ctc_loss_alone
+from ...functional.ctc import ctc_loss_value
 from ...functional.operands import as_tensor
 from ...ops import shaping
 from .loss import LossBase
@@ -45,7 +45,7 @@ class CTCLoss(LossBase):
         if alone:
             x = shaping.reshape(x, shape=(x.shape[0], 1, x.shape[1]))
             classes = classes if classes.ndim == 2 else shaping.reshape(classes, shape=(1, *classes.shape))
-        loss = ctc_loss_alone(x, classes, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
+        loss = ctc_loss_value(x, classes, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
         return shaping.reshape(loss, shape=()) if alone else loss
 
     def extend_repr(self) -> str:

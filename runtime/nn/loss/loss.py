@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import checks
 from ...functional import losses
-from ...functional.operands import floats
+from ...functional.operands import as_floating
 from ...ir.types import FLOAT32, is_half
 from ...ops import elementwise
 from ..cell import Cell
@@ -46,7 +46,7 @@ class LossBase(Cell):
         Returns:
             A tensor of the dtype of `x`, 0-d unless the reduction is "none".
         """
-        x = floats(x, "x", of=self.cls_name)
+        x = as_floating(x, "x", of=self.cls_name)
         wide = elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
         loss = losses.reduce_loss(wide * weights, self.reduction, of=self.cls_name)
         return elementwise.cast(loss, dtype=x.dtype)

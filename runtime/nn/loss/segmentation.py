@@ -7,7 +7,7 @@ from typing import Any
 from ... import checks
 from ...common.tensor import Tensor
 from ...functional.losses import comparable_pair
-from ...functional.operands import as_tensor, floating
+from ...functional.operands import as_tensor, require_floating
 from ...ir.dims import product
 from ...ir.types import INT64
 from ...ops import activation, elementwise, indexing, loss, shaping
@@ -42,7 +42,7 @@ class FocalLoss(LossBase):
 
         The losses of one row are averaged before they are reduced, with factors those of one row and class.
         """
-        logits, labels = floating(logits, "logits", of="FocalLoss"), as_tensor(labels, "labels", of="FocalLoss")
+        logits, labels = require_floating(logits, "logits", of="FocalLoss"), as_tensor(labels, "labels", of="FocalLoss")
         _check_focal(tuple(logits.shape), tuple(labels.shape))
         rows, classes, *places = logits.shape
         one_class = labels.shape[1] == 1

@@ -141,5 +141,7 @@ def test_a_copy_and_numpy_within_a_differentiated_function() -> None:
 @pytest.mark.parametrize("function", [torch.nn.MSELoss(), torch.nn.Linear(2, 1), torch.sum, torch.ones(2).copy_])
 def test_functions_of_torch_say_whose_tensor_they_were_given(function: Callable[..., Any]) -> None:
     given = (Tensor([1.0, 2.0]),) * (2 if isinstance(function, torch.nn.MSELoss) else 1)
-    with pytest.raises(TypeError, match=r"^torch's \w+ was given a Tensor of cellbridge.runtime: use what runtime.ops"):
+    with pytest.raises(
+        TypeError, match=r"^torch's \w+ was given a Tensor of cellbridge.runtime: use the equivalent in"
+    ):
         function(*given)

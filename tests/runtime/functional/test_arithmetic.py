@@ -263,6 +263,6 @@ def test_reflected_and_plain_operators_of_all_pairs() -> None:
 
 
 def test_tensors_of_others_are_told_from_ours() -> None:
-    message = r"'other' must be a Tensor, but got torch's Tensor: tensor\(\[1.\]\): give what it holds, Tensor\(x.numpy"
+    message = r"'other' must be a Tensor, but got torch's Tensor: tensor\(\[1.\]\): convert it, Tensor\(x.numpy"
     with pytest.raises(TypeError, match=message):
         Tensor([1.0]) + torch.ones(1)

@@ -11,7 +11,7 @@ import pytest
 
 from cellbridge.runtime import Tensor, ops
 from cellbridge.runtime.functional import names
-from cellbridge.runtime.functional.public_op import METHODS, SPELLINGS
+from cellbridge.runtime.functional.public_op import METHODS, PUBLIC_OPS
 from tests.runtime.functional.equivalents import EQUAL, KEPT
 from tests.runtime.functional.operands_of_calls import result_of
 from tests.runtime.functional.test_measured import TYPES, VALUES
@@ -71,7 +71,7 @@ def test_every_function_and_object_is_called() -> None:
 
 
 def test_every_method_is_called() -> None:
-    methods = {name for spelling in SPELLINGS.values() for name in spelling.methods} | set(METHODS)
+    methods = {name for spelling in PUBLIC_OPS.values() for name in spelling.methods} | set(METHODS)
     called = set(re.findall(r"(?<!\bops)(?<!\bms)\.(\w+)", CALLS)) | KEPT.keys() | IN_TESTS_OF_THEIR_OWN.keys()
     operators = {name for name in methods if name.startswith("__")}
     assert sorted(methods - called - operators) == []

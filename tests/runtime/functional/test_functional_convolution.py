@@ -136,7 +136,7 @@ def test_the_transposed_object_gives_the_gradient_in_the_input(attributes: dict[
 def test_bias_add_goes_by_channel() -> None:
     assert_as_torch(ops.BiasAdd(), lambda x, b: x + b[None, :, None, None], normal(2, 3, 4, 2), normal(3, seed=1))
     assert_as_torch(ops.bias_add, lambda x, b: x + b, normal(2, 3), normal(3, seed=1))
-    with pytest.raises(ValueError, match="one element a channel"):
+    with pytest.raises(ValueError, match="one element per channel"):
         ops.bias_add(Tensor(normal(2, 3, 4)), Tensor(normal(4)))
 
 

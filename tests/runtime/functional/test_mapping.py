@@ -42,7 +42,7 @@ def test_the_form_for_the_types_runs() -> None:
     assert scale(X, Parameter(Y, name="p")).tolist() == [103, 110]
     assert scale(None, "a") == "A"
     assert scale((), True) is False
-    with pytest.raises(TypeError, match=r"no form is registered for .*Float32 Tensor.*str"):
+    with pytest.raises(TypeError, match=r"no implementation is registered for .*Float32 Tensor.*str"):
         scale(X, "a")
 
 

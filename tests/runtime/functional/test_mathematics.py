@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cellbridge.runtime as ms
 from cellbridge.runtime import Tensor, grad, ops
-from cellbridge.runtime.functional.public_op import SPELLINGS, Spelling
+from cellbridge.runtime.functional.public_op import PUBLIC_OPS, PublicOp
 from tests.runtime.functional.judging import require_agreement
 
 ALL = np.array([[-2.75, -1.0, -0.3], [0.4, 1.5, 3.25]])
@@ -69,11 +69,11 @@ def test_atan2() -> None:
 # ---- spellings ----
 
 FAMILIES = ("mathematics", "trigonometry", "roundings")
-SPELLED = [s for s in SPELLINGS.values() if s.function.__module__.rpartition(".")[2] in FAMILIES and s.methods]
+SPELLED = [s for s in PUBLIC_OPS.values() if s.function.__module__.rpartition(".")[2] in FAMILIES and s.methods]
 
 
 @pytest.mark.parametrize("spelling", SPELLED, ids=lambda s: s.function.__name__)
-def test_spellings_are_alike(spelling: Spelling) -> None:
+def test_spellings_are_alike(spelling: PublicOp) -> None:
     operands = [Tensor(np.array([0.3, 0.7], np.float32))] * (2 if spelling.function.__name__ == "atan2" else 1)
     expected = spelling.function(*operands).asnumpy()
     others = [getattr(Tensor, name) for name in spelling.methods]

@@ -178,7 +178,7 @@ def test_arguments_are_checked(make: Any, error: type[Exception], message: str) 
         (nn.BatchNorm1d(3), (2, 3, 4, 5), "For 'BatchNorm1d', the input must have 2 or 3 dimensions"),
         (nn.BatchNorm3d(3), (2, 3, 4, 5), "For 'BatchNorm3d', the input must have 5 dimensions"),
         (nn.BatchNorm2d(3), (2, 4, 4, 5), "shape"),
-        (nn.BatchNorm1d(3).set_train(), (1, 3), "more than one element a channel"),
+        (nn.BatchNorm1d(3).set_train(), (1, 3), "more than one element per channel"),
         (nn.LayerNorm((4,)), (2, 3), r"'gamma' must have the shape \(3,\)"),
         (nn.GroupNorm(2, 4), (2, 6, 3), "shape"),
         (nn.InstanceNorm2d(3), (2, 3, 4), "For 'InstanceNorm2d', the input must have 4 dimensions"),
