@@ -258,7 +258,7 @@ text_case(
     "{ s = SequenceConstruct(x) t = SequenceConstruct(s) y = ConcatFromSequence<axis = 0>(t) }",
     "needed a tensor as operand 1, given a sequence",
 )
-text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "left out among")
+text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "an operand is missing in")
 text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Concat(x, x) }", "the attribute 'axis'")
 
 # ---- what is computed on import ----

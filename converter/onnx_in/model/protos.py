@@ -272,7 +272,8 @@ class Symbols:
             return self._symbol(unnamed, named=False)
         if len(proto.dim_param) > MAX_NAME_LENGTH:
             raise ConversionError(
-                f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters; at most {MAX_NAME_LENGTH} are supported"
+                f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters; "
+                f"at most {MAX_NAME_LENGTH} are supported"
             )
         if proto.dim_param not in self._parsed:
             self._parsed[proto.dim_param] = self._parse(proto.dim_param)
