@@ -98,13 +98,16 @@ EXCEPTIONS: dict[Found, str] = {
     ("converter/cell_source/text/layout.py::_joins_several", "re.findall"): OWN,
     ("converter/cell_source/source.py::_settings_hidden_in_eval_mode", "re.search"): OWN,
     ("converter/cell_source/source.py::_imports", "re.search"): OWN,
-    ("converter/onnx_in/model/inference.py::_without_large_tensors", "getattr"): OWN,
+    ("converter/onnx_in/model/inference.py::_strip_large_tensors", "getattr"): OWN,
     ("converter/capture/wrappers.py::_innermost", "getattr"): OWN,
     ("converter/onnx_in/model/protos.py::", "getattr"): OWN,
     ("converter/onnx_in/tables/__init__.py::", "import importlib"): "the modules in its own folder",
     ("converter/torch_out/code.py::_Text._call", "getattr"): "the name of a function of torch; it is compared, not run",
     ("converter/torch_out/assembly.py::Assembly._build", "setattr"): "attributes made harmless by Module.assign_names",
-    ("converter/onnx_in/inputs.py::_item", "re.compile"): "the name is escaped: it matches itself, in linear time",
+    (
+        "converter/onnx_in/inputs.py::_item_pattern",
+        "re.compile",
+    ): "the name is escaped: it matches itself, in linear time",
     ("converter/torch_out/calls/functions.py::field", "getattr"): "identifiers: Structure.from_json refuses others",
     (
         "converter/torch_out/calls/functions.py::named_tuple",

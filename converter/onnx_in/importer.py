@@ -226,7 +226,7 @@ class Importer:
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
             outputs=tuple(node.output),
-            notes={entry.key: entry.value for entry in node.metadata_props},
+            metadata={entry.key: entry.value for entry in node.metadata_props},
             folder=self.folder,
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,

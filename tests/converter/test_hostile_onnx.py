@@ -310,7 +310,9 @@ text_case(
     "would take",
 )
 text_case(
-    "the larger of a size and nothing", "net (float[n] x) => (int64[1] y) { s = Shape(x) y = Max(s, , s) }", "left out"
+    "the larger of a size and nothing",
+    "net (float[n] x) => (int64[1] y) { s = Shape(x) y = Max(s, , s) }",
+    "is missing in",
 )
 text_case(
     "a split into a million million pieces",
@@ -637,11 +639,11 @@ def test_external_data_outside_of_the_folder(tmp_path: Path, location: str) -> N
     [
         ({"offset": 1}, "needs 12 bytes at offset 1, but w.bin has 12"),
         ({"offset": 2**60}, "needs 12 bytes at offset 1152921504606846976"),
-        ({"offset": -4}, "offset '-4', needed a number of bytes"),
-        ({"offset": "9" * 5000}, "needed a number of bytes"),
+        ({"offset": -4}, "offset of its external data must be a number of bytes, given '-4'"),
+        ({"offset": "9" * 5000}, "must be a number of bytes"),
         ({"length": 11}, "takes 12 bytes, but its external data has length 11"),
         ({"length": 10**13}, "takes 12 bytes"),
-        ({"length": "twelve"}, "length 'twelve', needed a number of bytes"),
+        ({"length": "twelve"}, "length of its external data must be a number of bytes, given 'twelve'"),
     ],
 )
 def test_external_data_beyond_the_file(tmp_path: Path, entries: Any, message: str) -> None:
