@@ -1,4 +1,7 @@
-"""Branches of which only one fits the surrounding graph: import tries both, and the program checks the choice."""
+"""Import decisions that only the rest of the model can settle: import tries both answers.
+
+The program checks the choice when it runs.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +16,21 @@ Result = TypeVar("Result")
 
 
 class Choices:
-    """The answers, yes or no, to the questions of an import, in the order in which it asks them."""
+    """The yes-or-no answers to the questions that an import asks, in the order of the questions."""
 
     def __init__(self) -> None:
         self._answers: list[bool] = []
         self._position = 0
 
     def answer(self) -> bool:
-        """The answer to the next question: yes, unless the rest of the model didn't fit it in an earlier attempt."""
+        """The answer to the next question: yes, unless an earlier attempt failed with that answer."""
         if self._position == len(self._answers):
             self._answers.append(True)
         self._position += 1
         return self._answers[self._position - 1]
 
     def change(self) -> bool:
-        """Change the last yes to no and start again; False if there is no yes left."""
+        """Change the last yes to no and start over; return False if no yes is left."""
         del self._answers[self._position :]
         while self._answers and not self._answers[-1]:
             self._answers.pop()
@@ -39,7 +42,7 @@ class Choices:
 
 
 def try_choices(attempt: Callable[[Choices], Result]) -> Result:
-    """The result of `attempt` with the first answers that raise no `ConversionError`; else raise the first error."""
+    """Return the first result of `attempt` without a `ConversionError`; raise the first error if no answers work."""
     choices = Choices()
     first: ConversionError | None = None
     for _ in range(MAX_TRIES):

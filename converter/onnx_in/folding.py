@@ -36,12 +36,12 @@ COSTLY = frozenset(
         "lstm_with_gates", "matmul", "max_pool", "resize", "rnn", "scaled_dot_product_attention",
     }
 )  # fmt: skip
-"""Ops that aren't folded, since they take many steps for each element and compute no shapes."""
+"""Ops that aren't folded, since they take many steps per element and don't compute shapes."""
 Apply = Callable[[Any, Any, list[Any], Builder], Any]
 
 
 class DependsOnSymbols(Exception):
-    """Raised by a rule for sizes if the result depends on the values of symbols."""
+    """Raised by a rule of `SIZES` if the result depends on the values of symbols."""
 
 
 class Budget:

@@ -1,4 +1,4 @@
-"""The translation of ONNX nodes to ops: applies the table, folds known operands, inlines functions."""
+"""The translation of ONNX nodes to ops: applies the table, folds constants and inlines functions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from . import folding
 from .choices import Choices
 from .model import protos
 from .model.cells import CellPaths
-from .model.functions import MAX_DEPTH, MAX_NODES, body_of
+from .model.functions import MAX_DEPTH, MAX_NODES, function_body
 from .model.initializers import Initializers
 from .model.order import topological_order
 from .model.schemas import require_complete, require_valid
@@ -44,11 +44,11 @@ class Scope:
     """The names and versions that apply to a node.
 
     Attributes:
-        values: values by name; those of enclosing graphs too, which can be hidden but not changed.
+        values: values by name, including those of enclosing graphs, which can be shadowed but not changed.
         opsets: opset versions by domain.
         call_attributes: in the body of a function, the attributes of its call.
         depth: the number of enclosing functions and sub-graphs.
-        call: name of the node that calls the function, empty outside of functions.
+        call: name of the node that calls the function, empty outside functions.
         declared: declared types by name.
     """
 
@@ -61,13 +61,13 @@ class Scope:
 
 
 def read_opsets(imports: Iterable[onnx.OperatorSetIdProto]) -> dict[str, int]:
-    """Opset versions by domain; `ConversionError` for a version that doesn't exist."""
+    """Opset versions by domain; raises `ConversionError` for a version that doesn't exist."""
     opsets = {"" if o.domain in STANDARD else o.domain: o.version for o in imports}
     for domain, version in opsets.items():
         newest = LATEST if domain == "" else 2**31 - 1
         if not 1 <= version <= newest:
             name = f"opset {version}" + (f" of domain {domain!r}" if domain else "")
-            raise ConversionError(f"the model is of {name}; opsets 1 to {newest} can be read")
+            raise ConversionError(f"the model uses {name}; supported are 1 to {newest}")
     return opsets
 
 
@@ -99,16 +99,16 @@ class Importer:
         self.budget = folding.Budget()
         self.is_subprogram = False  # sub-programs have no Cells of their own
 
-    def graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
+    def import_graph(self, graph: GraphProto, scope: Scope) -> tuple[Any, ...]:
         """Import all nodes of a graph whose inputs are in the scope; return its outputs."""
         for tensor in graph.initializer:
             self.define(scope, tensor.name, self.initializers.initializer(tensor))
         for sparse in graph.sparse_initializer:
-            self.define(scope, sparse.values.name, self.initializers.sparse(sparse))
-        self.nodes(topological_order(graph.node), scope)
+            self.define(scope, sparse.values.name, self.initializers.sparse_initializer(sparse))
+        self.import_nodes(topological_order(graph.node), scope)
         return tuple(self.lookup(scope, output.name, "the outputs of the graph") for output in graph.output)
 
-    def nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
+    def import_nodes(self, nodes: Iterable[NodeProto], scope: Scope) -> None:
         """Import nodes in order."""
         for position, node in enumerate(nodes):
             if next(self.nodes_left) <= 0:
@@ -122,34 +122,34 @@ class Importer:
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
             call = 0 if self.is_subprogram else self.cells.call_of(node, self.builder.cell)
             with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
-                results = self.node(node, operands, scope, where)
+                results = self.import_node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
                 if name:
                     self.define(scope, name, value)
 
     def define(self, scope: Scope, name: str, value: Any) -> None:
-        """Add a value to the scope; `ConversionError` if the name is assigned already in that graph."""
+        """Add a value to the scope; raise `ConversionError` if the name is already assigned in that graph."""
         protos.require_text(name)
         if name in scope.values.maps[0]:
             raise ConversionError(f"value {name!r} is assigned twice")
         scope.values[name] = value
 
     def lookup(self, scope: Scope, name: str, where: str) -> Any:
-        """The value of a name; `ConversionError` if no earlier node computes it."""
+        """The value of a name; raises `ConversionError` if no earlier node computes it."""
         if name not in scope.values:
             raise ConversionError(f"{where}: value {name!r} is used before anything computes it")
         return scope.values[name]
 
-    def node(self, node: NodeProto, operands: list[Any], scope: Scope, where: str) -> Items[Any]:
+    def import_node(self, node: NodeProto, operands: list[Any], scope: Scope, where: str) -> Items[Any]:
         """Import a node and return its outputs."""
         domain = "" if node.domain in STANDARD else node.domain
         if any(x is MISSING for x in operands):
             return (MISSING,) * len(node.output)
         local = self.functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
-            return self.call(local, node, operands, scope, where)
+            return self.inline_function(local, node, operands, scope, where)
         if domain not in scope.opsets:
-            raise ConversionError(f"{where}: the model imports no version of domain {domain or 'ai.onnx'!r}")
+            raise ConversionError(f"{where}: the model doesn't import the domain {domain or 'ai.onnx'!r}")
         translation = TABLE.get((domain, node.op_type))
         if len({proto.name for proto in node.attribute}) < len(node.attribute):
             raise ConversionError(f"{where}: an attribute is given twice")
@@ -163,10 +163,10 @@ class Importer:
         require_complete(domain, node.op_type, scope.opsets[domain], inputs, attributes, where)
         try:
             if translation is None:
-                body = body_of(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
+                body = function_body(node, domain, scope.opsets[domain], [_type_of(x) for x in operands])
                 if body is None:
                     raise Unsupported("")
-                return self.call(body, node, operands, scope, where)
+                return self.inline_function(body, node, operands, scope, where)
             return self.translate(translation, node, operands, scope, where)
         except Unsupported as reason:
             label = f"{f'{domain}.' if domain else ''}{node.op_type}{f' ({reason})' if str(reason) else ''}"
@@ -191,7 +191,9 @@ class Importer:
         """Apply an entry of the table."""
         attributes = self.attributes(translation, node, scope, where)
         if not translation.variadic and len(operands) > len(translation.operands):
-            raise ConversionError(f"{where}: {len(operands)} operands, the operator takes {len(translation.operands)}")
+            raise ConversionError(
+                f"{where}: given {len(operands)} operands, the operator takes {len(translation.operands)}"
+            )
         tensors = [
             x
             for name, x in zip(translation.operand_names(len(operands)), operands, strict=True)
@@ -200,7 +202,7 @@ class Importer:
         if (
             translation.folds
             and tensors
-            and all(isinstance(x, KnownTensor) and not self.initializers.trains(x) for x in tensors)
+            and all(isinstance(x, KnownTensor) and not self.initializers.is_state(x) for x in tensors)
         ):
             apply = functools.partial(self.apply, translation, node, attributes=attributes, scope=scope)
             folded = folding.fold(node.op_type, operands, attributes, apply, self.budget)
@@ -218,18 +220,18 @@ class Importer:
         attributes: dict[str, Any],
         scope: Scope,
     ) -> Items[Any]:
-        """Call the function of an entry, with operands in the form that it expects."""
+        """Call the function of an entry with operands of the kinds that it expects."""
         tensor = functools.partial(self.initializers.tensor, builder)
         context = Context(
             builder=builder,
             opset=scope.opsets["" if node.domain in STANDARD else node.domain],
             outputs=tuple(node.output),
-            notes={entry.key: entry.value for entry in node.metadata_props},
+            metadata={entry.key: entry.value for entry in node.metadata_props},
             folder=self.folder,
             declared=lambda: tuple(self.types().get(name) if not scope.call else None for name in node.output),
             tensor=tensor,
-            run=functools.partial(self.run, scope),
-            draft=functools.partial(self.draft, scope),
+            run=functools.partial(self.import_subgraph, scope),
+            draft=functools.partial(self.draft_subprogram, scope),
             choice=self.choices.answer,
         )
         names = translation.operand_names(len(operands))
@@ -242,13 +244,13 @@ class Importer:
         ]  # fmt: skip
         for name, x in zip(names, inputs, strict=True):
             if isinstance(x, Sequence | Pieces | Optional) and name not in translation.values:
-                raise Unsupported("an operand is a sequence or optional, a tensor is needed")
+                raise Unsupported("a sequence or an optional as an operand that must be a tensor")
         required = len([n for n in translation.operands if n not in translation.attributes]) - translation.variadic
         if len(inputs) < required or (not translation.variadic and any(x is None for x in inputs[:required])):
             raise ConversionError(f"needed the operands {', '.join(translation.operands[:required])}")
         last = translation.operands[-1] if translation.variadic else ""
         if last and last not in translation.values and None in inputs[len(translation.operands) - 1 :]:
-            raise ConversionError(f"an operand is left out among {last}")
+            raise ConversionError(f"an operand is missing in {last}")
         result = translation.function(context, *inputs, **attributes)
         results = result if isinstance(result, tuple) else (result,)
         return tuple(known_tensor(x) if isinstance(x, np.ndarray) else x for x in results)
@@ -272,14 +274,14 @@ class Importer:
             raise ConversionError(f"{where}: needed the attribute {missing[0]!r}")
         return result
 
-    def call(
+    def inline_function(
         self, function: FunctionProto, node: NodeProto, operands: list[Any], scope: Scope, where: str
     ) -> Items[Any]:
         """Inline a function."""
         if scope.depth >= MAX_DEPTH:
             raise ConversionError(f"{where}: functions call each other more than {MAX_DEPTH} deep")
         if len(operands) > len(function.input):
-            raise ConversionError(f"{where}: {len(operands)} operands, the function takes {len(function.input)}")
+            raise ConversionError(f"{where}: given {len(operands)} operands, the function takes {len(function.input)}")
         values = ChainMap(dict.fromkeys(function.input))
         values.update(zip(function.input, operands, strict=False))
         attributes = {proto.name: proto for proto in function.attribute_proto}
@@ -292,31 +294,33 @@ class Importer:
                 attributes[proto.name] = proto
         opsets = {**scope.opsets, **read_opsets(function.opset_import)}
         inner = Scope(values, opsets, attributes, scope.depth + 1, node.name or node.op_type)
-        self.nodes(function.node, inner)
+        self.import_nodes(function.node, inner)
         names = zip(function.output, node.output, strict=False)
         return [self.lookup(inner, name, where) if output else None for name, output in names]
 
-    def run(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
-        """Import a sub-graph on operands, in the scope of the node that contains it."""
+    def import_subgraph(self, scope: Scope, graph: GraphProto, operands: tuple[Imported, ...]) -> tuple[Imported, ...]:
+        """Inline a sub-graph on operands, in the scope of the node that contains it."""
         if scope.depth >= MAX_DEPTH:
-            raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
+            raise ConversionError(f"sub-graphs are nested more than {MAX_DEPTH} deep")
         if len(operands) != len(graph.input):
             raise ConversionError(f"a sub-graph takes {len(graph.input)} values, given {len(operands)}")
         protos.require_text(*(i.name for i in graph.input))
         values = scope.values.new_child(dict(zip((i.name for i in graph.input), operands, strict=True)))
-        return self.graph(graph, Scope(values, scope.opsets, scope.call_attributes, scope.depth + 1, scope.call))
+        return self.import_graph(graph, Scope(values, scope.opsets, scope.call_attributes, scope.depth + 1, scope.call))
 
-    def draft(self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str) -> Draft:
-        """Import a sub-graph into a sub-program; operands that are types become its inputs, others are values."""
+    def draft_subprogram(
+        self, scope: Scope, graph: GraphProto, operands: tuple[Type | Imported, ...], name: str
+    ) -> Draft:
+        """Import a sub-graph as a sub-program; operands that are types become its inputs, the others are values."""
         if scope.depth >= MAX_DEPTH:
-            raise ConversionError(f"sub-graphs within each other more than {MAX_DEPTH} deep")
+            raise ConversionError(f"sub-graphs are nested more than {MAX_DEPTH} deep")
         inner = copy.copy(self)
         inner.builder, inner.is_subprogram = Builder(), True
         self.initializers.enter(inner.builder, self.builder)
         inputs = [inner.builder.new_value("input", x) for x in operands if isinstance(x, Type)]
         remaining = iter(inputs)
         values = [next(remaining) if isinstance(x, Type) else x for x in operands]
-        outputs = inner.run(scope, graph, tuple(values))
+        outputs = inner.import_subgraph(scope, graph, tuple(values))
         return Draft(name, self.initializers, inner.builder, self.builder, inputs, outputs)
 
     def finish(self) -> None:
@@ -325,14 +329,14 @@ class Importer:
 
 
 def _kind_of(value: Any) -> str:
-    """The kind of a value, in the terms of onnx's schemas; empty if there is none."""
+    """The kind of a value as onnx's schemas name it; empty for an absent value."""
     if value is None:
         return ""
     return "seq" if isinstance(value, Sequence) else "optional" if isinstance(value, Optional) else "tensor"
 
 
 def _describe(value: Any) -> str:
-    """The description of an operand in an error."""
+    """The description of an operand in an error message."""
     if isinstance(value, KnownTensor | SymbolicTensor):
         return str(Type(value.dtype, tuple(value.shape)))
     return "nothing" if value is None else "a sequence" if isinstance(value, Sequence | Pieces) else "an optional"

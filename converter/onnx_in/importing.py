@@ -23,7 +23,7 @@ from .importer import Importer, Scope, read_opsets
 from .inputs import ABSENT, Shapes, create_inputs, read_inputs
 from .model import protos
 from .model.cells import CellPaths
-from .model.functions import require_finite
+from .model.functions import count_inlined_nodes
 from .model.inference import infer_types
 from .model.initializers import Initializers
 from .model.origin import Origin, read_origin
@@ -37,16 +37,16 @@ def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None 
 
     Floating-point initializers become trainable parameters under their own names, so that a deployed model can be
     fine-tuned with `Program.value_and_grad`. Statistics of normalizations become buffers. Integers, and values that
-    determine shapes, become constants. Inputs are positional, in the order of the graph, without those that have an
-    initializer; the result is a tensor, or a tuple of tensors in the order of the graph. A sequence is a list of
-    tensors, whose length is fixed on import; so is whether an optional is a value or None. Named dimensions are
-    symbolic. Cells are read from the metadata of the nodes, as `to_onnx` and `torch.onnx.export` write them, else from
-    the names of the nodes (`/encoder/layer.0/MatMul`).
+    determine shapes, become constants. Arguments are positional, in the order of the graph's inputs; an input with an
+    initializer isn't one. The result is a tensor, or a tuple of tensors in the order of the graph. A sequence is a
+    list of tensors. Its length is fixed on import, and so is whether an optional is a value or None. Named dimensions
+    are symbolic. Cells are read from the metadata of the nodes, as `to_onnx` and `torch.onnx.export` write it, or else
+    from the names of the nodes (`/encoder/layer.0/MatMul`).
 
     Args:
-        model: the path of a model, or the model. External data are read from the folder of the path.
-        shapes: shapes of inputs by name, for sizes that the model leaves open. They are fixed on import, which allows
-            a model whose operators or branches depend on them. The items of a sequence `s` are named `s[0]`, `s[1]`,
+        model: the path of a model, or the model. External data is read from the folder of the path.
+        shapes: shapes of inputs by name, for sizes that the model leaves open. These sizes are fixed on import, so that
+            operators and branches may depend on them. The items of a sequence `s` are named `s[0]`, `s[1]`,
             ..., and their number is the length of the sequence (two if none is given). None leaves an optional empty;
             otherwise it holds a value.
 
@@ -54,7 +54,7 @@ def from_onnx(model: str | PathLike[str] | ModelProto, *, shapes: Shapes | None 
         The program, in eval mode.
 
     Raises:
-        UnsupportedOperators: operators that can't be imported: all of them, with the names of their nodes.
+        UnsupportedOperators: operators can't be imported; the message lists all of them, with the names of their nodes.
         ConversionError: the model is malformed; the message names the node, initializer or input.
         UsageError: the file can't be read, or `shapes` don't fit its inputs.
     """
@@ -73,7 +73,7 @@ def read_model(path: str | PathLike[str]) -> ModelProto:
     """
     path = Path(path)
     if path.exists() and not path.is_file():
-        raise UsageError(f"can't read {path}: it is no regular file")
+        raise UsageError(f"can't read {path}: it isn't a regular file")
     try:
         data = path.read_bytes()
     except OSError as error:
@@ -104,20 +104,20 @@ def _import(model: ModelProto, folder: Path | None, shapes: Shapes, choices: Cho
         raise ConversionError("two functions of the model have the same domain, name and overload")
     types = functools.cache(lambda: infer_types(model, symbols))
     importer = Importer(
-        builder, initializers, cells, functions, types, folder, require_finite(graph.node, functions), choices
+        builder, initializers, cells, functions, types, folder, count_inlined_nodes(graph.node, functions), choices
     )
     scope = Scope(ChainMap(), opsets)
     declared = read_inputs(graph, symbols, shapes)
     leaves, values = create_inputs(declared, builder.new_value)
     scope.values.update(values)
     inputs = [leaf.value for leaf in leaves]
-    outputs = importer.graph(graph, scope)
+    outputs = importer.import_graph(graph, scope)
     for output, value in zip(graph.output, outputs, strict=True):
         if isinstance(value, Pieces):
-            reason = "SplitToSequence (a result of as many pieces as only the run tells)"
+            reason = "SplitToSequence (a result with a data-dependent number of pieces)"
             importer.missing.append((reason, "", f"output {output.name!r}"))
     importer.finish()
-    assert MISSING not in outputs, "what is missing was listed"
+    assert MISSING not in outputs, "missing operators are listed"
     results = [_tensors(value) for value in outputs]
     structures = [structure for _, structure in results]
     program = Program(

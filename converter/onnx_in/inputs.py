@@ -22,8 +22,10 @@ from .model.values import Sequence as Items
 from .tables.table import MAX_PARTS
 
 Shapes = Mapping[str, Sequence[int] | None]
-"""Shapes of inputs by name; of the items of a sequence `s` as `s[0]`, `s[1]`, ..., or of all of them as `s`. None is an
-empty optional."""
+"""Shapes of inputs by name.
+
+The items of a sequence `s` are `s[0]`, `s[1]`, ...; the name `s` stands for all of them. None means an empty optional.
+"""
 
 TEXT = np.dtype(object)
 LENGTH = 2  # the length of a sequence without given shapes
@@ -46,20 +48,20 @@ class Input:
 
     @property
     def structure(self) -> Structure:
-        """The structure of the program's argument for it: a tensor, a list of tensors or None."""
+        """The structure of the program's argument for this input: a tensor, a list of tensors or None."""
         if self.tensors is None:
             return ABSENT
         return Structure("list", (TENSOR,) * len(self.tensors)) if self.is_sequence else TENSOR
 
     def assemble(self, leaves: Iterator[Any]) -> Any:
-        """The argument made of the next of `leaves`: a tensor, a list or None."""
+        """The argument built from the next tensors of `leaves`: a tensor, a list or None."""
         if self.tensors is None:
             return None
         items = [next(leaves) for _ in self.tensors]
         return items if self.is_sequence else items[0]
 
     def to_value(self, leaves: Iterator[Any]) -> Any:
-        """The imported value made of the next of `leaves`."""
+        """The imported value built from the next tensors of `leaves`."""
         value = self.assemble(leaves)
         value = Items(tuple(value)) if isinstance(value, list) else value
         return Optional(value) if self.is_optional else value
@@ -68,21 +70,23 @@ class Input:
 def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, texts: bool = False) -> dict[str, Input]:
     """The inputs without an initializer, in order, with the sizes from `shapes`.
 
-    A sequence has as many items as `shapes` name, else two; the items have independent sizes, even if their dimensions
-    have the same names. An optional holds a value unless its shape is None. With `texts`, tensors of strings have the
-    dtype `TEXT`, which no program has.
+    A sequence has as many items as `shapes` names, or two if it names none. The sizes of the items are independent,
+    even if their dimensions have the same names. An optional holds a value unless its shape is None. With `texts`,
+    tensors of strings have the dtype `TEXT`, which programs don't support.
 
     Raises:
-        ConversionError: an input has another type, two have the same name, or a declared shape is too large.
-        UsageError: `shapes` name an unknown input, or sizes that it can't have.
+        ConversionError: an input has an unsupported type, two have the same name, or a declared shape is too large.
+        UsageError: `shapes` names an unknown input, or a shape that an input can't have.
     """
-    forms = {info.name: _form(info, shapes) for info in _infos(graph)}
-    protos_of = {name: proto for form in forms.values() for name, proto in (form.tensors or {}).items()}
-    names = [name for form in forms.values() for name in form.tensors or {}]
+    declarations = {info.name: _declaration(info, shapes) for info in _infos_without_data(graph)}
+    protos_of = {
+        name: proto for declaration in declarations.values() for name, proto in (declaration.tensors or {}).items()
+    }
+    names = [name for declaration in declarations.values() for name in declaration.tensors or {}]
     for name, count in Counter(names).items():
         if count > 1:
             raise ConversionError(f"two inputs are named {name!r}")
-    given = _shapes_of_tensors(forms, shapes)
+    given = _shapes_of_tensors(declarations, shapes)
 
     def declared_types() -> dict[str, Type]:
         return {name: _declared_type(name, proto, symbols, given.get(name), texts) for name, proto in protos_of.items()}
@@ -101,34 +105,34 @@ def read_inputs(graph: GraphProto, symbols: protos.Symbols, shapes: Shapes, *, t
                 raise ConversionError(f"input {name!r}: {error}") from None
     return {
         name: Input(
-            form.is_sequence,
-            form.is_optional,
-            None if form.tensors is None else {one: types[one] for one in form.tensors},
+            declaration.is_sequence,
+            declaration.is_optional,
+            None if declaration.tensors is None else {one: types[one] for one in declaration.tensors},
         )
-        for name, form in forms.items()
+        for name, declaration in declarations.items()
     }
 
 
-def shapes_by_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int] | None]:
-    """The shapes to import with for arrays of these shapes: lengths of sequences, empty optionals, open ranks."""
-    decided: dict[str, Sequence[int] | None] = {}
-    for info in _infos(graph):
-        form = _form(info, {})
-        if form.is_sequence:
-            item = _item(info.name)
+def shapes_for_arrays(graph: GraphProto, arrays: Mapping[str, Sequence[int]]) -> dict[str, Sequence[int] | None]:
+    """The shapes that import needs to accept these arrays: lengths of sequences, empty optionals, unknown ranks."""
+    result: dict[str, Sequence[int] | None] = {}
+    for info in _infos_without_data(graph):
+        declaration = _declaration(info, {})
+        if declaration.is_sequence:
+            item = _item_pattern(info.name)
             items = {name: shape for name, shape in arrays.items() if item.fullmatch(name)}
         else:
             items = {info.name: arrays[info.name]} if info.name in arrays else {}
-        if form.is_optional and not items:
-            decided[info.name] = None
-        elif form.is_sequence or not form.element.tensor_type.HasField("shape"):
-            decided |= items
-    return decided
+        if declaration.is_optional and not items:
+            result[info.name] = None
+        elif declaration.is_sequence or not declaration.element.tensor_type.HasField("shape"):
+            result |= items
+    return result
 
 
-def shapes_with_names(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
+def rename_input_shapes(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
     """`shapes` with the inputs, and the items of sequences, renamed by `names`."""
-    patterns = {name: _item(name) for name in names}
+    patterns = {name: _item_pattern(name) for name in names}
     found: dict[str, Sequence[int] | None] = {}
     for key, shape in shapes.items():
         for name, other in names.items():
@@ -139,21 +143,21 @@ def shapes_with_names(shapes: Shapes, names: Mapping[str, str]) -> Shapes:
 
 def input_names(graph: GraphProto) -> list[str]:
     """The names of the inputs without an initializer."""
-    return [info.name for info in _infos(graph)]
+    return [info.name for info in _infos_without_data(graph)]
 
 
-def without_rank(graph: GraphProto, shapes: Shapes) -> list[TypeProto]:
+def types_without_rank(graph: GraphProto, shapes: Shapes) -> list[TypeProto]:
     """The types of input tensors without a declared rank and without an entry in `shapes`."""
     found = []
-    for info in _infos(graph):
-        form = _form(info, shapes)
-        told = info.name in shapes or any(name in shapes for name in form.tensors or {})
-        if not told and not form.element.tensor_type.HasField("shape"):
-            found.append(form.element)
+    for info in _infos_without_data(graph):
+        declaration = _declaration(info, shapes)
+        has_shape = info.name in shapes or any(name in shapes for name in declaration.tensors or {})
+        if not has_shape and not declaration.element.tensor_type.HasField("shape"):
+            found.append(declaration.element)
     return found
 
 
-def _infos(graph: GraphProto) -> list[ValueInfoProto]:
+def _infos_without_data(graph: GraphProto) -> list[ValueInfoProto]:
     has_data = {tensor.name for tensor in graph.initializer} | {t.values.name for t in graph.sparse_initializer}
     protos.require_text(*(info.name for info in graph.input))
     infos = [info for info in graph.input if info.name not in has_data]
@@ -164,8 +168,8 @@ def _infos(graph: GraphProto) -> list[ValueInfoProto]:
 
 
 @dataclass(frozen=True)
-class _Form:
-    """The declaration of an input; `tensors` are the types of the tensors in it, before sizes are known."""
+class _Declaration:
+    """The declaration of an input; `tensors` has the types of its tensors, before sizes are known."""
 
     is_sequence: bool
     is_optional: bool
@@ -173,7 +177,7 @@ class _Form:
     tensors: Mapping[str, TypeProto] | None
 
 
-def _form(info: ValueInfoProto, shapes: Shapes) -> _Form:
+def _declaration(info: ValueInfoProto, shapes: Shapes) -> _Declaration:
     proto, name = info.type, info.name
     is_optional = proto.HasField("optional_type")
     proto = proto.optional_type.elem_type if is_optional else proto
@@ -188,43 +192,43 @@ def _form(info: ValueInfoProto, shapes: Shapes) -> _Form:
         )
     if name in shapes and shapes[name] is None:
         if not is_optional:
-            raise UsageError(f"input {name!r} of the model is no optional: it can't be left out")
-        return _Form(is_sequence, is_optional, proto, None)
+            raise UsageError(f"input {name!r} of the model isn't optional: it needs a value")
+        return _Declaration(is_sequence, is_optional, proto, None)
     if not is_sequence:
-        return _Form(is_sequence, is_optional, proto, {name: proto})
+        return _Declaration(is_sequence, is_optional, proto, {name: proto})
     anonymous = TypeProto()
     anonymous.CopyFrom(proto)
     for dim in anonymous.tensor_type.shape.dim:
         dim.ClearField("dim_param")
-    return _Form(is_sequence, is_optional, proto, dict.fromkeys(_items(name, shapes), anonymous))
+    return _Declaration(is_sequence, is_optional, proto, dict.fromkeys(_item_names(name, shapes), anonymous))
 
 
-def _item(name: str) -> re.Pattern[str]:
+def _item_pattern(name: str) -> re.Pattern[str]:
     return re.compile(re.escape(name) + r"\[[0-9]+\]")
 
 
-def _items(name: str, shapes: Shapes) -> list[str]:
+def _item_names(name: str, shapes: Shapes) -> list[str]:
     """The names of the items of a sequence."""
-    item = _item(name)
+    item = _item_pattern(name)
     count = sum(item.fullmatch(key) is not None for key in shapes)
     items = [f"{name}[{i}]" for i in range(count or LENGTH)]
     if missing := [one for one in items if count and one not in shapes]:
-        raise UsageError(f"sequence {name!r} of the model: {count} items are given, without {missing[0]}")
+        raise UsageError(f"sequence {name!r} of the model: {count} items are given, but {missing[0]} is missing")
     if count > MAX_PARTS:
-        raise UsageError(f"sequence {name!r} of the model: {count} items; at most {MAX_PARTS} are read")
+        raise UsageError(f"sequence {name!r} of the model: {count} items are given; at most {MAX_PARTS} are supported")
     return items
 
 
-def _shapes_of_tensors(forms: Mapping[str, _Form], shapes: Shapes) -> dict[str, Sequence[int]]:
-    """The given shapes by tensor: the shape of a sequence applies to all its items without a shape of their own."""
+def _shapes_of_tensors(declarations: Mapping[str, _Declaration], shapes: Shapes) -> dict[str, Sequence[int]]:
+    """The given shapes by tensor; a sequence's shape applies to those of its items that have no shape of their own."""
     given: dict[str, Sequence[int]] = {}
     for name, shape in shapes.items():
-        form = forms.get(name)
-        if form is None or not form.is_sequence:
+        declaration = declarations.get(name)
+        if declaration is None or not declaration.is_sequence:
             if shape is not None:
                 given[name] = shape
-        elif form.tensors is not None and shape is not None:
-            given |= {one: shape for one in form.tensors if one not in shapes}
+        elif declaration.tensors is not None and shape is not None:
+            given |= {one: shape for one in declaration.tensors if one not in shapes}
     return given
 
 
@@ -241,7 +245,7 @@ def _declared_type(
         return type
     if given is None:
         raise ConversionError(
-            f"input {name!r} is declared without a number of dimensions: give its shape, --shape or shapes="
+            f"input {name!r} has no declared number of dimensions: give its shape (--shape, or shapes=)"
         )
     if any(size < 0 for size in given):
         raise UsageError(f"input {name!r} of the model can't have the shape {list(given)}")
@@ -273,17 +277,17 @@ def solve_sizes(declared: Mapping[str, Type], shapes: Mapping[str, Sequence[int]
 
 
 def _mismatch(name: str, type: Type, shape: Sequence[int]) -> UsageError:
-    return UsageError(f"input {name!r} of the model is {type}, it can't have the shape {list(shape)}")
+    return UsageError(f"input {name!r} of the model is {type}: it can't have the shape {list(shape)}")
 
 
 def assemble(inputs: Mapping[str, Input], leaves: Sequence[Any]) -> tuple[Any, ...]:
-    """The arguments made of these tensors, which are in flat order: tensors, lists and None."""
+    """The arguments built from flat tensors: tensors, lists and None."""
     remaining = iter(leaves)
     return tuple(one.assemble(remaining) for one in inputs.values())
 
 
 def create_inputs(inputs: Mapping[str, Input], new: Callable[[str, Type], Any]) -> tuple[list[Any], dict[str, Any]]:
-    """The tensors of a program for these inputs, created by `new`, in flat order, and the imported values by name."""
+    """Create the tensors of a program for these inputs with `new`; return them flat, and the values by name."""
     leaves = [new(name, type) for one in inputs.values() for name, type in (one.tensors or {}).items()]
     remaining = iter(leaves)
     return leaves, {name: one.to_value(remaining) for name, one in inputs.items()}

@@ -14,8 +14,8 @@ from ..structure.depth import raise_recursion_limit
 from ..structure.interfaces import interfaces
 from ..structure.naming import identifier
 from ..structure.program_names import NAMES
-from .graphs import GraphWriter, Holdings, Missing
-from .modules import OWN, CellContents, VaryingCell, as_tensor, program_module, state_of
+from .graphs import GraphWriter, Missing, ModuleExtras
+from .modules import OWN, CellContents, VaryingCell, as_tensor, create_module, state_of
 from .network import Module, TorchNetwork
 from .walk import Graph
 
@@ -26,7 +26,7 @@ class Assembly:
     def __init__(self, network: TorchNetwork) -> None:
         self.network = network
         self.interfaces = interfaces(network)
-        self.holdings = {module: Holdings(module) for module in network.modules.values()}
+        self.extras = {module: ModuleExtras(module) for module in network.modules.values()}
         self.graphs: dict[Module, list[Graph]] = {}
         self.variant_of: dict[int, int] = {}
         self.missing: Missing = []
@@ -36,15 +36,15 @@ class Assembly:
         """The whole module."""
         raise_recursion_limit(max(module.path.count(".") + 1 for module in self.network.modules.values()))
         for module in self._callees_first():
-            self._write(module)
+            self._write_graphs(module)
         require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
         tensors = self._tensors()
         modules: dict[Module, nn.Module] = {}
         for module in list(self.network.root.all())[::-1]:
             modules[module] = self._build(module, modules, tensors)
-        for module, holdings in self.holdings.items():
-            # referenced, not owned: they are children of other modules
-            elsewhere = {name: modules[there] for name, there in holdings.elsewhere.items()}
+        for module, extras in self.extras.items():
+            # references only: these modules are children of other modules
+            elsewhere = {name: modules[there] for name, there in extras.elsewhere.items()}
             for cell in _variants(modules[module]) if elsewhere else ():
                 vars(cell)[OWN].elsewhere.update(elsewhere)
         for part in modules.values():
@@ -75,7 +75,7 @@ class Assembly:
             for child in self.network.children(flow):
                 yield self.network.of(child)
 
-    def _write(self, module: Module) -> None:
+    def _write_graphs(self, module: Module) -> None:
         """Create the graphs of a module's calls, one for each set of equal calls."""
         graphs: dict[Any, Graph] = {}
         for flow in module.calls:
@@ -86,7 +86,7 @@ class Assembly:
 
     def _graph(self, module: Module, flow: Flow) -> Graph:
         return GraphWriter(
-            self.network, flow, self.interfaces, self.holdings[module], self._variant, self.missing
+            self.network, flow, self.interfaces, self.extras[module], self._variant, self.missing
         ).write()
 
     def _variant(self, number: int) -> int | None:
@@ -109,7 +109,7 @@ class Assembly:
         holder = nn.Module()
         for name, value in module.values.items():
             setattr(holder, module.attributes[name], tensors[value])
-        for name, (value, data) in self.holdings[module].constants.items():
+        for name, (value, data) in self.extras[module].constants.items():
             holder.register_buffer(name, as_tensor(data.astype(value.dtype, copy=False)), persistent=False)
         for child in module.children.values():
             holder.add_module(child.attribute, modules[child])
@@ -117,11 +117,11 @@ class Assembly:
         if not graphs:
             return holder
         state = state_of(holder)
-        bodies: dict[str, nn.Module] = {}  # inner bodies come first; none is a submodule
-        for name, graph in self.holdings[module].bodies.items():
-            bodies[name] = program_module("Body", state, CellContents(graph, bodies))
+        bodies: dict[str, nn.Module] = {}  # inner bodies come first; none of them is a submodule
+        for name, graph in self.extras[module].bodies.items():
+            bodies[name] = create_module("Body", state, CellContents(graph, bodies))
         class_name = identifier(module.class_name, "Module")
-        cells = [program_module(class_name, state, CellContents(graph, bodies)) for graph in graphs]
+        cells = [create_module(class_name, state, CellContents(graph, bodies)) for graph in graphs]
         return cells[0] if len(cells) == 1 else VaryingCell(cells)
 
 

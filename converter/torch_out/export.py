@@ -31,8 +31,8 @@ def to_torch(program: Program) -> nn.Module:
         torch's generator.
 
     Raises:
-        UnsupportedOperators: ops, or uses of them, that torch can't express; all are listed.
-        UsageError: it isn't a program.
+        UnsupportedOperators: torch can't express an op, or a use of it; the message lists all.
+        UsageError: `program` isn't a program.
         ConversionError: a Cell calls itself, an argument that isn't a tensor can't be a default, or Cells are nested
             deeper than torch can call modules.
     """

@@ -30,8 +30,8 @@ from .walk import ForwardParameter, Graph
 Missing = list[tuple[str, str, str]]
 
 
-class Holdings:
-    """The contents of a module besides its parameters, buffers and children.
+class ModuleExtras:
+    """What a module holds besides its parameters, buffers and children.
 
     Attributes:
         constants: constants of the program, by attribute, each with its data.
@@ -44,29 +44,29 @@ class Holdings:
         self.constants: dict[str, tuple[Value, Array]] = {}
         self.elsewhere: dict[str, Module] = {}
         self.bodies: dict[str, Graph] = {}
-        self._found: dict[Any, str] = {}
+        self._names_by_key: dict[Any, str] = {}
 
     def constant(self, value: Value, data: Array) -> str:
         """The attribute of a constant; equal constants share one."""
         key = value.dtype, data.dtype, data.shape, hashlib.sha256(data.tobytes()).digest()
-        if key not in self._found:
-            self._found[key] = self._names.free(identifier(value.name.replace(".", "_")))
-            self.constants[self._found[key]] = value, data
-        return self._found[key]
+        if key not in self._names_by_key:
+            self._names_by_key[key] = self._names.free(identifier(value.name.replace(".", "_")))
+            self.constants[self._names_by_key[key]] = value, data
+        return self._names_by_key[key]
 
     def borrow(self, module: Module) -> str:
         """The name for a module that isn't below this one."""
-        if module not in self._found:
-            self._found[module] = self._names.free(identifier(module.name))
-            self.elsewhere[self._found[module]] = module
-        return self._found[module]
+        if module not in self._names_by_key:
+            self._names_by_key[module] = self._names.free(identifier(module.name))
+            self.elsewhere[self._names_by_key[module]] = module
+        return self._names_by_key[module]
 
-    def body(self, wanted: str, graph: Graph) -> str:
+    def body(self, name: str, graph: Graph) -> str:
         """The name for the graph of a sub-program; equal graphs share one."""
-        if graph.key not in self._found:
-            self._found[graph.key] = self._names.free(identifier(wanted))
-            self.bodies[self._found[graph.key]] = graph
-        return self._found[graph.key]
+        if graph.key not in self._names_by_key:
+            self._names_by_key[graph.key] = self._names.free(identifier(name))
+            self.bodies[self._names_by_key[graph.key]] = graph
+        return self._names_by_key[graph.key]
 
 
 class GraphWriter:
@@ -75,10 +75,10 @@ class GraphWriter:
     Args:
         network: the modules of the program.
         flow: the data flow of the call.
-        found: the interface of each call, by number.
-        holdings: the holdings of the call's module.
+        call_interfaces: the interface of each call, by number.
+        extras: the extras of the call's module, to which constants and sub-programs are added.
         variants: returns the index of a call among the variants of its module; None if there is only one.
-        missing: collects the ops without a form: (op, Cell, source line).
+        missing: collects the ops without a form, as (op, Cell, source line).
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class GraphWriter:
         network: TorchNetwork,
         flow: Flow,
         call_interfaces: Sequence[Interface],
-        holdings: Holdings,
+        extras: ModuleExtras,
         variants: Callable[[int], int | None],
         missing: Missing,
     ) -> None:
@@ -96,7 +96,7 @@ class GraphWriter:
         self.module = network.of(flow)
         self.interface = call_interfaces[flow.number]
         self.call_interfaces = call_interfaces
-        self.holdings = holdings
+        self.extras = extras
         self.variants = variants
         self.missing = missing
         self.recorded = fx.Graph()
@@ -120,7 +120,7 @@ class GraphWriter:
         for buffer, value in self.interface.updates:
             self._attribute(self._path_of(buffer)).copy_(self.value(value).detach())
         self._return()
-        return to_graph(self.recorded, self.arguments, self.holdings.bodies, self.holdings.elsewhere)
+        return to_graph(self.recorded, self.arguments, self.extras.bodies, self.extras.elsewhere)
 
     # ---- inputs and outputs ----
 
@@ -136,7 +136,7 @@ class GraphWriter:
         return inputs
 
     def _parameters(self) -> Sequence[Value]:
-        """Add placeholders for the original's tensors, the additional tensors, and sizes."""
+        """Add placeholders for the tensors of the original module, the extra tensors, and sizes."""
         count = len(self.flow.entries)
         names = Namespace(["self"])
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
@@ -169,7 +169,7 @@ class GraphWriter:
         self.tracer.create_proxy("output", "output", (result,), {})
 
     def _set_remaining_buffers(self) -> None:
-        """Set buffers whose new value is a constant or another stored tensor, which no call computes."""
+        """Set the buffers whose new value no call computes, because it is a constant or another stored tensor."""
         stored = {*self.network.constants, *self.network.names}
         for name, value in self.program.updates.items():
             if value in stored and value is not self.program.buffers[name].value:
@@ -193,7 +193,7 @@ class GraphWriter:
     def _constant(self, value: Value) -> Any:
         number = self.network.scalar(value)
         if number is None:
-            return self._attribute(self.holdings.constant(value, self.network.constants[value]))
+            return self._attribute(self.extras.constant(value, self.network.constants[value]))
         options = {"dtype": torch_dtype(value.dtype), **self.placement()}
         return self.tracer.create_proxy("call_function", torch.full, ((), _number(number)), options)
 
@@ -203,7 +203,7 @@ class GraphWriter:
 
     def _path_of(self, value: Value) -> str:
         owner = self.network.owner(value, self.module)
-        assert owner is not None, f"{value} is passed where no module below holds it"
+        assert owner is not None, f"{value} is needed in a module that neither holds it nor contains its owner"
         module, attribute = owner
         return ".".join([*module.path_from(self.module), module.attributes[attribute]])
 
@@ -243,7 +243,7 @@ class GraphWriter:
         options = {} if variant is None else {"variant": variant}
         module = self.network.of(called)
         below = self.module in module.lineage() and module is not self.module
-        target = ".".join(module.path_from(self.module)) if below else self.holdings.borrow(module)
+        target = ".".join(module.path_from(self.module)) if below else self.extras.borrow(module)
         result = self.tracer.create_proxy("call_module", target, tuple(arguments), options)
         marked, rest = interface.returned[: len(called.exits)], interface.returned[len(called.exits) :]
         items = len(marked) + bool(rest)
@@ -279,13 +279,11 @@ class GraphWriter:
         flat = program.replace(nodes=tuple(replace(n, cell=0) for n in program.nodes), calls=program.calls[:1])
         network = TorchNetwork(flat)
         call_interfaces = interfaces(network)
-        writer = GraphWriter(
-            network, network.flows[0], call_interfaces, self.holdings, lambda number: None, self.missing
-        )
-        return self._attribute(self.holdings.body(name, writer.write()))
+        writer = GraphWriter(network, network.flows[0], call_interfaces, self.extras, lambda number: None, self.missing)
+        return self._attribute(self.extras.body(name, writer.write()))
 
     def _numbers(self, node: Node) -> dict[Value, Any]:
-        """The constants among the operands that are passed as Python numbers, which keep their full precision."""
+        """The constant operands to pass as Python numbers, which keep their full precision."""
         if node.op not in TAKE_NUMBERS:
             return {}
         scalars = {v: self.network.scalar(v) for v in node.inputs if v is not None}

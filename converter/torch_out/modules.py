@@ -1,4 +1,4 @@
-"""The modules that `to_torch` creates for Cells: they walk a graph, and keep their contents when they are copied."""
+"""The modules that `to_torch` creates for Cells: they walk a graph, and keep their contents when copied."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .code import code
 from .walk import Graph
 
 OWN = "_cell"
-"""The attribute for the contents of a module that torch's modules don't have."""
+"""The attribute in which a module keeps its `CellContents`."""
 
 
 def state_of(module: nn.Module) -> dict[str, Any]:
@@ -30,7 +30,7 @@ class CellContents:
     Attributes:
         graph: the graph of the Cell.
         bodies: sub-programs of branches and loops, by their names in the graph.
-        elsewhere: modules that it calls and that belong to other modules, by their names in the graph.
+        elsewhere: called modules that belong to other modules, by their names in the graph.
     """
 
     graph: Graph
@@ -39,7 +39,7 @@ class CellContents:
 
 
 class ProgramModule(nn.Module):
-    """A Cell that walks a graph. `code` is its text, for reading: it is never run.
+    """A Cell that walks a graph. `code` shows the graph as text, which is never run.
 
     Each Cell has its own class, with the original class name, for the signature of `forward`.
     """
@@ -54,10 +54,10 @@ class ProgramModule(nn.Module):
 
 
 class VaryingCell(nn.Module):
-    """A Cell whose calls compute different things: it has a graph for each, with a common state; calls say which.
+    """A Cell whose calls compute different things. It has a graph for each variant; they share one state.
 
     Args:
-        variants: the graphs, which share one state.
+        variants: the modules with the graphs, which share one state.
     """
 
     def __init__(self, variants: Sequence[ProgramModule]) -> None:
@@ -66,22 +66,22 @@ class VaryingCell(nn.Module):
         self.variants = list(variants)  # in a list, so that they aren't submodules
 
     def forward(self, *inputs: Any, variant: int, **sizes: int) -> Any:
-        """Compute the variant of that number."""
+        """Run the variant with that index."""
         return self.variants[variant].forward(*inputs, **sizes)
 
 
-def program_module(class_name: str, state: dict[str, Any], contents: CellContents) -> ProgramModule:
+def create_module(class_name: str, state: dict[str, Any], contents: CellContents) -> ProgramModule:
     """Create a Cell.
 
     Args:
         class_name: an identifier.
         state: the containers that `state_of` returns.
-        own: the graph, and the modules that it calls.
+        contents: the graph, and the modules that it calls.
     """
-    made = _empty_module(class_name, contents.graph)
-    made.__dict__.update(state)
-    made.__dict__[OWN] = contents
-    return made
+    module = _empty_module(class_name, contents.graph)
+    module.__dict__.update(state)
+    module.__dict__[OWN] = contents
+    return module
 
 
 def _empty_module(class_name: str, graph: Graph) -> ProgramModule:
@@ -89,8 +89,8 @@ def _empty_module(class_name: str, graph: Graph) -> ProgramModule:
         return graph.run(self, graph.arguments(args, kwargs))
 
     forward.__signature__ = graph.signature  # type: ignore[attr-defined]
-    made: type[ProgramModule] = type(class_name, (ProgramModule,), {"forward": forward, "__module__": __name__})
-    return made()
+    cls: type[ProgramModule] = type(class_name, (ProgramModule,), {"forward": forward, "__module__": __name__})
+    return cls()
 
 
 def as_tensor(array: Any) -> torch.Tensor:

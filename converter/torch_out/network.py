@@ -14,8 +14,8 @@ from ..structure.naming import identifier, is_harmless
 from ..structure.program_names import NAMES, ProgramNames
 from .modules import OWN
 
-_TAKEN = frozenset([*dir(nn.Module), *vars(nn.Module()), OWN, NAMES])
-"""Names in a module besides its parameters, buffers and children."""
+_RESERVED = frozenset([*dir(nn.Module), *vars(nn.Module()), OWN, NAMES])
+"""Names that a module uses for other things than its parameters, buffers and children."""
 
 
 @dataclass(eq=False)
@@ -34,12 +34,12 @@ class Module(structure.Module):
     attributes: dict[str, str] = field(default_factory=dict)
     qualified: dict[str, str] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
-    names: Namespace = field(default_factory=lambda: Namespace(_TAKEN))
+    names: Namespace = field(default_factory=lambda: Namespace(_RESERVED))
 
-    def give_names(self) -> None:
+    def assign_names(self) -> None:
         """Assign attributes to its contents: their own names if these can be attributes and are free.
 
-        Other names become identifiers, after all those that are kept.
+        Other names become identifiers, which are assigned last so that they don't collide with the names that are kept.
         """
         items: list[str | Module] = [*self.state, *self.children.values()]
         others: list[str | Module] = []
@@ -71,7 +71,7 @@ class Module(structure.Module):
 class TorchNetwork(structure.Network[Module]):
     """The modules of a program, in the order of its parameters.
 
-    A Cell whose nodes aren't contiguous (in a gradient program, say) gets no module: its nodes move to the Cell that
+    A Cell whose nodes aren't contiguous, as in a gradient program, gets no module: its nodes move to the Cell that
     contains it.
 
     Attributes:
@@ -99,7 +99,7 @@ class TorchNetwork(structure.Network[Module]):
             module.class_name = flow.call.class_name
             module.calls.append(flow)
         for module in self.modules.values():
-            module.give_names()
+            module.assign_names()
 
     def program_names(self) -> ProgramNames:
         """The program's names that differ from those in torch."""
@@ -118,7 +118,7 @@ class TorchNetwork(structure.Network[Module]):
 
 
 def _make_contiguous(program: Program) -> Program:
-    """The program with contiguous nodes for each Cell call; a call without is merged into its parent."""
+    """The program with contiguous nodes for each Cell call; a call whose nodes aren't is merged into its parent."""
     merged: set[int] = set()
     while (split := _first_split_call(program, merged)) is not None:
         merged.add(split)
@@ -137,7 +137,7 @@ def _make_contiguous(program: Program) -> Program:
 
 
 def _first_split_call(program: Program, merged: set[int]) -> int | None:
-    """The first call to which nodes return after it has ended."""
+    """The first call that has nodes after nodes of other calls have ended it; None if there is none."""
     running, left = [0], set[int]()
     for node in program.nodes:
         lineage: list[int] = []

@@ -1,4 +1,4 @@
-"""The conversion of a recorded `torch.fx` graph to a `Graph`. Only the recorder of `torch.fx` is used, not its code."""
+"""The conversion of a recorded `torch.fx` graph to a `Graph`. Of `torch.fx`, only the recorder is used."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class _Steps:
         return _Place("result", len(self.calls) - 1)
 
     def _argument(self, argument: Any) -> _Place:
-        """The place of an argument; a step builds an argument that contains values, also a list or dict."""
+        """The place of an argument. A list, a dict, or a tuple or slice that contains values is built by a step."""
         if isinstance(argument, fx.Node):
             return self.places[argument]
         if isinstance(argument, dict):
@@ -129,7 +129,7 @@ class _Steps:
 
 
 def _is_constant(argument: Any) -> bool:
-    """Whether an argument is constant: without values, and without lists and dicts, which a function could change."""
+    """Whether an argument contains neither values nor lists and dicts, which a function could change."""
     if isinstance(argument, slice):
         return _is_constant((argument.start, argument.stop, argument.step))
     if isinstance(argument, tuple):

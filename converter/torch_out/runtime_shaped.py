@@ -1,6 +1,6 @@
 """Operators whose result shape depends on values, for the graphs of `to_torch`.
 
-Each is converted to a torch module when the sizes are known, so this module is above the tables.
+Each is converted to a torch module at run time, when the sizes are known, so this module is above the tables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) ->
 
     Args:
         operator: name of its function.
-        options: its attributes, with dtypes of torch.
+        options: its attributes; dtypes are torch's.
         *operands: the operands; None for an absent one.
 
     Returns:
@@ -68,7 +68,7 @@ no_torch_form("runtime_shaped_gradient", "torch differentiates by itself")
 
 @torch_form("runtime_shaped")
 def _(context: Context, *operands: Any, operator: str, options: Any, types: Any) -> Any:
-    # constants of a graph can be dtypes of torch, but not of NumPy
+    # a graph may have torch dtypes as constants, but not NumPy dtypes
     attributes = tuple((key, torch_dtype(x) if isinstance(x, np.dtype) else x) for key, x in options)
     result = context.call(runtime_shaped, operator, attributes, *operands)
     return result if len(types) == 1 else tuple(result[i] for i in range(len(types)))

@@ -55,7 +55,7 @@ def root_inputs(
     positional, keywords = program.arguments.children
     values = iter(zip(program.inputs, slots, strict=True))
     texts = [str(key) for key in keywords.keys]
-    for text in texts:  # keywords get their names first
+    for text in texts:  # keywords are named first, so that they keep their names
         if text == identifier(text):
             names.take(text)
     arguments: list[tuple[str, str, Structure, list[Value]]] = []
@@ -89,7 +89,7 @@ def _unpack(
     name: str,
     proxies: dict[Value, fx.Proxy],
 ) -> None:
-    """Extract the tensors from an argument, and check that other leaves equal the captured ones."""
+    """Extract the tensors from an argument, and add checks that the other leaves equal the captured ones."""
     if structure.kind == "tensor":
         proxies[next(values)] = given
     elif structure.kind == "constant":
@@ -106,7 +106,7 @@ def _unpack(
 def _plain(constant: Any, name: str) -> Any:
     if not isinstance(constant, PLAIN):
         raise ConversionError(
-            f"argument {name!r}: {constant!r} ({type(constant).__name__}) can't be a default in torch"
+            f"argument {name!r}: {constant!r} ({type(constant).__name__}) can't be a default argument of a torch module"
         )
     return constant
 
@@ -123,8 +123,8 @@ def _pack(structure: Structure, outputs: Any, tracer: fx.proxy.TracerBase) -> An
         return next(outputs)
     if structure.kind == "namedtuple":
         items = [_pack(child, outputs, tracer) for child in structure.children]
-        made = (structure.name, structure.keys, *items)
-        return tracer.create_proxy("call_function", functions.named_tuple, made, {})
+        arguments = (structure.name, structure.keys, *items)
+        return tracer.create_proxy("call_function", functions.named_tuple, arguments, {})
     if structure.kind in ("tuple", "list", "dict"):
         items = [_pack(child, outputs, tracer) for child in structure.children]
         if structure.kind == "dict":

@@ -86,7 +86,7 @@ class Graph:
         if not kwargs and len(args) == len(self.parameters):
             return args
         if len(args) > len(self.parameters):
-            raise TypeError(f"forward() takes {len(self.parameters)} arguments, {len(args)} were given")
+            raise TypeError(f"forward() takes {len(self.parameters)} arguments, given {len(args)}")
         found, remaining = list(args), dict(kwargs)
         for name, key, default in self.parameters[len(args) :]:
             if key in remaining:
@@ -98,9 +98,7 @@ class Graph:
             else:
                 raise TypeError(f"forward() needs the argument {key!r}")
         if remaining:
-            raise TypeError(
-                f"forward() takes no such argument, or was given it twice: {', '.join(map(repr, remaining))}"
-            )
+            raise TypeError(f"forward() got unknown or repeated arguments: {', '.join(map(repr, remaining))}")
         return found
 
     @cached_property
@@ -114,7 +112,7 @@ class Graph:
 
     @cached_property
     def key(self) -> Any:
-        """A key that is equal for graphs with the same steps, whatever the names of their values."""
+        """A key that is equal for graphs with the same steps; names of values don't matter."""
         steps = tuple((step.function, step.operands, step.keywords, step.place) for step in self.steps)
         return _key(self.parameters), _key(self.constants), steps, self.result
 

@@ -14,7 +14,15 @@ import numpy as np
 from onnx import GraphProto, TensorShapeProto
 
 from ...converter.onnx_in.importing import read_model
-from ...converter.onnx_in.inputs import TEXT, Input, Shapes, assemble, read_inputs, shapes_by_arrays, without_rank
+from ...converter.onnx_in.inputs import (
+    TEXT,
+    Input,
+    Shapes,
+    assemble,
+    read_inputs,
+    shapes_for_arrays,
+    types_without_rank,
+)
 from ...converter.onnx_in.model.protos import Symbols, graphs_of
 from ...runtime.compiled.isolated import IsolatedSession, SessionEnded
 from ...runtime.compiled.session import SessionError
@@ -80,8 +88,8 @@ def read_declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | 
     """
     graph, known_shapes = read_model(path).graph, dict(shapes or {})
     if inputs is not None:
-        known_shapes |= shapes_by_arrays(graph, array_shapes(inputs))
-    open_ranks = without_rank(graph, known_shapes)
+        known_shapes |= shapes_for_arrays(graph, array_shapes(inputs))
+    open_ranks = types_without_rank(graph, known_shapes)
     if not open_ranks:
         return _declare(graph, known_shapes)
     for rank in RANKS:

@@ -11,7 +11,7 @@ from typing import Any
 from onnx import ModelProto
 
 from ...converter.onnx_in.importing import from_onnx
-from ...converter.onnx_in.inputs import Shapes, shapes_with_names
+from ...converter.onnx_in.inputs import Shapes, rename_input_shapes
 from ...converter.onnx_in.model.protos import NonNumericTensor
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
@@ -116,7 +116,7 @@ def reorder(theirs: Sequence[Value], ours: Sequence[Value], arrays: list[Array])
 
 def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) -> Shapes:
     """Return shapes by the names of our inputs as shapes by the names of theirs."""
-    return shapes if set(theirs) == set(ours) else shapes_with_names(shapes, dict(zip(ours, theirs, strict=True)))
+    return shapes if set(theirs) == set(ours) else rename_input_shapes(shapes, dict(zip(ours, theirs, strict=True)))
 
 
 def require_eval(options: Options) -> None:

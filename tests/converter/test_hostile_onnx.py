@@ -65,7 +65,7 @@ text_case("an input assigned", "net (float[3] x) => (float[3] x) { x = Relu(x) }
 text_case(
     "a domain that is not imported",
     "net (float[3] x) => (float[3] y) { y = com.acme.Relu(x) }",
-    "the model imports no version of domain 'com.acme'",
+    "the model doesn't import the domain 'com.acme'",
 )
 
 
@@ -75,12 +75,12 @@ def edited_opset(version: int) -> ModelProto:
     return made
 
 
-@case("the model is of opset -3; opsets 1 to [0-9]+ can be read")
+@case("the model uses opset -3; supported are 1 to [0-9]+")
 def an_opset_before_all_others() -> ModelProto:
     return edited_opset(-3)
 
 
-@case("the model is of opset 999")
+@case("the model uses opset 999")
 def an_opset_from_the_future() -> ModelProto:
     return edited_opset(999)
 
@@ -150,7 +150,7 @@ def a_negative_size() -> ModelProto:
     return edited(lambda graph: setattr(graph.input[0].type.tensor_type.shape.dim[0], "dim_value", -7))
 
 
-@case("77 is no ONNX element type")
+@case("77 isn't an ONNX element type")
 def an_unknown_dtype() -> ModelProto:
     return edited(lambda graph: setattr(graph.input[0].type.tensor_type, "elem_type", 77))
 
@@ -163,12 +163,12 @@ def a_name_of_a_dimension_without_end() -> ModelProto:
 # ---- tensors ----
 
 
-@case("initializer 'w': its data don't fit float32")
+@case("initializer 'w': its data doesn't fit float32")
 def data_that_are_too_short() -> ModelProto:
     return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, 5), w=FLOATS)
 
 
-@case("initializer 'w': its data don't fit float32")
+@case("initializer 'w': its data doesn't fit float32")
 def data_of_terabytes() -> ModelProto:
     return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, HUGE), w=FLOATS)
 
@@ -178,7 +178,7 @@ def data_of_a_negative_size() -> ModelProto:
     return edited(lambda graph: graph.initializer[0].dims.__setitem__(0, -3), w=FLOATS)
 
 
-@case("initializer 'w': 99 is no ONNX element type")
+@case("initializer 'w': 99 isn't an ONNX element type")
 def data_of_an_unknown_dtype() -> ModelProto:
     return edited(lambda graph: setattr(graph.initializer[0], "data_type", 99), w=FLOATS)
 
@@ -191,7 +191,7 @@ def four_bits_of_terabytes() -> ModelProto:
     return edited(edit)
 
 
-@case("a sparse tensor of shape .* with 1 values is too large to be stored dense")
+@case("a sparse tensor of shape .* with 1 values is too large to store as a dense one")
 def a_sparse_tensor_of_terabytes() -> ModelProto:
     def edit(graph: Any) -> None:
         values, indices = (helper.make_tensor(n, t, [1], [1]) for n, t in (("s", TensorProto.FLOAT), ("i", 7)))
@@ -258,7 +258,7 @@ text_case(
     "{ s = SequenceConstruct(x) t = SequenceConstruct(s) y = ConcatFromSequence<axis = 0>(t) }",
     "needed a tensor as operand 1, given a sequence",
 )
-text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "left out among")
+text_case("an operand left out", "net (float[3] x) => (float[3] y) { y = Max(x, , x) }", "an operand is missing in")
 text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Concat(x, x) }", "the attribute 'axis'")
 
 # ---- what is computed on import ----
@@ -310,7 +310,9 @@ text_case(
     "would take",
 )
 text_case(
-    "the larger of a size and nothing", "net (float[n] x) => (int64[1] y) { s = Shape(x) y = Max(s, , s) }", "left out"
+    "the larger of a size and nothing",
+    "net (float[n] x) => (int64[1] y) { s = Shape(x) y = Max(s, , s) }",
+    "is missing in",
 )
 text_case(
     "a split into a million million pieces",
@@ -332,17 +334,17 @@ text_case(
 
 
 attribute_case(
-    "an axis beyond all tensors", SOFTMAX, "'axis' may be -64 to 63, given 64", lambda a: setattr(a, "i", 64)
+    "an axis beyond all tensors", SOFTMAX, "'axis' must be -64 to 63, given 64", lambda a: setattr(a, "i", 64)
 )
 text_case(
     "batch_dims below all tensors",
     "net (float[2, 2] x, int64[1, 1] i) => (float[a, b] y) { y = GatherND<batch_dims = -2147483648>(x, i) }",
-    "attribute 'batch_dims' may be 0 to 63, given -2147483648",
+    "attribute 'batch_dims' must be 0 to 63, given -2147483648",
 )
 text_case(
     "an attribute out of range by way of a function",
     "net (float[2, 2] x, int64[1, 1] i) => (float[a, b] y) { y = f.g<d = -1>(x, i) }",
-    "attribute 'batch_dims' may be 0 to 63, given -1",
+    "attribute 'batch_dims' must be 0 to 63, given -1",
 )
 CASES["an attribute given twice"] = (
     lambda: edited(lambda g: g.node[0].attribute.append(g.node[0].attribute[0]), SOFTMAX),
@@ -456,7 +458,7 @@ def test_inputs_that_an_operator_needs_are_asked_for() -> None:
             values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [3]) for name in "xy"]
             opsets = [helper.make_opsetid("", onnx.defs.onnx_opset_version()), helper.make_opsetid("ai.onnx.ml", 5)]
             graph = helper.make_graph([node], "g", values[:1], values[1:])
-            with pytest.raises(ConversionError, match=f"given no {schema.inputs[at].name}|operator"):
+            with pytest.raises(ConversionError, match=f"{schema.inputs[at].name} is missing|operator"):
                 from_onnx(helper.make_model(graph, opset_imports=opsets))
 
 
@@ -635,13 +637,13 @@ def test_external_data_outside_of_the_folder(tmp_path: Path, location: str) -> N
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"offset": 1}, "needs 12 bytes at 1, w.bin holds 12"),
-        ({"offset": 2**60}, "needs 12 bytes at 1152921504606846976"),
-        ({"offset": -4}, "offset '-4', needed a number of bytes"),
-        ({"offset": "9" * 5000}, "needed a number of bytes"),
-        ({"length": 11}, "takes 12 bytes, its external data has length 11"),
+        ({"offset": 1}, "needs 12 bytes at offset 1, but w.bin has 12"),
+        ({"offset": 2**60}, "needs 12 bytes at offset 1152921504606846976"),
+        ({"offset": -4}, "offset of its external data must be a number of bytes, given '-4'"),
+        ({"offset": "9" * 5000}, "must be a number of bytes"),
+        ({"length": 11}, "takes 12 bytes, but its external data has length 11"),
         ({"length": 10**13}, "takes 12 bytes"),
-        ({"length": "twelve"}, "length 'twelve', needed a number of bytes"),
+        ({"length": "twelve"}, "length of its external data must be a number of bytes, given 'twelve'"),
     ],
 )
 def test_external_data_beyond_the_file(tmp_path: Path, entries: Any, message: str) -> None:

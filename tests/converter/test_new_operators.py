@@ -295,24 +295,24 @@ def test_elsewhere_its_definition_is_written(case: Case) -> None:
 
 
 MALFORMED = [
-    ("Attention", 23, (FLAT[0], Q, Q), {}, "of 3 dimensions, or of 4"),
+    ("Attention", 23, (FLAT[0], Q, Q), {}, "with 3 dimensions, or with 4"),
     ("Attention", 23, FLAT, {}, "need the attributes q_num_heads and kv_num_heads"),
     ("Attention", 23, FLAT, {"q_num_heads": 3, "kv_num_heads": 3}, "8 features can't be split into 3 heads"),
     ("Attention", 23, (floats(2, 3, 3, 6), K, V), {}, "3 heads of queries can't share 2 heads of keys"),
-    ("Attention", 23, (Q, K[:1], V), {}, "one batch size, given 2 and 1"),
-    ("Attention", 23, (Q, K, V[:, :, :2]), {}, "one length of keys and values, given 3 and 2"),
-    ("Attention", 23, (Q, V, V), {}, "one number of features of queries and keys, given 6 and 5"),
+    ("Attention", 23, (Q, K[:1], V), {}, "same batch size, given 2 and 1"),
+    ("Attention", 23, (Q, K, V[:, :, :2]), {}, "same length of keys and values, given 3 and 2"),
+    ("Attention", 23, (Q, V, V), {}, "same number of features of queries and keys, given 6 and 5"),
     ("Attention", 23, (Q, K, V, None, PAST[0]), {}, "past_key and past_value must be given together"),
-    ("Attention", 23, (Q, K, V, None, PAST[0], PAST[0]), {}, "features of past_value and what follows it"),
+    ("Attention", 23, (Q, K, V, None, PAST[0], PAST[0]), {}, "features of past_value and of the new keys or values"),
     ("Attention", 23, (Q, K, V, floats(7, 7)), {}, "mask"),
     ("Attention", 23, (Q, K, V), {"qk_matmul_output_mode": 4}, "qk_matmul_output_mode must be 0 to 3, given 4"),
     ("Attention", 23, (Q, K, V), {"softmax_precision": 3}, "softmax_precision must be one of"),
-    ("Attention", 24, (Q, K, V, None, *PAST, LENGTHS), {}, "nonpad_kv_seqlen is of a cache outside"),
+    ("Attention", 24, (Q, K, V, None, *PAST, LENGTHS), {}, "nonpad_kv_seqlen belongs to an external cache"),
     ("Attention", 25, (Q, K, V), {"left_window_size": -2}, "windows must be -1 or more"),
     ("RotaryEmbedding", 23, (FLAT[0], *ANGLES), {}, "X of 3 dimensions needs the attribute num_heads"),
-    ("RotaryEmbedding", 23, (Q, *ANGLES), {}, "cos_cache must hold 3 angles, half of what is rotated, given 2"),
+    ("RotaryEmbedding", 23, (Q, *ANGLES), {}, "cos_cache must hold 3 angles, half the rotated features, given 2"),
     ("RotaryEmbedding", 23, (Q, *BY_POSITION), {}, "cos_cache must have 3 dimensions without position_ids"),
-    ("RotaryEmbedding", 23, (V, *ANGLES), {}, "an even number of up to 5 features can be rotated, not 5"),
+    ("RotaryEmbedding", 23, (V, *ANGLES), {}, "needed an even number of at most 5 features to rotate, given 5"),
     ("LinearAttention", 27, MIXED[:3], HEADS, "update_rule 'gated_delta' needs the operand decay"),
     ("LinearAttention", 27, MIXED[:3], {"q_num_heads": 4, "kv_num_heads": 3, "update_rule": "linear"}, "can't share"),
     (
@@ -333,7 +333,7 @@ MALFORMED = [
     ("CausalConvWithState", 27, (floats(2, 3, 5), floats(3, 2, 4)), {}, r"weight must be \(channels, 1, width\)"),
     ("CausalConvWithState", 27, (floats(2, 4, 5), floats(3, 1, 4)), {}, "input has 4 channels, the weight 3"),
     ("CausalConvWithState", 27, (floats(2, 3, 5), floats(3, 1, 4)), {"activation": "relu"}, "activation must be none"),
-    ("SwiGLU", 28, (floats(2, 3), floats(2, 1)), {}, "A and B must have one shape"),
+    ("SwiGLU", 28, (floats(2, 3), floats(2, 1)), {}, "A and B must have the same shape"),
     ("SwiGLU", 28, (floats(2, 3),), {}, "needed the operands A, B"),
 ]
 

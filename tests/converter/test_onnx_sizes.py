@@ -104,10 +104,10 @@ def test_given_shapes_are_decided_on_import() -> None:
     ("shapes", "said"),
     [
         ({"u": (1,)}, "no input 'u': it takes x, z"),
-        ({"x": (2,)}, r"'x' of the model is float32\[n, 4\], it can't have the shape \[2\]"),
+        ({"x": (2,)}, r"'x' of the model is float32\[n, 4\]: it can't have the shape \[2\]"),
         ({"x": (2, 3)}, r"can't have the shape \[2, 3\]"),
         ({"x": (-2, 4)}, r"can't have the shape \[-2, 4\]"),
-        ({"x": (2, 4), "z": (3,)}, r"'z' of the model is float32\[n\], it can't have the shape \[3\]"),
+        ({"x": (2, 4), "z": (3,)}, r"'z' of the model is float32\[n\]: it can't have the shape \[3\]"),
     ],
 )
 def test_shapes_that_do_not_fit(shapes: Any, said: str) -> None:

@@ -463,7 +463,7 @@ def test_keywords_come_in_the_order_of_the_originals_parameters() -> None:
 def test_an_argument_that_no_default_can_be_is_refused() -> None:
     program = from_torch(nn.Linear(3, 2), (torch.ones(1, 3),))
     positional = Structure("tuple", (TENSOR, Structure("constant", constant=object())))
-    with pytest.raises(ConversionError, match="can't be a default in torch"):
+    with pytest.raises(ConversionError, match="can't be a default argument"):
         to_torch(program.replace(arguments=Structure("tuple", (positional, Structure("dict")))))
 
 

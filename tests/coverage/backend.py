@@ -16,7 +16,7 @@ import onnx
 from onnx.backend.test.loader import load_model_tests
 
 from cellbridge import converter
-from cellbridge.converter.onnx_in.inputs import shapes_by_arrays
+from cellbridge.converter.onnx_in.inputs import shapes_for_arrays
 from cellbridge.runtime.ops.random import use_seed
 
 GAPS = Path(__file__).with_name("backend_gaps.toml")
@@ -72,7 +72,7 @@ def _structure(graph: onnx.GraphProto, inputs: list[Any]) -> Any:
     for info, given in zip(graph.input, inputs, strict=False):
         items = {f"{info.name}[{i}]": x for i, x in enumerate(given)} if isinstance(given, list) else {info.name: given}
         shapes |= {name: np.shape(x) for name, x in items.items() if x is not None}
-    return shapes_by_arrays(graph, shapes)
+    return shapes_for_arrays(graph, shapes)
 
 
 def _data_sets(case: Any) -> Iterator[tuple[list[Any], list[Any]]]:

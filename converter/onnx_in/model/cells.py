@@ -1,4 +1,4 @@
-"""The Cells of an imported model, read from the metadata of its nodes or else from their names."""
+"""The Cells of an imported model, read from the metadata of its nodes, or else from their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCOPES = "pkg.torch.onnx.name_scopes"  # torch.onnx: qualified names of the modu
 CLASSES = "pkg.torch.onnx.class_hierarchy"  # torch.onnx: the classes of those modules, then the operator
 NO_SCOPE = "_empty_nn_module_stack_from_metadata_hook"  # torch: the scope of nodes that a pass inserted
 MAX_TEXT_LENGTH = 2**16  # characters of metadata that are read
-MAX_DEPTH = 256  # nested Cells; a name with more parts is no path
+MAX_DEPTH = 256  # nested Cells; a name with more parts isn't a path
 _CALL = re.compile(r"^(?P<path>.*?)(@(?P<index>[0-9]{1,9}))?$", re.DOTALL)
 
 
@@ -30,8 +30,8 @@ class CellPaths:
         """The path of a call."""
         return self.calls[number].path
 
-    def call_of(self, node: NodeProto, around: int) -> int:
-        """The number of the call that a node belongs to; `around` if neither metadata nor name says."""
+    def call_of(self, node: NodeProto, default: int) -> int:
+        """The number of the call that a node belongs to; `default` if neither metadata nor name tells."""
         metadata = {entry.key: entry.value for entry in node.metadata_props}
         if CELL in metadata:
             found = _CALL.match(metadata[CELL])
@@ -42,14 +42,14 @@ class CellPaths:
             names = [scope for scope in scopes[:-1] if scope and scope != NO_SCOPE]
             pairs = zip(scopes, classes, strict=False)
             kinds = {scope: kind.rsplit(".", 1)[-1] for scope, kind in pairs}
-            return self._enter(names[-1], 0, kinds) if names else around
+            return self._enter(names[-1], 0, kinds) if names else default
         parts = [part for part in node.name.split("/")[:-1] if part]
         if node.name.startswith("/") and parts:
-            return self._enter(".".join(_without_repetition(parts)), 0, {})
-        return around
+            return self._enter(".".join(_strip_repetition(parts)), 0, {})
+        return default
 
     def _enter(self, path: str, index: int, classes: dict[str, str]) -> int:
-        """The number of a call, which is added with its parents if it is new; the root for an empty path."""
+        """The number of a call; a new call is added, with its parents. An empty path is the root."""
         missing: list[tuple[str, int]] = []
         call = path, index
         while call not in self._numbers:
@@ -76,7 +76,7 @@ def _parse_list(text: str) -> list[str]:
     return [item for item in items if isinstance(item, str)] if isinstance(items, list) else []
 
 
-def _without_repetition(parts: list[str]) -> list[str]:
+def _strip_repetition(parts: list[str]) -> list[str]:
     """TorchScript's path of a module in a list, without the repetition: `layers/layers.0/proj` is `layers.0.proj`."""
     kept: list[str] = []
     for i, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Operators that are functions: the bodies that onnx defines for them."""
+"""Functions: their size when inlined, and the bodies that onnx defines for operators."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_DEPTH = 40  # nested functions and sub-graphs
 MAX_NODES = 50_000  # nodes that inlined functions and unrolled loops may add to those in the file
 
 
-def require_finite(nodes: Sequence[NodeProto], functions: Functions) -> int:
+def count_inlined_nodes(nodes: Sequence[NodeProto], functions: Functions) -> int:
     """The number of nodes after all function calls are inlined.
 
     Raises:
@@ -57,8 +57,10 @@ def _with_subgraphs(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
                 yield from _with_subgraphs(graph.node)
 
 
-def body_of(node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]) -> FunctionProto | None:
-    """The body of an operator in a version of its domain; None if onnx defines none.
+def function_body(
+    node: NodeProto, domain: str, version: int, types: list[onnx.TypeProto | None]
+) -> FunctionProto | None:
+    """The function body that onnx defines for an operator in a version of its domain; None if there is none.
 
     Args:
         node: the node that uses the operator.

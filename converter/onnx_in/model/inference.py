@@ -11,7 +11,7 @@ from onnx import GraphProto, ModelProto, TensorProto, TypeProto
 from ....runtime.ir.types import Type
 from . import protos
 
-MAX_STORED_BYTES = 2**16  # bytes of a tensor whose data shape inference gets: larger ones are no shapes
+MAX_STORED_BYTES = 2**16  # shape inference gets the data of tensors up to this size: larger ones aren't shapes
 MAX_SHAPE_LENGTH = 2**10  # elements of a tensor that may be a shape
 HIDDEN = "hidden from inference"  # an unknown domain, which inference skips
 
@@ -23,21 +23,21 @@ def infer_types(model: ModelProto, symbols: protos.Symbols) -> Mapping[str, Type
     a vector, however long, so nodes whose results are long vectors, or vectors of a length unknown so far, are hidden
     from it.
     """
-    light, found = _without_large_tensors(model), dict[str, Type]()
+    stripped, found = _strip_large_tensors(model), dict[str, Type]()
     try:
-        typed = onnx.shape_inference.infer_shapes(light)
-        _enter(found, typed, symbols)
+        typed = onnx.shape_inference.infer_shapes(stripped)
+        _add_types(found, typed, symbols)
         _hide_vectors(typed.graph, {})
         del typed.functions[:]
         typed = onnx.shape_inference.infer_shapes(typed, data_prop=True)
     except (onnx.shape_inference.InferenceError, RuntimeError, ValueError):
-        typed = light  # ranks that depend on data are then those that the model declares
-    _enter(found, typed, symbols)
+        typed = stripped  # data-dependent ranks are then known only if the model declares them
+    _add_types(found, typed, symbols)
     return found
 
 
-def _enter(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -> None:
-    """Add the types that a model declares, except those whose sizes are known."""
+def _add_types(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -> None:
+    """Add the types that a model declares; types whose sizes are all known already are kept."""
     for graph in protos.graphs_of(model.graph):
         for info in (*graph.value_info, *graph.output):
             if info.name in found and found[info.name].sizes is not None:
@@ -47,24 +47,24 @@ def _enter(found: dict[str, Type], model: ModelProto, symbols: protos.Symbols) -
                 found[info.name] = declared
 
 
-def _without_large_tensors(model: ModelProto) -> ModelProto:
+def _strip_large_tensors(model: ModelProto) -> ModelProto:
     """The model without the data of large tensors."""
     graph = model.graph
-    light = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
+    stripped = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import, functions=model.functions)
     for field in ("node", "input", "output", "value_info"):
-        getattr(light.graph, field).extend(getattr(graph, field))
+        getattr(stripped.graph, field).extend(getattr(graph, field))
     for tensor in graph.initializer:
         small = tensor.ByteSize() <= MAX_STORED_BYTES
         kept = tensor if small else TensorProto(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-        light.graph.initializer.append(kept)
-        light.graph.initializer[-1].data_location = tensor.data_location if small else TensorProto.EXTERNAL
-    return light
+        stripped.graph.initializer.append(kept)
+        stripped.graph.initializer[-1].data_location = tensor.data_location if small else TensorProto.EXTERNAL
+    return stripped
 
 
-def _hide_vectors(graph: GraphProto, around: Mapping[str, TypeProto]) -> None:
-    """Change the graph and its sub-graphs so that onnx propagates no vector that is long or of unknown length."""
+def _hide_vectors(graph: GraphProto, outer_types: Mapping[str, TypeProto]) -> None:
+    """Hide vectors that are long or of unknown length from onnx's data propagation, in sub-graphs too; in place."""
     infos = (*graph.input, *graph.value_info, *graph.output)
-    known = {**around, **{info.name: copy.deepcopy(info.type) for info in infos}}
+    known = {**outer_types, **{info.name: copy.deepcopy(info.type) for info in infos}}
     for info in infos:
         if not _is_harmless(info.type):
             for dim in info.type.tensor_type.shape.dim:
@@ -82,7 +82,7 @@ def _hide_vectors(graph: GraphProto, around: Mapping[str, TypeProto]) -> None:
 
 
 def _is_harmless(declared: TypeProto | None) -> bool:
-    """Whether a value is known to be no vector, or a vector short enough to be a shape."""
+    """Whether a value is known not to be a vector, or to be a vector short enough for a shape."""
     if declared is None or not declared.HasField("tensor_type") or not declared.tensor_type.HasField("shape"):
         return False
     dims = declared.tensor_type.shape.dim

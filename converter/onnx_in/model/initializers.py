@@ -19,7 +19,7 @@ from . import protos
 from .origin import Origin
 from .values import Imported, KnownTensor
 
-# names that exporters generate for tensors that were no parameters of the module
+# names that exporters generate for tensors that weren't parameters of the module
 GENERATED_NAME = re.compile(
     r"/|(val|constant|const|scalar_tensor|onnx|_?\d+)([_:.]|\d|$)|.*_output_\d+$", re.IGNORECASE
 )
@@ -37,20 +37,20 @@ class Initializers:
         self.buffers: dict[str, Buffer] = {}
         self.kinds: dict[str, str] = {}
         self._tensors: dict[Builder, dict[int, tuple[Any, SymbolicTensor]]] = {}
-        self._around: dict[Builder, Builder] = {}
+        self._enclosing: dict[Builder, Builder] = {}
 
-    def enter(self, builder: Builder, around: Builder | None = None) -> None:
+    def enter(self, builder: Builder, enclosing: Builder | None = None) -> None:
         """Register a program under construction, in which each tensor is created once.
 
-        If it is a sub-program in the program of the builder `around`, tensors from there are captured: each becomes an
-        input, listed by `captures`.
+        If it is a sub-program, `enclosing` is the builder of the program enclosing it. Tensors of that program are
+        captured: each becomes an input of the sub-program, listed by `captures`.
         """
         self._tensors[builder] = {}
-        if around is not None:
-            self._around[builder] = around
+        if enclosing is not None:
+            self._enclosing[builder] = enclosing
 
     def captures(self, builder: Builder) -> list[tuple[SymbolicTensor, SymbolicTensor]]:
-        """The captured tensors of a sub-program: each tensor of the enclosing program with its input."""
+        """The captured tensors of a sub-program: pairs of a tensor of the enclosing program and its input."""
         return [
             (value, tensor)
             for value, tensor in self._tensors[builder].values()
@@ -62,7 +62,7 @@ class Initializers:
         array = protos.array_of(tensor, self.folder, f"initializer {tensor.name!r}")
         return self._add(array, tensor.name)
 
-    def sparse(self, tensor: onnx.SparseTensorProto) -> KnownTensor:
+    def sparse_initializer(self, tensor: onnx.SparseTensorProto) -> KnownTensor:
         """A sparse initializer as a known tensor."""
         name = tensor.values.name
         return self._add(protos.to_dense(tensor, self.folder, f"initializer {name!r}"), name)
@@ -75,20 +75,20 @@ class Initializers:
             self.kinds[name] = "parameter" if is_floating(array.dtype) and not scalar else "constant"
         return KnownTensor(array, array.dtype, name)
 
-    def trains(self, value: KnownTensor) -> bool:
-        """Whether the tensor is a parameter or buffer, which must not be folded."""
+    def is_state(self, value: KnownTensor) -> bool:
+        """Whether the tensor is a parameter or buffer, so that it must not be folded."""
         return self.kinds.get(value.name, "constant") != "constant"
 
     def tensor(self, builder: Builder, value: Imported, *, state: bool = False) -> SymbolicTensor:
-        """A value as a tensor of the program under construction; with `state`, a parameter becomes a buffer."""
+        """Convert a value to a tensor of the program under construction; with `state`, a parameter becomes a buffer."""
         if isinstance(value, SymbolicTensor) and value.builder is builder:
             return value
         if not isinstance(value, SymbolicTensor | KnownTensor):
             kind = "nothing" if value is None else f"a {type(value).__name__.lower()}"
             raise ConversionError(f"needed a tensor, given {kind}")
-        around = self._around.get(builder)
-        if around is not None and (isinstance(value, SymbolicTensor) or self.trains(value)):
-            value = self.tensor(around, value, state=state)
+        enclosing = self._enclosing.get(builder)
+        if enclosing is not None and (isinstance(value, SymbolicTensor) or self.is_state(value)):
+            value = self.tensor(enclosing, value, state=state)
             key = id(value.value)
             if key not in self._tensors[builder]:
                 self._tensors[builder][key] = value, builder.new_value("captured", value.value.type)
@@ -103,7 +103,7 @@ class Initializers:
 
     def _tensor(self, builder: Builder, value: KnownTensor, state: bool) -> SymbolicTensor:
         if value.symbolic:
-            return _sizes(builder, value)
+            return _size_tensor(builder, value)
         kind = self.kinds.get(value.name, "constant")
         if kind == "constant":
             return builder.constant(value.data, value.dtype)
@@ -125,13 +125,13 @@ class Initializers:
         """The transpose of a parameter, for a tensor that is stored with the parameter's axes permuted."""
         name, order = self.transposed[value.name]
         if sorted(order) != list(range(value.ndim)):
-            raise ConversionError(f"the model's metadata say that {value.name!r} is {name!r} transposed by {order}")
+            raise ConversionError(f"the model's metadata says that {value.name!r} is {name!r} transposed by {order}")
         parameter = self._parameter(builder, name, np.transpose(value.data, np.argsort(order)), self.kinds[value.name])
         result: SymbolicTensor = shaping.transpose(parameter, permutation=order)
         return result
 
 
-def _sizes(builder: Builder, value: KnownTensor) -> SymbolicTensor:
+def _size_tensor(builder: Builder, value: KnownTensor) -> SymbolicTensor:
     """Symbolic sizes as a tensor that the program computes."""
     parts: list[SymbolicTensor] = []
     fixed: list[Any] = []

@@ -1,4 +1,4 @@
-"""The topological order of nodes: tools that change a file may put a node before those that compute its inputs."""
+"""The topological order of nodes: tools that edit a file may put a node before the nodes that compute its inputs."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def read_origin(model: onnx.ModelProto) -> Origin | None:
     """Read the description from a model that `to_onnx` wrote; None for any other model.
 
     Raises:
-        ConversionError: `to_onnx` can't have written these metadata.
+        ConversionError: the metadata is damaged: `to_onnx` can't have written it.
     """
     text = next((entry.value for entry in model.metadata_props if entry.key == PROGRAM), None)
     if text is None:
@@ -56,11 +56,11 @@ def read_origin(model: onnx.ModelProto) -> Origin | None:
             Structure.from_json(written[key]) if key in written else None for key in ("arguments", "result")
         )
         if arguments is not None and not is_call(arguments):
-            raise ValueError("the arguments aren't those of a call")
+            raise ValueError("the arguments don't have the structure of a call")
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise ConversionError(f"the model's metadata {PROGRAM!r} are damaged: {error}") from None
+        raise ConversionError(f"the model's metadata {PROGRAM!r} is damaged: {error}") from None
     if not calls:
-        raise ConversionError(f"the model's metadata {PROGRAM!r} are damaged: they list no Cell")
+        raise ConversionError(f"the model's metadata {PROGRAM!r} is damaged: they list no Cell")
     return Origin(calls, kinds, transposed, arguments, result)
 
 
@@ -68,5 +68,5 @@ def _call(number: int, path: Any, class_name: Any, index: Any, parent: Any) -> C
     root = number == 0 and path == "" and parent is None
     inner = isinstance(path, str) and isinstance(parent, int) and 0 <= parent < number
     if not (root or inner) or not isinstance(class_name, str) or not isinstance(index, int):
-        raise ValueError(f"{[path, class_name, index, parent]} is no call of a Cell")
+        raise ValueError(f"{[path, class_name, index, parent]} isn't a call of a Cell")
     return CellCall(path, class_name, index, parent)

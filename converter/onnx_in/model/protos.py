@@ -1,4 +1,4 @@
-"""Reads tensors, attributes and declared types from protobuf messages; external data only from the model's folder."""
+"""Reads tensors, attributes and types from protobuf messages. External data is read from the model's folder only."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from ....runtime.namespace import Namespace
 
 Array = np.ndarray[Any, Any]
 
-MAX_SPARSITY = 1000  # a sparse tensor is stored dense if it has at most so many elements per non-zero element ...
-SMALL = 2**20  # ... or at most so many elements in all
+MAX_SPARSITY = 1000  # a sparse tensor is stored dense if it has at most this many elements per non-zero element ...
+SMALL = 2**20  # ... or at most this many elements in total
 MAX_NAME_LENGTH = 1000  # characters of the name of a dimension
-MAX_WORK = 3 * 10**6  # total, over all expressions in dimensions, of characters times operators
+MAX_WORK = 3 * 10**6  # limit for the sum, over all expressions in dimensions, of characters times operators
 
 
 class NonNumericTensor(ConversionError):
@@ -33,11 +33,11 @@ class NonNumericTensor(ConversionError):
 
 
 def dtype_of(element_type: int, where: str) -> np.dtype[Any]:
-    """The NumPy dtype of an ONNX element type; `ConversionError` for strings, complex numbers and unknown types."""
+    """The NumPy dtype of an ONNX element type; raises `ConversionError` for strings, complex and unknown types."""
     try:
         dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))
     except (KeyError, TypeError, ValueError):
-        raise ConversionError(f"{where}: {element_type} is no ONNX element type") from None
+        raise ConversionError(f"{where}: {element_type} isn't an ONNX element type") from None
     if dtype.kind in "OSUTc":
         name = TensorProto.DataType.Name(element_type).lower()
         raise NonNumericTensor(f"{where}: tensors of {name} aren't supported")
@@ -48,7 +48,7 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
     """The data of a tensor; external data is read from `folder` only.
 
     Raises:
-        ConversionError: the data don't fit dtype and shape, or are in a file outside the folder or that can't be read.
+        ConversionError: the data doesn't fit dtype and shape, or its file is outside the folder or can't be read.
     """
     dtype = dtype_of(tensor.data_type, where)
     if any(dim < 0 for dim in tensor.dims):
@@ -58,12 +58,12 @@ def array_of(tensor: TensorProto, folder: Path | None, where: str) -> Array:
     try:
         array: Array = onnx.numpy_helper.to_array(tensor)
     except (ValueError, TypeError, OverflowError) as error:
-        raise ConversionError(f"{where}: its data don't fit {dtype.name}{list(tensor.dims)}: {error}") from None
+        raise ConversionError(f"{where}: its data doesn't fit {dtype.name}{list(tensor.dims)}: {error}") from None
     return array
 
 
 def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, where: str) -> Array:
-    """Data in a file beside the model. They are read, not mapped: truncating a mapped file would crash the process."""
+    """Data in a file beside the model. It is read, not mapped: truncating a mapped file would crash the process."""
     entries = {entry.key: entry.value for entry in tensor.external_data}
     require_text(*entries.values())
     if folder is None:
@@ -83,10 +83,12 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     length = _number(entries.get("length", str(size)), "length", where)
     if length != size:
         raise ConversionError(
-            f"{where}: {dtype.name}{list(tensor.dims)} takes {size} bytes, its external data has length {length}"
+            f"{where}: {dtype.name}{list(tensor.dims)} takes {size} bytes, but its external data has length {length}"
         )
     if offset + size > path.stat().st_size:
-        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} holds {path.stat().st_size}")
+        raise ConversionError(
+            f"{where}: needs {size} bytes at offset {offset}, but {path.name} has {path.stat().st_size}"
+        )
     if not count:
         return np.zeros(tuple(tensor.dims), dtype)
     check_memory((size,), np.dtype(np.uint8))  # a sparse file may be larger than the disk
@@ -95,7 +97,9 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
     except OSError as error:
         raise ConversionError(f"{where}: its data can't be read from {path.name}: {error.strerror}") from None
     if raw.size < size:
-        raise ConversionError(f"{where}: needs {size} bytes at {offset}, {path.name} was cut off while it was read")
+        raise ConversionError(
+            f"{where}: needs {size} bytes at offset {offset}, but {path.name} was cut off while it was read"
+        )
     if onnx_bits(tensor.data_type, dtype) == 8 * dtype.itemsize:
         return raw.view(dtype).reshape(tuple(tensor.dims))
     inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw.tobytes())
@@ -104,7 +108,7 @@ def _external(tensor: TensorProto, dtype: np.dtype[Any], folder: Path | None, wh
 
 def _number(text: str, key: str, where: str) -> int:
     if not re.fullmatch("[0-9]{1,20}", text):
-        raise ConversionError(f"{where}: external data with {key} {text[:40]!r}, needed a number of bytes")
+        raise ConversionError(f"{where}: the {key} of its external data must be a number of bytes, given {text[:40]!r}")
     return int(text)
 
 
@@ -123,7 +127,8 @@ def to_dense(sparse: onnx.SparseTensorProto, folder: Path | None, where: str) ->
     values, indices = array_of(sparse.values, folder, where), array_of(sparse.indices, folder, where)
     if not shape or any(dim < 0 for dim in shape) or math.prod(shape) > max(SMALL, MAX_SPARSITY * values.size):
         raise ConversionError(
-            f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values is too large to be stored dense"
+            f"{where}: a sparse tensor of shape {list(shape)} with {values.size} values "
+            "is too large to store as a dense one"
         )
     count = values.size
     if values.ndim != 1 or indices.dtype != np.int64 or indices.shape not in ((count,), (count, len(shape))):
@@ -192,7 +197,7 @@ def attribute(proto: AttributeProto, where: str) -> Any:
 
 
 def require_text(*texts: Any) -> None:
-    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf then returns bytes."""
+    """Raise `ConversionError` if one of these string fields isn't UTF-8: protobuf returns bytes for such a field."""
     for text in texts:
         if not isinstance(text, str):
             raise ConversionError(f"the name or text {text[:40]!r} isn't UTF-8")
@@ -217,10 +222,10 @@ def graphs_of(graph: GraphProto) -> list[GraphProto]:
 
 
 class Symbols:
-    """Symbolic sizes by their names in the model, turned into identifiers: different names stay different.
+    """Symbolic sizes by their names in the model. Names become identifiers; different names stay different.
 
     Attributes:
-        sizes: values of symbols that are known, such as those of an input whose shape was given.
+        sizes: known values of symbols, such as those of an input whose shape was given.
         opaque: symbols that replace expressions whose own symbols can't be solved from the shapes.
     """
 
@@ -233,20 +238,23 @@ class Symbols:
         self._work = 0
 
     def dim(self, proto: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-        """A declared dimension; one without value and name, or of size -1, is called `unnamed`.
+        """A declared dimension.
 
-        So is one with a meaningless name: exporters write "?", "-1" or "None" for several open dimensions.
+        It is called `unnamed` if its size is -1, if it has neither value nor name, or if its name means nothing:
+        exporters write "?", "-1" or "None" for several open dimensions.
         """
         dim = self._declared_dim(proto, unnamed)
         try:
             return substitute(self.opaque.get(dim, dim), self.sizes)
         except ZeroDivisionError:
-            raise ConversionError(f"dimension {unnamed!r}: its size {dim} divides by 0 at the sizes given") from None
+            raise ConversionError(
+                f"dimension {unnamed!r}: its size {dim} is a division by 0 for the given sizes"
+            ) from None
 
     def name_unsolved_dims(self, inputs: Iterable[Type]) -> None:
-        """Replace each expression in the input dimensions that the input shapes don't determine by a new symbol.
+        """Replace each dimension of the inputs whose symbols the input shapes don't determine by a new symbol.
 
-        To ONNX, `N//2` or `N%s` is only a name, and no dimension needs to have the size `N`.
+        In ONNX, `N//2` or `N%s` is only a name, and there may be no dimension of size `N`.
         """
         dims = [dim for declared in inputs for dim in declared.shape if isinstance(dim, SymbolicDim)]
         known = {solved[0] for dim in dims if (solved := dim.solve(0))}
@@ -263,7 +271,10 @@ class Symbols:
         if _MEANINGLESS.fullmatch(proto.dim_param):
             return self._symbol(unnamed, named=False)
         if len(proto.dim_param) > MAX_NAME_LENGTH:
-            raise ConversionError(f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters")
+            raise ConversionError(
+                f"dimension {unnamed!r}: its name has {len(proto.dim_param)} characters; "
+                f"at most {MAX_NAME_LENGTH} are supported"
+            )
         if proto.dim_param not in self._parsed:
             self._parsed[proto.dim_param] = self._parse(proto.dim_param)
         return self._parsed[proto.dim_param]
@@ -274,7 +285,7 @@ class Symbols:
             return self._symbol(text)
         self._work += len(text) * sum(map(text.count, "+-*/%,"))
         if self._work > MAX_WORK:
-            raise ConversionError("the names of the model's dimensions are too many long expressions to be read")
+            raise ConversionError("the names of the model's dimensions have too many long expressions")
         try:
             dim = parse(text)
         except ValueError:
@@ -300,13 +311,13 @@ def symbol_name(text: str) -> str:
 
 
 def declared_type(proto: TypeProto, name: str, symbols: Symbols, where: str) -> Type | None:
-    """The type that a model declares for a tensor; None if dtype or rank are open or it is no tensor."""
+    """The type that a model declares for a tensor; None for another kind of value, or an open dtype or rank."""
     if not proto.HasField("tensor_type") or not proto.tensor_type.HasField("shape"):
         return None
     if proto.tensor_type.elem_type == TensorProto.UNDEFINED:
         return None
     dims = proto.tensor_type.shape.dim
     if len(dims) > MAX_RANK:
-        raise ConversionError(f"{where} has {len(dims)} dimensions: there are tensors of at most {MAX_RANK}")
+        raise ConversionError(f"{where} has {len(dims)} dimensions; at most {MAX_RANK} are supported")
     shape = tuple(symbols.dim(dim, f"{name}_{i}") for i, dim in enumerate(dims))
     return Type(dtype_of(proto.tensor_type.elem_type, where), shape)

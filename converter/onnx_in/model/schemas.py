@@ -40,7 +40,7 @@ LIMITS: Mapping[str, Limits] = {
 def require_valid(domain: str, operator: str, version: int, proto: AttributeProto, name: str, where: str) -> None:
     """Raise `ConversionError` unless attribute `name` has the type of the operator's schema, and its integers fit.
 
-    An attribute that the schema of that version doesn't list passes: the importer may know it from another version.
+    An attribute that isn't in the schema of that version passes: the importer may know it from another version.
     """
     needed = _kinds(domain, operator, version).get(name)
     if needed is None:
@@ -52,7 +52,7 @@ def require_valid(domain: str, operator: str, version: int, proto: AttributeProt
     low, high = LIMITS.get(name, OTHERS) if domain == "" else ANY
     wrong = next((value for value in integers if not low <= value <= high), None)
     if wrong is not None:
-        raise ConversionError(f"{where}: attribute {name!r} may be {low} to {high}, given {wrong}")
+        raise ConversionError(f"{where}: attribute {name!r} must be {low} to {high}, given {wrong}")
 
 
 def require_complete(
@@ -69,12 +69,12 @@ def require_complete(
         version: opset version of the domain.
         inputs: the kind of each input, "tensor", "seq" or "optional"; empty if it is absent.
         attributes: names of the attributes of the node.
-        where: the beginning of the message.
+        where: start of the error message.
     """
     needed, needed_attributes, kinds = _requirements(domain, operator, version)
     absent = [name for at, name in enumerate(needed) if name and (at >= len(inputs) or not inputs[at])]
     if absent:
-        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; given no {absent[0]}")
+        raise ConversionError(f"{where}: needed the operands {', '.join(filter(None, needed))}; {absent[0]} is missing")
     for at, kind in enumerate(inputs):
         if kind in ("seq", "optional") and kinds and kind not in kinds[min(at, len(kinds) - 1)]:
             given = "a sequence" if kind == "seq" else "an optional"

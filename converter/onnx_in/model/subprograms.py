@@ -25,7 +25,7 @@ MISSING = _Missing()
 
 
 class Incomplete(Exception):
-    """Raised for a sub-graph with operators that can't be imported, which are listed already."""
+    """Raised for a sub-graph with operators that can't be imported; these are already in the importer's list."""
 
 
 class Inexpressible(Exception):
@@ -38,17 +38,18 @@ class Draft:
 
     Attributes:
         name: name of the sub-program.
-        stored: the initializers of the model, which list the captured tensors.
+        initializers: the initializers of the model, which keep the captured tensors.
         builder: builder of the sub-program.
-        around: builder of the enclosing program.
+        enclosing: builder of the enclosing program.
         inputs: the inputs of the sub-graph itself.
-        outputs: imported values.
+        outputs: the outputs of the sub-graph, as imported values.
+        tensors: the outputs as tensors of the sub-program.
     """
 
     name: str
     initializers: Initializers
     builder: Builder
-    around: Builder
+    enclosing: Builder
     inputs: list[SymbolicTensor]
     outputs: Sequence[Any]
     tensors: list[SymbolicTensor] = field(init=False)
@@ -73,7 +74,7 @@ class Draft:
             needed.update(dict.fromkeys(sorted(symbols_used(node) - known)))
             known |= {reading.symbol for reading in readings(node, known)}
         for name in needed:
-            size: SymbolicTensor = self.around.create(creation.full, shape=(), value=symbol(name), dtype=INT64)
+            size: SymbolicTensor = self.enclosing.create(creation.full, shape=(), value=symbol(name), dtype=INT64)
             inner = self.initializers.tensor(self.builder, size)
             data_dependent.read_sizes(inner, symbols=(name,))
             self.builder.nodes.insert(0, self.builder.nodes.pop())

@@ -25,7 +25,7 @@ class KnownTensor:
     Attributes:
         data: an array of `dtype`, or an object array in which some elements are symbolic sizes.
         dtype: the dtype of the elements.
-        name: the name of the initializer, empty if it is none.
+        name: the name of the initializer, empty for any other tensor.
     """
 
     data: Array
@@ -50,7 +50,7 @@ class KnownTensor:
 
     def contents(self) -> Any:
         """The elements as Python numbers and sizes: a number, or nested tuples."""
-        return _nested(self.data.tolist())
+        return _to_tuples(self.data.tolist())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -62,7 +62,7 @@ class Sequence:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pieces:
-    """A sequence of the pieces of a tensor along an axis, whose number is known only when the program runs.
+    """The pieces of a tensor along an axis, as a sequence whose length is known only when the program runs.
 
     Attributes:
         data: the tensor.
@@ -107,5 +107,5 @@ def _object_array(dims: tuple[Dim, ...]) -> Array:
     return array
 
 
-def _nested(items: Any) -> Any:
-    return tuple(_nested(item) for item in items) if isinstance(items, list) else items
+def _to_tuples(items: Any) -> Any:
+    return tuple(_to_tuples(item) for item in items) if isinstance(items, list) else items

@@ -113,10 +113,10 @@ def _swish(x: SymbolicTensor, alpha: float) -> Any:
 def swiglu(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: float = 1.0) -> Any:
     """SwiGLU-28(A, B) -> Y: Swish of the gate times the value, which have the same shape"""
     if A.ndim != B.ndim:
-        raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
+        raise ShapeError(f"A and B must have the same shape, given {tuple(A.shape)} and {tuple(B.shape)}")
     pairs = zip(A.shape, B.shape, strict=True)
     if any(a != b for a, b in pairs if isinstance(a, int) and isinstance(b, int)):
-        raise ShapeError(f"A and B must have one shape, given {tuple(A.shape)} and {tuple(B.shape)}")
+        raise ShapeError(f"A and B must have the same shape, given {tuple(A.shape)} and {tuple(B.shape)}")
 
     def definition(A: Any, B: Any) -> list[Any]:
         return [_swish(A, alpha) * align(B, tuple(A.shape))]
@@ -124,8 +124,8 @@ def swiglu(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, alpha: flo
     return as_single_node("SwiGLU", 28, definition, [A, B], {"alpha": alpha})[0]
 
 
-def _along(context: Context, x: SymbolicTensor, axis: int | None, op: Callable[..., Any]) -> Any:
-    """Apply `op` along an axis; before version 13, along all axes from that one on (1 by default), flattened to one."""
+def _apply_along_axis(context: Context, x: SymbolicTensor, axis: int | None, op: Callable[..., Any]) -> Any:
+    """Apply `op` along an axis; before version 13, along the axes from `axis` (1 by default) to the last, flattened."""
     if context.opset >= 13:
         return op(x, normalize_axis(-1 if axis is None else axis, x.ndim))
     at = normalize_axis(1 if axis is None else axis, x.ndim) if axis != x.ndim else x.ndim
@@ -138,13 +138,13 @@ def _along(context: Context, x: SymbolicTensor, axis: int | None, op: Callable[.
 @onnx("Softmax")
 def softmax(context: Context, input: SymbolicTensor, *, axis: int | None = None) -> Any:
     """Softmax-1..13(input) -> output"""
-    return _along(context, input, axis, lambda x, at: activation.softmax(x, axis=at))
+    return _apply_along_axis(context, input, axis, lambda x, at: activation.softmax(x, axis=at))
 
 
 @onnx("LogSoftmax")
 def log_softmax(context: Context, input: SymbolicTensor, *, axis: int | None = None) -> Any:
     """LogSoftmax-1..13(input) -> output"""
-    return _along(context, input, axis, lambda x, at: activation.log_softmax(x, axis=at))
+    return _apply_along_axis(context, input, axis, lambda x, at: activation.log_softmax(x, axis=at))
 
 
 @onnx("Hardmax")
@@ -157,4 +157,4 @@ def hardmax(context: Context, input: SymbolicTensor, *, axis: int | None = None)
         counted = context.builder.create(creation.arange, stop=x.shape[at], dtype=place.dtype)
         return elementwise.cast(comparison.equal(shaping.reshape(counted, shape=shape), place), dtype=x.dtype)
 
-    return _along(context, input, axis, first)
+    return _apply_along_axis(context, input, axis, first)

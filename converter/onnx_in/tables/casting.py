@@ -20,17 +20,17 @@ ROUNDING = ("up", "down", "nearest")
 
 
 def convert(x: SymbolicTensor, dtype: np.dtype[Any], *, saturate: bool = True, round_mode: str = "up") -> Any:
-    """`x` in `dtype` by the rules of Cast-25: an 8-bit float saturates, an exponent is rounded by `round_mode`."""
+    """`x` in `dtype` by the rules of Cast-25: 8-bit floats saturate; `round_mode` applies to float8_e8m0."""
     if x.dtype == dtype:
         return x
-    limits: Any = ml_dtypes.finfo  # which has no types
+    limits: Any = ml_dtypes.finfo  # it has no type hints
     if dtype.name == "float8_e8m0fnu":
         return _exponent(x, dtype, round_mode)
     if dtype.name in SATURATING and saturate and (is_floating(x.dtype)):
         most = float(limits(dtype).max)
         x = elementwise.clamp(x, minimum=-most, maximum=most)
     if dtype.name in ("int4", "uint4", "int2", "uint2") and is_floating(x.dtype):
-        x = cast(x, INT32)  # towards zero first, then the lowest bits are kept
+        x = cast(x, INT32)  # rounds towards zero; the cast below keeps the lowest bits
     if x.dtype.kind == "V" and not is_floating(x.dtype) and dtype == BOOL:
         x = cast(x, FLOAT32)
     return cast(x, dtype)
@@ -41,7 +41,7 @@ def _exponent(x: SymbolicTensor, dtype: np.dtype[Any], round_mode: str) -> Any:
     if round_mode not in ROUNDING:
         raise ShapeError(f"round_mode must be one of {', '.join(ROUNDING)}, given {round_mode!r}")
     wide = cast(x, FLOAT32)
-    limits: Any = ml_dtypes.finfo  # which has no types
+    limits: Any = ml_dtypes.finfo  # it has no type hints
     least, most = float(limits(dtype).smallest_normal), float(limits(dtype).max)
     nearest = cast(cast(elementwise.clamp(wide, minimum=least, maximum=most), dtype), FLOAT32)
     if round_mode == "up":

@@ -30,19 +30,19 @@ class Context:
         builder: the builder of the program under construction.
         opset: version of the operator's domain that the model (or function) imports.
         outputs: names of the outputs, empty for an omitted one.
-        notes: metadata of the node.
-        folder: folder of external data; None for a model that was given as a proto.
+        metadata: metadata of the node.
+        folder: folder of external data; None if the model was given as a proto.
         declared: returns the types that the model declares or onnx infers for the outputs; None for unknown ones.
         tensor: converts an imported value to a tensor of the program.
         run: imports a sub-graph (the value of an attribute) on operands; returns its outputs.
-        draft: imports a sub-graph, with operands that are values or types of its inputs, as a sub-program of a name.
-        choice: whether to use the first of two branches if the surrounding graph doesn't fit both.
+        draft: imports a sub-graph as a sub-program with a name; each operand is a value, or the type of an input.
+        choice: answers a yes-or-no question that only the rest of the model can settle; see `Choices`.
     """
 
     builder: Builder
     opset: int
     outputs: tuple[str, ...]
-    notes: Mapping[str, str]
+    metadata: Mapping[str, str]
     folder: Path | None
     declared: Callable[[], tuple[Type | None, ...]]
     tensor: Callable[[Imported], SymbolicTensor]
@@ -50,7 +50,7 @@ class Context:
     draft: Callable[[GraphProto, tuple[Type | Imported, ...], str], Draft]
     choice: Callable[[], bool]
 
-    def fresh(self) -> SymbolicDim:
+    def new_symbol(self) -> SymbolicDim:
         """A new symbol for a data-dependent size."""
         return symbol(self.builder.new_symbol())
 
@@ -64,13 +64,13 @@ class Context:
         return result
 
     def runtime_shaped(self, operator: str, *operands: Any, types: tuple[Type | None, ...] = (), **options: Any) -> Any:
-        """Apply the function of an ONNX operator: now if its structural operands are known, else at run time.
+        """Apply the function of an ONNX operator: on import if its structural operands are known, else at run time.
 
         Args:
             operator: name of the function.
             *operands: the operands of the operator's newest version; None for absent ones.
-            types: types of the outputs at run time, for those that the model doesn't declare; without them the ranks
-                must be inferred from the model.
+            types: types of the outputs at run time, for outputs whose type the model doesn't declare. Without them,
+                the ranks must be inferred from the model.
             **options: the attributes.
 
         Raises:
@@ -100,7 +100,7 @@ class Context:
     def broadcast(
         self, operator: str, *operands: SymbolicTensor, dtype: np.dtype[Any] | None = None, **options: Any
     ) -> Any:
-        """Apply the function of an elementwise operator; at run time, if the sizes aren't known to fit.
+        """Apply the function of an elementwise operator, at run time if the sizes aren't known to broadcast.
 
         Args:
             operator: name of the function.
@@ -113,10 +113,10 @@ class Context:
         except ShapeError:
             if all(isinstance(size, int) for x in operands for size in x.shape):
                 raise
-        shape = self.common(*(x.shape for x in operands))
-        return self.at_run_time(operator, operands, Type(dtype or operands[0].dtype, shape), options)
+        shape = self.broadcast_shape(*(x.shape for x in operands))
+        return self.apply_at_run_time(operator, operands, Type(dtype or operands[0].dtype, shape), options)
 
-    def at_run_time(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
+    def apply_at_run_time(self, operator: str, operands: tuple[Any, ...], type: Type, options: dict[str, Any]) -> Any:
         """Apply the function of an operator without structural operands at run time."""
         kind = None if type.dtype == operands[0].dtype else type.dtype
         shape = tuple(size if isinstance(size, int) else str(size) for size in type.shape)
@@ -124,18 +124,18 @@ class Context:
             *operands, operator=operator, options=tuple(sorted(options.items())), types=((kind, shape),)
         )
 
-    def common(self, *shapes: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The shape to which shapes broadcast, as far as it is known."""
+    def broadcast_shape(self, *shapes: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The shape to which shapes broadcast, with new symbols for unknown sizes."""
         rank = max(map(len, shapes))
-        return tuple(self._common({s[axis] for s in shapes if -axis <= len(s)}) for axis in range(-rank, 0))
+        return tuple(self._broadcast_size({s[axis] for s in shapes if -axis <= len(s)}) for axis in range(-rank, 0))
 
-    def _common(self, sizes: set[Any]) -> Any:
-        """The size to which sizes broadcast: a constant one if there is one; a new symbol for different symbols."""
+    def _broadcast_size(self, sizes: set[Any]) -> Any:
+        """The size to which sizes broadcast: the constant if there is one, or a new symbol for several symbols."""
         fixed = {size for size in sizes if isinstance(size, int)} - {1}
         if len(fixed) == 1:
             return fixed.pop()
         symbolic = {size for size in sizes if not isinstance(size, int)}
-        return self.fresh() if len(symbolic) > 1 else symbolic.pop() if symbolic else 1
+        return self.new_symbol() if len(symbolic) > 1 else symbolic.pop() if symbolic else 1
 
     def _output_types(self, known: tuple[Type | None, ...], first: Any) -> tuple[tuple[Any, ...], ...]:
         """The types of the outputs as attributes, with new symbols for data-dependent sizes."""

@@ -22,8 +22,8 @@ from .context import Context
 from .table import cast, onnx, require_few
 
 OTHER_BRANCH = (
-    "an If of the model takes its other branch on these inputs, which doesn't fit what follows as the program was "
-    "read; read the model with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
+    "an If of the model takes its other branch on these inputs, but the model was imported for the first one; import "
+    "it with the shapes of these inputs (--shape, or `shapes` of from_onnx)"
 )
 MAX_ITERATIONS = 256  # iterations of an unrolled loop
 NO_LIMIT = 2**63 - 1
@@ -57,17 +57,19 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
             _draft_branch(context, branch, name) for branch, name in ((then_branch, "then"), (else_branch, "else"))
         ]
     except Inexpressible:
-        raise Unsupported("branches that give sequences or optionals, by a condition that the run decides") from None
+        raise Unsupported(
+            "branches that return sequences or optionals, with a condition that is known only when the program runs"
+        ) from None
     first, second = drafts
     if isinstance(first, ConversionError) and isinstance(second, ConversionError):
         raise first
     if isinstance(first, ConversionError) or isinstance(second, ConversionError):
-        return _one_branch(context, cond, (then_branch, else_branch), not isinstance(first, ConversionError))
+        return _inline_branch(context, cond, (then_branch, else_branch), not isinstance(first, ConversionError))
     if [x.ndim for x in first.tensors] != [x.ndim for x in second.tensors]:
-        return _one_branch(context, cond, (then_branch, else_branch), context.choice())
+        return _inline_branch(context, cond, (then_branch, else_branch), context.choice())
     operands = union(first, second)
     branches = [first.program(operands), second.program(operands)]
-    count = sum(_unlike(a, b) for a, b in zip(first.types, second.types, strict=True))
+    count = sum(_count_differing_sizes(a, b) for a, b in zip(first.types, second.types, strict=True))
     symbols = tuple(context.builder.new_symbol() for _ in range(count))
     return as_tuple(
         control_flow.cond(
@@ -77,7 +79,7 @@ def if_(context: Context, cond: Any, *, then_branch: Any, else_branch: Any) -> A
 
 
 def _draft_branch(context: Context, branch: Any, name: str) -> Draft | ConversionError:
-    """A branch as a sub-program, or the error if it can't run on its operands: sizes that don't fit, say."""
+    """A branch as a sub-program, or the error if it can't run on its operands, for example because of sizes."""
     try:
         return context.draft(branch, (), name)
     except UnsupportedOperators:
@@ -86,15 +88,15 @@ def _draft_branch(context: Context, branch: Any, name: str) -> Draft | Conversio
         return error
 
 
-def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: bool) -> Any:
+def _inline_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: bool) -> Any:
     """Inline one of two branches; the program checks that the condition selects it.
 
-    Exporters write `x.squeeze(1)` as an If whose branches return tensors of different ranks, one of which fits the
-    nodes that follow.
+    Exporters write `x.squeeze(1)` as an If whose branches return tensors of different ranks, only one of which
+    fits the nodes that follow.
     """
     warn(
-        f"of an If whose branches don't both fit the sizes and what follows, the {'then' if chosen else 'else'} branch "
-        "was taken; that the condition chooses it is checked when the program runs"
+        f"the {'then' if chosen else 'else'} branch of an If was imported, because the model fits only one of its "
+        "branches; the program checks its condition on each run"
     )
     condition = _scalar(context, cond, BOOL)
     holds = condition if chosen else comparison.logical_not(condition)
@@ -108,8 +110,8 @@ def _one_branch(context: Context, cond: Any, branches: tuple[Any, Any], chosen: 
     )
 
 
-def _unlike(a: Type, b: Type) -> int:
-    """The number of data-dependent sizes of a value of either type: at most one for each size that isn't constant."""
+def _count_differing_sizes(a: Type, b: Type) -> int:
+    """The number of new symbols for a value of either type: one for each size that differs or isn't constant."""
     return sum(x != y or not isinstance(x, int) for x, y in zip(a.shape, b.shape, strict=False))
 
 
@@ -117,15 +119,15 @@ def _unlike(a: Type, b: Type) -> int:
 def loop(context: Context, M: Any = None, cond: Any = None, *v_initial: Any, body: Any) -> Any:
     """Loop-1..25(M, cond, *v_initial) { body } -> *v_final_and_scan_outputs"""
     if len(body.output) < 1 + len(v_initial) or len(body.input) != 2 + len(v_initial):
-        raise ShapeError(f"the body must take 2 and {len(v_initial)} values, and give 1 and as many")
+        raise ShapeError(f"the body must take 2 + {len(v_initial)} values, and return at least 1 + {len(v_initial)}")
     try:
         draft, carried = _loop_body(context, v_initial, body)
     except (Inexpressible, ShapeError, Unsupported):
-        return _in_line(context, M, cond, v_initial, body)
+        return _unroll(context, M, cond, v_initial, body)
     captures = union(draft)
     program = draft.program(captures)
     stacked = len(body.output) > 1 + len(carried)
-    changing = sum(_unlike(x.value.type, t) for x, t in zip(carried, draft.types[1:], strict=False))
+    changing = sum(_count_differing_sizes(x.value.type, t) for x, t in zip(carried, draft.types[1:], strict=False))
     symbols = tuple(context.builder.new_symbol() for _ in range(changing + stacked))
     limit = _scalar(context, known_tensor(np.array(NO_LIMIT)) if M is None else M, INT64)
     going = _scalar(context, known_tensor(np.array(True)) if cond is None else cond, BOOL)
@@ -154,30 +156,34 @@ def _generalize(context: Context, before: Type, after: Type) -> Type:
     if before.dtype != after.dtype or before.rank != after.rank:
         raise Unsupported(f"a carried value that goes in as {before} and comes out as {after}")
     pairs = zip(before.shape, after.shape, strict=True)
-    return before.with_shape(tuple(_general(context, a, b) for a, b in pairs))
+    return before.with_shape(tuple(_generalize_size(context, a, b) for a, b in pairs))
 
 
-def _general(context: Context, before: Dim, after: Dim) -> Dim:
-    return context.fresh() if isinstance(before, int) and before != after else before
+def _generalize_size(context: Context, before: Dim, after: Dim) -> Dim:
+    return context.new_symbol() if isinstance(before, int) and before != after else before
 
 
-def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> Any:
+def _unroll(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> Any:
     """Unroll a loop with a known number of iterations."""
     count = None if M is None else int(M.data.reshape(-1)[0]) if isinstance(M, KnownTensor) and not M.symbolic else -1
     going = True if cond is None else truth(cond)
     if going is None or count == -1:
-        raise Unsupported("values that a loop op can't carry, for a number of iterations that the run decides")
+        raise Unsupported(
+            "values that a loop op can't carry, with a number of iterations that is known only when the program runs"
+        )
     collected: list[list[Any]] = [[] for _ in range(len(body.output) - 1 - len(carried))]
     i = 0
     while going and (count is None or i < count):
         if i >= MAX_ITERATIONS:
-            raise Unsupported(f"values that a loop op can't carry, for more than {MAX_ITERATIONS} iterations")
+            raise Unsupported(f"values that a loop op can't carry, with more than {MAX_ITERATIONS} iterations")
         results = context.run(body, (known_tensor(np.array(i, np.int64)), known_tensor(np.array(True, BOOL)), *carried))
         if MISSING in results:
             return _missing(context)
         going = truth(results[0])
         if going is None:
-            raise Unsupported("values that a loop op can't carry, for a condition that the run decides")
+            raise Unsupported(
+                "values that a loop op can't carry, with a condition that is known only when the program runs"
+            )
         carried = results[1 : 1 + len(carried)]
         for rows, item in zip(collected, results[1 + len(carried) :], strict=True):
             rows.append(item)
@@ -188,7 +194,7 @@ def _in_line(context: Context, M: Any, cond: Any, carried: Any, body: Any) -> An
 def _stack(context: Context, rows: list[Any]) -> Any:
     """Stack the results of iterations along a new first axis."""
     if not rows:
-        raise Unsupported("no iteration, so that the shapes of what is collected aren't known")
+        raise Unsupported("a loop without iterations, whose stacked results have unknown shapes")
     tensors = [context.tensor(row) for row in rows]
     return slicing.concat(*(shaping.reshape(x, shape=(1, *x.shape)) for x in tensors), axis=0)
 
@@ -205,10 +211,11 @@ def scan(
         return _scan_batch(context, operands, body, num_scan_inputs, directions)
     carried = [context.tensor(x) for x in operands[: len(operands) - num_scan_inputs]]
     xs = [context.tensor(x) for x in operands[len(carried) :]]
-    turned = scan_input_directions or [0] * len(xs)
+    reverse_flags = scan_input_directions or [0] * len(xs)
     axes = scan_input_axes or [0] * len(xs)
     slices = [
-        _flip(_to_front(x, normalize_axis(axis, x.ndim)), back) for x, axis, back in zip(xs, axes, turned, strict=True)
+        _flip(_to_front(x, normalize_axis(axis, x.ndim)), back)
+        for x, axis, back in zip(xs, axes, reverse_flags, strict=True)
     ]
     results = _scan(context, carried, slices, body)
     rows = results[len(carried) :]
@@ -223,12 +230,12 @@ def scan(
 def _scan(context: Context, carried: list[SymbolicTensor], slices: list[Any], body: Any) -> tuple[Any, ...]:
     """A scan along the first axes of its inputs."""
     if not slices:
-        raise ShapeError("needed something to slice")
+        raise ShapeError("needed at least one scan input")
     types = [*(x.value.type for x in carried), *(Type(x.dtype, tuple(x.shape[1:])) for x in slices)]
     try:
         draft = context.draft(body, tuple(types), "body")
     except Inexpressible:
-        raise Unsupported("a body that gives sequences or optionals") from None
+        raise Unsupported("a body that returns sequences or optionals") from None
     captures = union(draft)
     program = draft.program(captures)
     return as_tuple(loops.scan(*carried, *slices, *captures, body=program, carried=len(carried), scanned=len(slices)))

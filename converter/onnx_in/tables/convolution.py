@@ -23,9 +23,9 @@ def window_padding(
     auto_pad: str, pads: Any, sizes: tuple[Dim, ...], kernel: tuple[int, ...], stride: tuple[int, ...],
     dilation: tuple[int, ...],
 ) -> Padding:  # fmt: skip
-    """The padding of windows: as given, or for ceil(size / stride) windows ("SAME").
+    """The padding of windows: the given pads, or for "SAME" the pads that give ceil(size / stride) windows.
 
-    Its widths are symbolic only for "SAME" with strides along axes of symbolic sizes.
+    Widths are symbolic only for "SAME" with a stride along an axis of symbolic size.
     """
     rank = len(kernel)
     if auto_pad not in AUTO:
@@ -64,7 +64,7 @@ def with_same_sizes(y: Any, x: Any, stride: tuple[int, ...]) -> Any:
 
 
 def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
-    """An attribute with one number per spatial axis, by default 1."""
+    """An attribute with one positive number per spatial axis, by default 1."""
     if given is None:
         return (1,) * rank
     if len(given) != rank or any(number < 1 for number in given):
@@ -73,7 +73,7 @@ def per_axis(given: Any, rank: int, what: str) -> tuple[int, ...]:
 
 
 def constant_sizes(sizes: Any) -> tuple[int, ...]:
-    """The sizes of a kernel, which must be constants."""
+    """Sizes of a kernel; raises `Unsupported` if one is symbolic."""
     if any(not isinstance(size, int) for size in sizes):
         raise Unsupported("a kernel of symbolic size")
     return tuple(sizes)
@@ -98,7 +98,7 @@ def convolve(
     if not isinstance(x.shape[1], int):  # the number of channels is checked at run time
         x = shaping.reshape(x, shape=(x.shape[0], weight.shape[1] * group, *x.shape[2:]))
     if kernel_shape is not None and tuple(kernel_shape) != kernel:
-        raise ShapeError(f"kernel_shape is {kernel_shape}, the weight has {kernel}")
+        raise ShapeError(f"kernel_shape is {kernel_shape}, but the weight has {kernel}")
     stride, dilation = per_axis(strides, rank, "strides"), per_axis(dilations, rank, "dilations")
     padded = window_padding(auto_pad, pads, tuple(x.shape[2:]), kernel, stride, dilation)
     options = {"stride": stride, "dilation": dilation, "groups": group}
@@ -134,24 +134,26 @@ def conv_transpose(
         s * (size - 1) + extra_ + d * (k - 1) + 1
         for size, k, s, d, extra_ in zip(X.shape[2:], kernel, stride, dilation, extra, strict=True)
     ]
-    wanted: list[Any] | None = None
+    target_sizes: list[Any] | None = None
     if output_shape is not None:
-        wanted = list(output_shape)[-rank:]
+        target_sizes = list(output_shape)[-rank:]
     elif auto_pad in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = [size * s for size, s in zip(X.shape[2:], stride, strict=True)]
-    if wanted is None:
+        target_sizes = [size * s for size, s in zip(X.shape[2:], stride, strict=True)]
+    if target_sizes is None:
         padded = window_padding(auto_pad, pads, tuple(X.shape[2:]), kernel, stride, dilation)
     else:
-        padded, extra = _for_output(whole, wanted, auto_pad, extra)
+        padded, extra = _fit_to_output(whole, target_sizes, auto_pad, extra)
     return convolution.conv_transpose(
         X, W, B, stride=stride, padding=padded, output_padding=extra, dilation=dilation, groups=group
     )
 
 
-def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple[int, ...]) -> tuple[Padding, Any]:
+def _fit_to_output(
+    whole: list[Any], target_sizes: list[Any], auto_pad: str, extra: tuple[int, ...]
+) -> tuple[Padding, Any]:
     """The padding that crops the whole result to the requested sizes, and the padding that extends it."""
     pads, added = [], []
-    for size, target, more in zip(whole, wanted, extra, strict=True):
+    for size, target, more in zip(whole, target_sizes, extra, strict=True):
         total = size - target
         if isinstance(total, int) and total < 0:
             pads.append((0, 0))
@@ -166,18 +168,18 @@ def _for_output(whole: list[Any], wanted: list[Any], auto_pad: str, extra: tuple
 @onnx("MatMul")
 def matmul(context: Context, A: SymbolicTensor, B: SymbolicTensor) -> Any:
     """MatMul-1..13(A, B) -> Y"""
-    return product_of(context, A, B)
+    return matrix_product(context, A, B)
 
 
-def product_of(context: Context, A: Any, B: Any) -> Any:
-    """A matrix product; at run time, if the sizes aren't known to fit."""
+def matrix_product(context: Context, A: Any, B: Any) -> Any:
+    """A matrix product, computed at run time if the sizes aren't known to fit."""
     try:
         return linear.matmul(A, B)
     except ShapeError:
         if min(A.ndim, B.ndim) < 2 or all(isinstance(size, int) for size in (*A.shape, *B.shape)):
             raise
-    lead = context.common(A.shape[:-2], B.shape[:-2]) if max(A.ndim, B.ndim) > 2 else ()
-    return context.at_run_time("MatMul", (A, B), Type(A.dtype, (*lead, A.shape[-2], B.shape[-1])), {})
+    lead = context.broadcast_shape(A.shape[:-2], B.shape[:-2]) if max(A.ndim, B.ndim) > 2 else ()
+    return context.apply_at_run_time("MatMul", (A, B), Type(A.dtype, (*lead, A.shape[-2], B.shape[-1])), {})
 
 
 @onnx("Gemm")
@@ -196,7 +198,7 @@ def gemm(
         return linear.linear(A, B, C)
     if transB:
         B = shaping.transpose(B, permutation=(1, 0))
-    product = product_of(context, A, B)
+    product = matrix_product(context, A, B)
     product = product if alpha == 1.0 else product * _like(alpha, A)
     if C is None:
         return product

@@ -69,7 +69,7 @@ def range_(context: Context, start: Any, limit: Any, delta: Any, *, stash_type: 
         if not isinstance(step, SymbolicDim):
             return context.builder.create(creation.arange, start=first, stop=stop, step=step, dtype=dtype)
     declared = context.declared()[0]
-    types = () if declared else (Type(dtype, (context.fresh(),)),)
+    types = () if declared else (Type(dtype, (context.new_symbol(),)),)
     return context.runtime_shaped("Range", start, limit, delta, types=types, dtype=dtype)
 
 
@@ -95,19 +95,19 @@ def one_hot(context: Context, indices: SymbolicTensor, depth: Any, values: Symbo
 # ---- windows ----
 
 
-def _enter_window(name: str) -> None:
+def _register_window(name: str) -> None:
     def window(context: Context, size: Any, *, output_datatype: int = 1, periodic: int = 1) -> Any:
         dtype = protos.dtype_of(output_datatype, name)
-        types = (Type(dtype, (context.fresh(),)),)
+        types = (Type(dtype, (context.new_symbol(),)),)
         return context.runtime_shaped(name, size, types=types, dtype=dtype, periodic=periodic)
 
     window.__doc__ = f"{name}-17(size) -> output"
     onnx(name, values=("size",))(window)
 
 
-_enter_window("HannWindow")
-_enter_window("HammingWindow")
-_enter_window("BlackmanWindow")
+_register_window("HannWindow")
+_register_window("HammingWindow")
+_register_window("BlackmanWindow")
 
 
 @onnx(
@@ -121,5 +121,5 @@ def mel_weight_matrix(
     """MelWeightMatrix-17(num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz) -> output"""
     dtype = protos.dtype_of(output_datatype, "MelWeightMatrix")
     operands = (num_mel_bins, dft_length, sample_rate, lower_edge_hertz, upper_edge_hertz)
-    types = (Type(dtype, (context.fresh(), context.fresh())),)
+    types = (Type(dtype, (context.new_symbol(), context.new_symbol())),)
     return context.runtime_shaped("MelWeightMatrix", *operands, types=types, dtype=dtype)

@@ -47,7 +47,7 @@ _UNARY: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _enter_unary(name: str, op: Callable[[Any], Any]) -> None:
+def _register_unary(name: str, op: Callable[[Any], Any]) -> None:
     def translation(context: Context, X: SymbolicTensor) -> Any:
         return op(X)
 
@@ -56,13 +56,13 @@ def _enter_unary(name: str, op: Callable[[Any], Any]) -> None:
 
 
 for _name, _op in _UNARY.items():
-    _enter_unary(_name, _op)
+    _register_unary(_name, _op)
 
 
 @onnx("Identity", values=("input",), folds=False)
 def identity(context: Context, input: Any) -> Any:
     """Identity-1..25(input) -> output"""
-    if boundary.STOP_GRADIENT in context.notes:
+    if boundary.STOP_GRADIENT in context.metadata:
         return boundary.stop_gradient(context.tensor(input))
     return input
 
@@ -70,8 +70,8 @@ def identity(context: Context, input: Any) -> Any:
 # ---- two operands ----
 
 
-def align(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
-    """`b` with its dimensions aligned to those of `a` from `axis` on, as before version 7; unchanged without one."""
+def align_to_axis(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
+    """`b` reshaped so that its axes match those of `a` from `axis` on (before version 7); `b` itself without `axis`."""
     if axis is None:
         return b
     at = normalize_axis(axis, a.ndim)
@@ -81,25 +81,25 @@ def align(a: SymbolicTensor, b: SymbolicTensor, axis: int | None) -> Any:
 @onnx("Add")
 def add(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Add-6..14(A, B) -> C"""
-    return context.broadcast("Add", A, align(A, B, axis))
+    return context.broadcast("Add", A, align_to_axis(A, B, axis))
 
 
 @onnx("Sub")
 def sub(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Sub-6..14(A, B) -> C"""
-    return context.broadcast("Sub", A, align(A, B, axis))
+    return context.broadcast("Sub", A, align_to_axis(A, B, axis))
 
 
 @onnx("Mul")
 def mul(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Mul-6..14(A, B) -> C"""
-    return context.broadcast("Mul", A, align(A, B, axis))
+    return context.broadcast("Mul", A, align_to_axis(A, B, axis))
 
 
 @onnx("Div")
 def div(context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0) -> Any:
     """Div-6..14(A, B) -> C; of integers, the quotient rounded towards zero"""
-    return context.broadcast("Div", A, align(A, B, axis))
+    return context.broadcast("Div", A, align_to_axis(A, B, axis))
 
 
 @onnx("Mod")
@@ -118,7 +118,7 @@ def pow(context: Context, X: SymbolicTensor, Y: SymbolicTensor) -> Any:
 def prelu(context: Context, X: SymbolicTensor, slope: SymbolicTensor) -> Any:
     """PRelu-6..16(X, slope) -> Y; slope broadcasts to X, before version 7 from the channel axis on"""
     if context.opset < 7 and slope.ndim == 1 and slope.shape != (1,):
-        slope = align(X, slope, 1)
+        slope = align_to_axis(X, slope, 1)
     zero = np.zeros((), X.dtype)
     scaled = context.broadcast("Mul", X, slope)
     return context.broadcast("Where", comparison.less(X, zero), scaled, X, dtype=X.dtype)
@@ -127,7 +127,7 @@ def prelu(context: Context, X: SymbolicTensor, slope: SymbolicTensor) -> Any:
 # ---- any number of operands ----
 
 
-def _enter_variadic(name: str, pairwise: str) -> None:
+def _register_variadic(name: str, pairwise: str) -> None:
     def translation(context: Context, *data: SymbolicTensor) -> Any:
         if not data:
             raise ShapeError("needed at least one operand")
@@ -137,9 +137,9 @@ def _enter_variadic(name: str, pairwise: str) -> None:
     onnx(name)(translation)
 
 
-_enter_variadic("Sum", "Add")
-_enter_variadic("Max", "Max")
-_enter_variadic("Min", "Min")
+_register_variadic("Sum", "Add")
+_register_variadic("Max", "Max")
+_register_variadic("Min", "Min")
 
 
 @onnx("Mean")

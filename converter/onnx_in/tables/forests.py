@@ -16,8 +16,8 @@ Array = np.ndarray[Any, Any]
 
 MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ", "BRANCH_MEMBER", "LEAF")
 MEMBER, LEAF = 6, 7
-SMALL, MAX_TABLE_ELEMENTS = 2**20, 2**26  # elements of a table that is always allowed, and of the largest table
-SPARSEST = 1000  # between the two, the largest number of elements of a table for each element in the file
+SMALL, MAX_TABLE_ELEMENTS = 2**20, 2**26  # sizes of a table that is always allowed, and of the largest table
+SPARSEST = 1000  # between the two, the largest ratio of elements in a table to elements in the file
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Forest:
         splits: the value that it compares with.
         yes: the next node if the comparison holds; a leaf leads to itself.
         no: the next node if it doesn't.
-        follows_missing: whether NaN counts as if the comparison held.
+        follows_missing: whether the comparison holds for NaN.
         weights: the weight of each node for each result; shape (nodes, results).
         weighted: whether a node has a weight.
         members: a row of values for each node that tests membership, padded with NaN; empty if there are none.
@@ -68,15 +68,15 @@ def forest(
     count: int,
     membership: Array | None = None,
 ) -> Forest:
-    """The tables of trees, after a check that they are trees.
+    """Build the tables of trees; check that the nodes form trees.
 
     Args:
-        roots, features, modes, splits, yes, no, follows_missing: as in `Forest`, with any integers and numbers.
+        roots, features, modes, splits, yes, no, follows_missing: as in `Forest`, unchecked.
         rows: the nodes with weights.
         results: the result of each weight.
         amounts: the weights.
         count: the number of results.
-        membership: the values that nodes test for, in the order of these nodes; NaN ends those of each.
+        membership: the values that nodes test for, node by node; NaN ends the values of a node.
 
     Raises:
         ShapeError: a number is out of range, or the nodes have a cycle or a common successor.
@@ -105,7 +105,7 @@ def forest(
 def _require_below(numbers: Array, limit: int, what: str) -> None:
     wrong = numbers[(numbers < 0) | (numbers >= limit)]
     if wrong.size:
-        raise ShapeError(f"{what} {wrong.flat[0]} is none of the {limit} that there are")
+        raise ShapeError(f"{what} {wrong.flat[0]} is out of range: there are {limit}")
 
 
 def _depth(roots: Array, modes: Array, yes: Array, no: Array) -> int:
@@ -115,31 +115,31 @@ def _depth(roots: Array, modes: Array, yes: Array, no: Array) -> int:
     while current.size:
         np.add.at(reached, current, 1)
         if (reached > 1).any():
-            raise ShapeError(f"node {int(np.argmax(reached > 1))} is reached in more than one way: needed trees")
-        following = np.concatenate([yes[current], no[current]])
-        current, depth = following[modes[following] != LEAF], depth + 1
+            raise ShapeError(f"node {int(np.argmax(reached > 1))} has more than one path from a root: needed trees")
+        successors = np.concatenate([yes[current], no[current]])
+        current, depth = successors[modes[successors] != LEAF], depth + 1
         require_few(8 * depth, "operations for a tree of this depth")
     return depth
 
 
 def _members(modes: Array, membership: Array | None) -> tuple[Array, Array]:
     """A table of the values that each node tests for, and the row of each node in it."""
-    asking = np.flatnonzero(modes == MEMBER)
+    member_nodes = np.flatnonzero(modes == MEMBER)
     rows = np.zeros(len(modes), np.int64)
-    if not asking.size:
+    if not member_nodes.size:
         return np.zeros((0, 0), np.float32), rows
     values = np.zeros(0, np.float32) if membership is None else membership.reshape(-1)
     ends = np.flatnonzero(np.isnan(values.astype(np.float64)))
-    if ends.size != asking.size:
-        raise ShapeError(f"{asking.size} nodes ask for membership, values are given for {ends.size}")
+    if ends.size != member_nodes.size:
+        raise ShapeError(f"{member_nodes.size} nodes test membership, but there are values for {ends.size}")
     sets = np.split(values, ends + 1)[: ends.size]
     longest = max(len(one) for one in sets)
-    if asking.size * longest > min(MAX_TABLE_ELEMENTS, max(SMALL, SPARSEST * values.size)):
-        raise Unsupported(f"{asking.size} sets of up to {longest} values")
-    table = np.full((asking.size, longest), np.nan, values.dtype)
+    if member_nodes.size * longest > min(MAX_TABLE_ELEMENTS, max(SMALL, SPARSEST * values.size)):
+        raise Unsupported(f"{member_nodes.size} sets of up to {longest} values")
+    table = np.full((member_nodes.size, longest), np.nan, values.dtype)
     for row, one in enumerate(sets):
         table[row, : len(one)] = one
-    rows[asking] = np.arange(asking.size)
+    rows[member_nodes] = np.arange(member_nodes.size)
     return table, rows
 
 
@@ -155,47 +155,49 @@ def forest_from_lists(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count
     values = _numbers(nodes["values"])
     lengths = {name: len(nodes[name]) for name in ("treeids", "nodeids", "modes", "featureids", "truenodeids")}
     lengths |= {"falsenodeids": len(nodes["falsenodeids"]), "values": values.size}
-    _require_alike("nodes", lengths)
+    _require_equal_lengths("nodes", lengths)
     if nodes["missing_value_tracks_true"]:
-        _require_alike("nodes", {**lengths, "missing_value_tracks_true": len(nodes["missing_value_tracks_true"])})
+        _require_equal_lengths(
+            "nodes", {**lengths, "missing_value_tracks_true": len(nodes["missing_value_tracks_true"])}
+        )
     amounts = _numbers(leaves["weights"])
     of_leaves = {name: len(leaves[name]) for name in ("treeids", "nodeids", "ids")} | {"weights": amounts.size}
-    _require_alike("leaves", of_leaves)
+    _require_equal_lengths("leaves", of_leaves)
     if unknown := sorted(set(names) - {*MODES} | {"BRANCH_MEMBER"} & set(names)):
-        raise ShapeError(f"a node may be {', '.join((*MODES[:MEMBER], MODES[LEAF]))}, given {unknown[0]!r}")
+        raise ShapeError(f"a node must be {', '.join((*MODES[:MEMBER], MODES[LEAF]))}, given {unknown[0]!r}")
     size = len(trees)
-    place = {key: row for row, key in enumerate(zip(trees, numbers, strict=True))}
-    if len(place) < size:
+    rows_by_key = {key: row for row, key in enumerate(zip(trees, numbers, strict=True))}
+    if len(rows_by_key) < size:
         raise ShapeError("two nodes of a tree have the same number")
     firsts = [row for row in range(size) if row == 0 or trees[row] != trees[row - 1]]
     if len(firsts) != len(set(trees)):
-        raise Unsupported("trees whose nodes don't stand together")
+        raise Unsupported("trees whose nodes aren't contiguous")
     modes = np.array([MODES.index(name) for name in names], np.int64)
     branches = modes != LEAF
 
-    def following(ids: Sequence[int]) -> Array:
+    def successors(ids: Sequence[int]) -> Array:
         found = np.arange(size)
         for row in np.flatnonzero(branches).tolist():
             key = (trees[row], ids[row])
-            if key not in place:
+            if key not in rows_by_key:
                 raise ShapeError(
-                    f"node {numbers[row]} of tree {trees[row]} leads to node {ids[row]}, which isn't there"
+                    f"node {numbers[row]} of tree {trees[row]} leads to node {ids[row]}, which doesn't exist"
                 )
-            found[row] = place[key]
+            found[row] = rows_by_key[key]
         return found
 
     rows = []
     for key in zip(leaves["treeids"], leaves["nodeids"], strict=True):
-        if key not in place or branches[place[key]]:
-            raise ShapeError(f"a weight is of node {key[1]} of tree {key[0]}, which is no leaf")
-        rows.append(place[key])
+        if key not in rows_by_key or branches[rows_by_key[key]]:
+            raise ShapeError(f"node {key[1]} of tree {key[0]} has a weight, but isn't a leaf")
+        rows.append(rows_by_key[key])
     return forest(
         roots=np.array(firsts, np.int64),
         features=np.where(branches, np.asarray(nodes["featureids"], np.int64), 0),
         modes=modes,
         splits=values,
-        yes=following(nodes["truenodeids"]),
-        no=following(nodes["falsenodeids"]),
+        yes=successors(nodes["truenodeids"]),
+        no=successors(nodes["falsenodeids"]),
         follows_missing=np.array(nodes["missing_value_tracks_true"] or [0] * size, np.int64) != 0,
         rows=rows,
         results=leaves["ids"],
@@ -205,11 +207,11 @@ def forest_from_lists(nodes: Mapping[str, Any], leaves: Mapping[str, Any], count
 
 
 def _numbers(given: Any) -> Array:
-    """The numbers of an attribute; those of a list in float32."""
+    """The numbers of an attribute; a list becomes float32."""
     return given.reshape(-1) if isinstance(given, np.ndarray) else np.asarray(given, np.float32)
 
 
-def _require_alike(what: str, lengths: Mapping[str, int]) -> None:
+def _require_equal_lengths(what: str, lengths: Mapping[str, int]) -> None:
     if len(set(lengths.values())) > 1:
         shown = ", ".join(f"{name} {length}" for name, length in lengths.items())
         raise ShapeError(f"the attributes of {what} have different lengths: {shown}")
@@ -231,21 +233,21 @@ def forest_from_numbers(
     names = ("featureids", "truenodeids", "falsenodeids", "trueleafs", "falseleafs")
     lengths = {"modes": modes.size, "splits": splits.size} | {name: len(nodes[name]) for name in names}
     tracks = nodes["missing_value_tracks_true"]
-    _require_alike("nodes", lengths | ({"missing_value_tracks_true": len(tracks)} if tracks else {}))
+    _require_equal_lengths("nodes", lengths | ({"missing_value_tracks_true": len(tracks)} if tracks else {}))
     amounts, targets = _numbers(leaves["weights"]), leaves["targetids"]
-    _require_alike("leaves", {"targetids": len(targets), "weights": amounts.size})
+    _require_equal_lengths("leaves", {"targetids": len(targets), "weights": amounts.size})
     _require_below(modes, MEMBER + 1, "mode")
     inner, ends = modes.size, amounts.size
     starts = np.asarray(roots, np.int64)
     _require_below(starts, inner, "root")
 
-    def following(name: str) -> Array:
+    def successors(name: str) -> Array:
         ids, leads = np.asarray(nodes[f"{name}nodeids"], np.int64), np.asarray(nodes[f"{name}leafs"]) != 0
         _require_below(ids[~leads], inner, "node")
         _require_below(ids[leads], ends, "leaf")
         return np.concatenate([np.where(leads, ids + inner, ids), inner + np.arange(ends)])
 
-    yes, no = following("true"), following("false")
+    yes, no = successors("true"), successors("false")
     alone = (yes[starts] == no[starts]) & (yes[starts] >= inner)  # a tree of a single leaf
     more = np.zeros(ends, np.int64)
     return forest(

@@ -24,7 +24,7 @@ from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
-from .convolution import convolve, gemm, product_of
+from .convolution import convolve, gemm, matrix_product
 from .table import cast, onnx
 
 DOMAIN = "com.microsoft"
@@ -95,7 +95,7 @@ def fused_matmul(
     if transBatchA or transBatchB:
         raise Unsupported("transposed batch axes")
     first, second = (_swap_axes(x) if turned and x.ndim > 1 else x for x, turned in ((A, transA), (B, transB)))
-    result = product_of(context, first, second)
+    result = matrix_product(context, first, second)
     return result if alpha == 1.0 else result * alpha
 
 

@@ -12,18 +12,18 @@ from ....runtime.ops import attention, comparison, creation, elementwise, indexi
 from ....runtime.tracing import SymbolicTensor
 from ...unsupported import Unsupported
 from .context import Context
-from .convolution import product_of
+from .convolution import matrix_product
 from .fused import DOMAIN
 from .heads import item, join_heads, part, rotate, split_heads
 from .table import cast, onnx
 
 
 def _with_past(past: Any, now: Any) -> Any:
-    return now if past is None else slicing.concat(_of_batch(past, now.shape[0]), now, axis=2)
+    return now if past is None else slicing.concat(_with_batch_size(past, now.shape[0]), now, axis=2)
 
 
-def _of_batch(x: Any, batch: Any) -> Any:
-    """`x` with a first axis of that size, which may be checked at run time."""
+def _with_batch_size(x: Any, batch: Any) -> Any:
+    """`x` with a first axis of size `batch`, which is checked at run time if sizes are symbolic."""
     if x.shape[0] in (1, batch) or (isinstance(x.shape[0], int) and isinstance(batch, int)):
         return x
     return shaping.reshape(x, shape=(batch, *x.shape[1:]))
@@ -32,23 +32,23 @@ def _of_batch(x: Any, batch: Any) -> Any:
 def _attend(
     context: Context, q: Any, k: Any, v: Any, mask: Any, bias: Any, causal: bool, fill: float, scale: float
 ) -> Any:
-    """Attention of heads: `fill` is added to masked scores, so that all of them may be masked."""
+    """Attention per head. Masked scores get `fill` added, a finite number, so that a query may have no key."""
     keys, queries = k.shape[2], q.shape[2]
     added = bias
     if mask is not None:
-        allowed = _four(_of_batch(mask, q.shape[0]), keys, q.shape[0], context)
-        added = _sum(context, added, _fill(allowed, fill, q.dtype))
+        allowed = _allowed_keys(_with_batch_size(mask, q.shape[0]), keys, q.shape[0], context)
+        added = _add(context, added, _fill(allowed, fill, q.dtype))
     if causal:
         at = context.builder.create(creation.arange, start=keys - queries, stop=keys, dtype=INT64)
         at = shaping.reshape(at, shape=(queries, 1))
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
         allowed = comparison.less_equal(places, at)
-        added = _sum(context, added, _fill(allowed, fill, q.dtype))
+        added = _add(context, added, _fill(allowed, fill, q.dtype))
     given = None if scale == 0.0 else scale
     return join_heads(attention.scaled_dot_product_attention(q, k, v, added, causal=False, scale=given))
 
 
-def _sum(context: Context, first: Any, second: Any) -> Any:
+def _add(context: Context, first: Any, second: Any) -> Any:
     return second if first is None else context.broadcast("Add", first, second)
 
 
@@ -56,11 +56,11 @@ def _fill(allowed: Any, fill: float, dtype: np.dtype[Any]) -> Any:
     return elementwise.where(allowed, np.zeros((), dtype), np.asarray(fill).astype(dtype))
 
 
-def _four(mask: Any, keys: Any, batch: Any, context: Context) -> Any:
-    """The allowed keys, (batch, heads, queries, keys), for a mask of one to three dimensions."""
+def _allowed_keys(mask: Any, keys: Any, batch: Any, context: Context) -> Any:
+    """The allowed keys for a mask of one to three dimensions, to broadcast to (batch, heads, queries, keys)."""
     if mask.ndim == 1:
         if mask.shape != (batch,):
-            raise Unsupported("a mask that says where sequences begin and end")
+            raise Unsupported("a mask with the starts and ends of sequences")
         places = context.builder.create(creation.arange, stop=keys, dtype=INT64)
         lengths = shaping.reshape(cast(mask, INT64), shape=(batch, 1, 1, 1))
         return comparison.less(places, lengths)
@@ -86,7 +86,7 @@ def attention_(
     """
     if do_rotary or past_present_share_buffer:
         raise Unsupported("rotary positions, or a past that shares the memory of the present")
-    projected = product_of(context, input, weights)
+    projected = matrix_product(context, input, weights)
     projected = projected if bias is None else context.broadcast("Add", projected, bias)
     third = projected.shape[-1] // 3
     sizes = list(qkv_hidden_sizes or (third, third, third))
@@ -115,7 +115,7 @@ def multi_head_attention(
     """
     if past_sequence_length is not None or cache_indirection is not None or context.uses(3):
         raise Unsupported("a past in a buffer, or scores as a result")
-    q, k, v = _three(query, key, value, num_heads)
+    q, k, v = _split_qkv(query, key, value, num_heads)
     if bias is not None:
         size = q.shape[1] * q.shape[3]
         parts = [part(bias, 0, 0, size), part(bias, 0, size, 2 * size), part(bias, 0, 2 * size, bias.shape[0])]
@@ -128,18 +128,18 @@ def multi_head_attention(
     return (y, k, v) if context.uses(1) or context.uses(2) else y
 
 
-def _three(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]:
+def _split_qkv(query: Any, key: Any, value: Any, heads: int) -> tuple[Any, Any, Any]:
     """Queries, keys and values, (batch, heads, length, features), which may be packed into one tensor."""
     if query.ndim == 5:  # (batch, length, heads, 3, features)
         q, k, v = (shaping.transpose(item(query, 3, i), permutation=(0, 2, 1, 3)) for i in range(3))
         return q, k, v
     if key is None:
-        raise ShapeError("needed keys, or all in one tensor of 5 dimensions")
+        raise ShapeError("needed the operand key, or a packed query of 5 dimensions")
     if key.ndim == 5:  # (batch, length, heads, 2, features)
         k, v = (shaping.transpose(item(key, 3, i), permutation=(0, 2, 1, 3)) for i in range(2))
         return split_heads(query, heads), k, v
     if value is None:
-        raise ShapeError("needed values")
+        raise ShapeError("needed the operand value, or a packed key of 5 dimensions")
     return split_heads(query, heads), *(x if x.ndim == 4 else split_heads(x, heads) for x in (key, value))
 
 

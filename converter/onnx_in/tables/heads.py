@@ -43,7 +43,7 @@ def join_heads(x: Any) -> Any:
 
 
 def align(x: Any, shape: tuple[Any, ...]) -> Any:
-    """`x` ready to broadcast to `shape`: sizes that can't be compared before run time are assumed to fit."""
+    """Prepare `x` to broadcast to `shape`: sizes that can't be compared before run time are assumed to fit."""
     wanted = shape[len(shape) - x.ndim :]
     sizes = tuple(
         size if size in (1, other) or (isinstance(size, int) and isinstance(other, int)) else other

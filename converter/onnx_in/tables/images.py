@@ -47,7 +47,7 @@ def resize_(
 
 
 def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any]) -> Any:
-    """Resize by the op, which supports symbolic sizes, and PyTorch's coordinate transformations."""
+    """Resize with the op `resize`, which supports symbolic sizes, but only PyTorch's coordinate transformations."""
     mode = options.get("mode", "nearest")
     where = options.get("coordinate_transformation_mode", "half_pixel")
     nearest = options.get("nearest_mode", "round_prefer_floor")
@@ -75,7 +75,7 @@ def _symbolic(x: SymbolicTensor, scales: Any, sizes: Any, options: dict[str, Any
     if where not in ("half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"):
         raise Unsupported(f"{where} along an axis of symbolic size")
     if mode == "cubic" and options.get("cubic_coeff_a", -0.75) != -0.75:
-        raise Unsupported("another cubic_coeff_a than -0.75 along an axis of symbolic size")
+        raise Unsupported("a cubic_coeff_a other than -0.75 along an axis of symbolic size")
     return resize.resize(
         x, size=target, mode="bicubic" if mode == "cubic" else "linear", align_corners=where == "align_corners",
         half_pixel=where != "asymmetric", scales=factors,
@@ -107,7 +107,7 @@ def non_max_suppression(
     selected_indices
     """
     operands = (boxes, scores, max_output_boxes_per_class, iou_threshold, score_threshold)
-    types = (Type(INT64, (context.fresh(), 3)),)
+    types = (Type(INT64, (context.new_symbol(), 3)),)
     return context.runtime_shaped("NonMaxSuppression", *operands, types=types, center_point_box=center_point_box)
 
 
@@ -162,7 +162,7 @@ def _number(context: Context, size: Any, dtype: Any) -> Any:
 
 
 def _wrap(context: Context, x: Any, size: Any, padding_mode: str, align_corners: int, mode: str) -> Any:
-    """Move positions inside by the padding mode, unless this is done for each tap (cubic)."""
+    """Move positions into the image by the padding mode; for cubic, `sample` does this for each tap."""
     if mode == "cubic" or padding_mode == "zeros":
         return x
     if padding_mode == "reflection":

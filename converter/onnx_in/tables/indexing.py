@@ -19,8 +19,8 @@ _REDUCTIONS = ("none", "add", "mul", "max", "min")
 @onnx("Gather")
 def gather(context: Context, data: SymbolicTensor, indices: SymbolicTensor, *, axis: int = 0) -> Any:
     """Gather-1..13(data, indices) -> output"""
-    if context.notes.get(embeddings.PADDING, "").isdigit() and data.ndim == 2 and axis == 0:
-        return embeddings.embedding(data, indices, padding_index=int(context.notes[embeddings.PADDING]))
+    if context.metadata.get(embeddings.PADDING, "").isdigit() and data.ndim == 2 and axis == 0:
+        return embeddings.embedding(data, indices, padding_index=int(context.metadata[embeddings.PADDING]))
     return indexing.take(data, indices, axis=normalize_axis(axis, data.ndim))
 
 
@@ -68,12 +68,12 @@ def scatter_nd(
     _check(reduction)
     depth = indices.shape[-1]
     if isinstance(depth, int):
-        updates = _of_shape(updates, (*indices.shape[:-1], *data.shape[depth:]))
+        updates = _with_shape(updates, (*indices.shape[:-1], *data.shape[depth:]))
     return indexing.scatter_nd(data, cast(indices, INT64), updates, reduction=reduction)
 
 
-def _of_shape(x: SymbolicTensor, shape: tuple[Any, ...]) -> SymbolicTensor:
-    """`x` with the sizes of `shape`, which it must have at run time if its own symbols differ."""
+def _with_shape(x: SymbolicTensor, shape: tuple[Any, ...]) -> SymbolicTensor:
+    """`x` with the sizes of `shape`; symbols that differ are checked at run time."""
     pairs = zip(x.shape, shape, strict=False)
     if x.shape == shape or x.ndim != len(shape) or any(a != b for a, b in pairs if {type(a), type(b)} == {int}):
         return x
@@ -109,5 +109,5 @@ def compress(context: Context, input: SymbolicTensor, condition: Any, *, axis: i
     if axis is None:
         input, axis = shaping.reshape(input, shape=(product(input.shape),)), 0
     at = normalize_axis(axis, input.ndim)
-    shape = tuple(context.fresh() if i == at else size for i, size in enumerate(input.shape))
+    shape = tuple(context.new_symbol() if i == at else size for i, size in enumerate(input.shape))
     return context.runtime_shaped("Compress", input, condition, types=(Type(input.dtype, shape),), axis=at)

@@ -11,24 +11,24 @@ from ....runtime.ir.types import BOOL, is_floating
 from ....runtime.ops import comparison
 from ....runtime.tracing import SymbolicTensor
 from .context import Context
-from .elementwise import align
+from .elementwise import align_to_axis
 from .table import onnx
 
 
-def _enter(name: str, dtype: np.dtype[Any] | None = None) -> None:
+def _register(name: str, dtype: np.dtype[Any] | None = None) -> None:
     def translation(
         context: Context, A: SymbolicTensor, B: SymbolicTensor, *, axis: int | None = None, broadcast: int = 0
     ) -> Any:
-        return context.broadcast(name, A, align(A, B, axis), dtype=dtype or A.dtype)
+        return context.broadcast(name, A, align_to_axis(A, B, axis), dtype=dtype or A.dtype)
 
     translation.__doc__ = f"{name}-1..19(A, B) -> C"
     onnx(name)(translation)
 
 
 for _name in ("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual", "And", "Or", "Xor"):
-    _enter(_name, BOOL)
+    _register(_name, BOOL)
 for _name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
-    _enter(_name)
+    _register(_name)
 
 
 @onnx("Not")

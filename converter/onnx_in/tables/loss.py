@@ -16,7 +16,7 @@ from .table import cast, onnx
 REDUCTIONS = ("mean", "sum", "none")
 
 
-def likelihood(
+def negative_log_likelihood(
     x: SymbolicTensor, target: SymbolicTensor, weight: SymbolicTensor | None, ignore_index: int | None, reduction_: str
 ) -> Any:
     """The negated entries of `x`, (batch, classes, ...), at the targets (batch, ...), weighted and reduced."""
@@ -53,7 +53,7 @@ def negative_log_likelihood_loss(
     ignore_index: int | None = None, reduction: str = "mean",
 ) -> Any:  # fmt: skip
     """NegativeLogLikelihoodLoss-12..22(input, target, weight?) -> loss"""
-    return likelihood(input, target, weight, ignore_index, reduction)
+    return negative_log_likelihood(input, target, weight, ignore_index, reduction)
 
 
 @onnx("SoftmaxCrossEntropyLoss")
@@ -63,4 +63,4 @@ def softmax_cross_entropy_loss(
 ) -> Any:  # fmt: skip
     """SoftmaxCrossEntropyLoss-12..13(scores, labels, weights?) -> output, log_prob?"""
     logs = activation.log_softmax(scores, axis=1)
-    return likelihood(logs, labels, weights, ignore_index, reduction), logs
+    return negative_log_likelihood(logs, labels, weights, ignore_index, reduction), logs

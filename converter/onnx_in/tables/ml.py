@@ -67,7 +67,7 @@ def linear_regressor(
     targets: int = 1,
 ) -> Any:  # fmt: skip
     """LinearRegressor-1(X) -> Y"""
-    return after_transform(_scores(X, coefficients, intercepts, targets), post_transform)
+    return apply_post_transform(_scores(X, coefficients, intercepts, targets), post_transform)
 
 
 @onnx("LinearClassifier", domain=DOMAIN)
@@ -82,10 +82,10 @@ def linear_classifier(
     classes = len(classlabels_ints)
     width = X.shape[-1]
     if classes < 2 or (classes == 2 and len(coefficients) == width):
-        raise Unsupported("two classes by the sign of one score")
+        raise Unsupported("two classes chosen by the sign of one score")
     scores = _scores(X, coefficients, intercepts, classes)
     labels = indexing.take(np.asarray(classlabels_ints, INT64), sorting.argmax(scores, axis=1), axis=0)
-    return labels, after_transform(scores, post_transform)
+    return labels, apply_post_transform(scores, post_transform)
 
 
 def _scores(x: SymbolicTensor, coefficients: Any, intercepts: Any, count: int) -> Any:
@@ -105,8 +105,8 @@ def _scores(x: SymbolicTensor, coefficients: Any, intercepts: Any, count: int) -
     return linear.linear(cast(x, FLOAT32), weight, bias)
 
 
-def after_transform(scores: Any, how: str) -> Any:
-    """Scores of several targets or classes, shape (batch, count), after a `post_transform`."""
+def apply_post_transform(scores: Any, how: str) -> Any:
+    """Apply a `post_transform` to scores of several targets or classes, shape (batch, count)."""
     match how:
         case "NONE":
             return scores
@@ -115,13 +115,13 @@ def after_transform(scores: Any, how: str) -> Any:
         case "SOFTMAX":
             return activation.softmax(scores, axis=1)
         case "SOFTMAX_ZERO":
-            return _softmax_but_zeros(scores)
+            return _softmax_keeping_zeros(scores)
         case "PROBIT":
             return _probit(scores)
     raise Unsupported(f"post_transform {how!r}")
 
 
-def _softmax_but_zeros(scores: Any) -> Any:
+def _softmax_keeping_zeros(scores: Any) -> Any:
     """A softmax in which zeros stay zeros."""
     highest = reduction.reduce_max(scores, axes=(1,), keepdims=True)
     counts = comparison.greater(elementwise.abs(scores), np.asarray(1e-7, scores.dtype))

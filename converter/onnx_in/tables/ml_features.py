@@ -28,7 +28,7 @@ def imputer(
     )
     width = X.shape[-1] if X.ndim else 1
     if len(values) not in {1, width}:
-        raise ShapeError(f"needed one value to put in, or {width}, given {len(values)}")
+        raise ShapeError(f"needed one imputed value, or {width}, given {len(values)}")
     missing = comparison.isnan(X) if real and np.isnan(replaced) else comparison.equal(X, np.asarray(replaced, X.dtype))
     return elementwise.where(missing, np.asarray(values, X.dtype), X)
 
@@ -41,7 +41,7 @@ def one_hot_encoder(
     if cats_strings:
         raise Unsupported("categories that are strings: tensors hold numbers only")
     if not zeros:
-        raise Unsupported("an error for an element that is none of the categories")
+        raise Unsupported("zeros = 0, an error for an unknown category")
     require_few(len(cats_int64s), "categories")
     categories = np.asarray(cats_int64s, INT64)
     elements = shaping.reshape(cast(X, INT64), shape=(*X.shape, 1))

@@ -91,7 +91,9 @@ def _without_padding(
     result: Any = None
     for axis, (before, _) in enumerate(pads):
         at = _coordinate(context, places, wide, axis) - context.full((), before, INT64)
-        at = elementwise.maximum(at, np.zeros((), np.int64))  # if the tensor also has the lowest number
+        at = elementwise.maximum(
+            at, np.zeros((), np.int64)
+        )  # the padding may win if the tensor has the lowest number too
         at = elementwise.minimum(at, context.full((), sizes[axis] - 1, INT64))
         along = at * context.full((), product(sizes[axis + 1 :]), INT64)
         result = along if result is None else result + along
@@ -150,7 +152,7 @@ def _sum_windows(
     dilation: tuple[int, ...],
     ceil: bool,
 ) -> tuple[Any, Padding]:
-    """The sums of windows, and the padding with which the last one fits."""
+    """The sums of windows, and the padding extended so that the last window fits."""
     reach = []
     for size, k, s, d, (before, after) in zip(x.shape[2:], kernel, stride, dilation, pads, strict=True):
         span = d * (k - 1) + 1

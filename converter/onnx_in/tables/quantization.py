@@ -21,8 +21,8 @@ from .table import cast, onnx
 UINT8 = np.dtype(np.uint8)
 
 
-def align(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int) -> Any:
-    """A scale or zero point reshaped to broadcast to `x`: a single one, one per index of an axis, or one per block."""
+def align_scale(scale: SymbolicTensor, x: SymbolicTensor, axis: int, block_size: int) -> Any:
+    """Reshape scales or zero points to broadcast to `x`: per tensor, per index of an axis, or per block."""
     if scale.ndim == 0 or scale.shape == (1,):
         return shaping.reshape(scale, shape=()) if scale.ndim else scale
     at = normalize_axis(axis, x.ndim)
@@ -58,7 +58,7 @@ def quantize(x: SymbolicTensor, scale: Any, zero_point: Any, dtype: np.dtype[Any
 
 
 def _range(dtype: np.dtype[Any]) -> tuple[int, int]:
-    limits: Any = ml_dtypes.iinfo  # which has no types
+    limits: Any = ml_dtypes.iinfo  # it has no type hints
     info = limits(dtype)
     return int(info.min), int(info.max)
 
@@ -75,8 +75,8 @@ def quantize_linear(
         dtype = y_zero_point.dtype
     kind = protos.dtype_of(precision, "QuantizeLinear") if precision else y_scale.dtype
     kind = kind if is_floating(kind) else FLOAT32
-    scale = cast(align(y_scale, x, axis, block_size), kind)
-    zero = None if y_zero_point is None else align(y_zero_point, x, axis, block_size)
+    scale = cast(align_scale(y_scale, x, axis, block_size), kind)
+    zero = None if y_zero_point is None else align_scale(y_zero_point, x, axis, block_size)
     return quantize(cast(x, kind), scale, zero, dtype, saturate=bool(saturate))
 
 
@@ -89,11 +89,11 @@ def dequantize_linear(
     """DequantizeLinear-10..28(x, x_scale, x_zero_point?) -> y"""
     dtype = protos.dtype_of(output_dtype, "DequantizeLinear") if output_dtype else x_scale.dtype
     wide = dtype if is_floating(dtype) else FLOAT32
-    scale = cast(cast(align(x_scale, x, axis, block_size), FLOAT32), wide)
+    scale = cast(cast(align_scale(x_scale, x, axis, block_size), FLOAT32), wide)
     whole = x.dtype.kind in "iu" or x.dtype.name in ("int4", "uint4", "int2", "uint2")
     value = cast(x, INT32 if whole else wide)
     if x_zero_point is not None:
-        zero = align(x_zero_point, x, axis, block_size)
+        zero = align_scale(x_zero_point, x, axis, block_size)
         value = elementwise.sub(value, cast(zero, value.dtype))
     return cast(elementwise.mul(cast(value, wide), scale), dtype)
 

@@ -16,51 +16,51 @@ from ...unsupported import Unsupported
 from .context import Context
 from .fused import DOMAIN
 from .pooling import average_pool
-from .quantization import UINT8, align, dequantize_linear, dynamic_quantize_linear, quantize, quantize_linear
+from .quantization import UINT8, align_scale, dequantize_linear, dynamic_quantize_linear, quantize, quantize_linear
 from .table import cast, onnx
 
 
-def _real(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
-    """The real numbers of quantized integers; a vector of scales applies along `axis`."""
+def _dequantize(x: Any, scale: Any, zero: Any, *, axis: int | None = None) -> Any:
+    """Dequantize integers; a vector of scales applies along `axis`."""
     if x is None or scale is None:
         raise ShapeError("a tensor, or its scale, is missing")
     value = cast(x, INT32)
     if zero is not None:
-        value = elementwise.sub(value, _along(cast(zero, INT32), x, axis))
-    return elementwise.mul(cast(value, FLOAT32), _along(cast(scale, FLOAT32), x, axis))
+        value = elementwise.sub(value, _align_scale(cast(zero, INT32), x, axis))
+    return elementwise.mul(cast(value, FLOAT32), _align_scale(cast(scale, FLOAT32), x, axis))
 
 
-def _along(numbers: Any, x: Any, axis: int | None) -> Any:
+def _align_scale(numbers: Any, x: Any, axis: int | None) -> Any:
     """One number, or a vector along `axis` of `x`, reshaped to broadcast to `x`."""
     if numbers.ndim != 0 and numbers.shape != (1,) and (axis is None or numbers.ndim != 1):
         raise Unsupported(f"a scale or zero point of {numbers.ndim} dimensions")
-    return align(numbers, x, axis or 0, 0)
+    return align_scale(numbers, x, axis or 0, 0)
 
 
-def _whole(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
+def _quantize(y: Any, scale: Any, zero: Any, dtype: Any) -> Any:
     """Quantize real numbers with a scale and a zero point."""
     if scale is None:
         raise ShapeError("the scale of the result is missing")
-    point = None if zero is None else _along(zero, y, None)
-    return quantize(y, _along(cast(scale, FLOAT32), y, None), point, dtype if zero is None else zero.dtype)
+    point = None if zero is None else _align_scale(zero, y, None)
+    return quantize(y, _align_scale(cast(scale, FLOAT32), y, None), point, dtype if zero is None else zero.dtype)
 
 
-def _enter_pair(operator: str, combine: Callable[[Any, Any], Any]) -> None:
+def _register_pair(operator: str, combine: Callable[[Any, Any], Any]) -> None:
     def function(
         context: Context, A: SymbolicTensor, A_scale: SymbolicTensor, A_zero_point: Any = None, B: Any = None,
         B_scale: Any = None,
         B_zero_point: Any = None, C_scale: Any = None, C_zero_point: Any = None,
     ) -> Any:  # fmt: skip
-        c = combine(_real(A, A_scale, A_zero_point), _real(B, B_scale, B_zero_point))
-        return _whole(c, C_scale, C_zero_point, A.dtype)
+        c = combine(_dequantize(A, A_scale, A_zero_point), _dequantize(B, B_scale, B_zero_point))
+        return _quantize(c, C_scale, C_zero_point, A.dtype)
 
     operands = "A, A_scale, A_zero_point?, B, B_scale, B_zero_point?, C_scale, C_zero_point?"
     function.__doc__ = f"com.microsoft.{operator}-1({operands}) -> C"
     onnx(operator, domain=DOMAIN)(function)
 
 
-_enter_pair("QLinearAdd", elementwise.add)
-_enter_pair("QLinearMul", elementwise.mul)
+_register_pair("QLinearAdd", elementwise.add)
+_register_pair("QLinearMul", elementwise.mul)
 
 
 @onnx("QLinearSigmoid", domain=DOMAIN)
@@ -69,7 +69,7 @@ def qlinear_sigmoid(
     Y_zero_point: Any = None,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearSigmoid-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
-    return _whole(elementwise.sigmoid(_real(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X.dtype)
+    return _quantize(elementwise.sigmoid(_dequantize(X, X_scale, X_zero_point)), Y_scale, Y_zero_point, X.dtype)
 
 
 @onnx("QLinearLeakyRelu", domain=DOMAIN)
@@ -78,9 +78,9 @@ def qlinear_leaky_relu(
     Y_zero_point: Any = None, *, alpha: float = 0.01,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearLeakyRelu-1(X, X_scale, X_zero_point?, Y_scale, Y_zero_point?) -> Y"""
-    x = _real(X, X_scale, X_zero_point)
+    x = _dequantize(X, X_scale, X_zero_point)
     y = elementwise.where(comparison.less(x, np.zeros((), np.float32)), x * float(alpha), x)
-    return _whole(y, Y_scale, Y_zero_point, X.dtype)
+    return _quantize(y, Y_scale, Y_zero_point, X.dtype)
 
 
 @onnx("QLinearSoftmax", domain=DOMAIN)
@@ -89,12 +89,12 @@ def qlinear_softmax(
     y_zero_point: Any = None, *, axis: int = -1, opset: int,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearSoftmax-1(X, X_scale, x_zero_point?, y_scale, y_zero_point) -> Y"""
-    x, at = _real(X, X_scale, x_zero_point), normalize_axis(axis, X.ndim)
+    x, at = _dequantize(X, X_scale, x_zero_point), normalize_axis(axis, X.ndim)
     if opset >= 13 or at == X.ndim - 1:
-        return _whole(activation.softmax(x, axis=at), y_scale, y_zero_point, X.dtype)
+        return _quantize(activation.softmax(x, axis=at), y_scale, y_zero_point, X.dtype)
     flat = shaping.reshape(x, shape=(*x.shape[:at], _product(x.shape[at:])))
     y = shaping.reshape(activation.softmax(flat, axis=at), shape=x.shape)
-    return _whole(y, y_scale, y_zero_point, X.dtype)
+    return _quantize(y, y_scale, y_zero_point, X.dtype)
 
 
 def _product(sizes: Any) -> Any:
@@ -104,7 +104,7 @@ def _product(sizes: Any) -> Any:
     return total
 
 
-def _channels(x: Any, last: int, *, back: bool = False) -> Any:
+def _move_channels(x: Any, last: int, *, back: bool = False) -> Any:
     """Move channels that come last to the second axis, or back."""
     if not last:
         return x
@@ -119,9 +119,9 @@ def qlinear_global_average_pool(
     channels_last: int = 0,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearGlobalAveragePool-1(X, x_scale, x_zero_point, y_scale, y_zero_point) -> Y"""
-    x = _channels(_real(X, x_scale, x_zero_point), channels_last)
+    x = _move_channels(_dequantize(X, x_scale, x_zero_point), channels_last)
     y = reduction.reduce_mean(x, axes=tuple(range(2, x.ndim)), keepdims=True)
-    return _whole(_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
+    return _quantize(_move_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
 
 
 @onnx("QLinearAveragePool", domain=DOMAIN)
@@ -132,9 +132,9 @@ def qlinear_average_pool(
     """com.microsoft.QLinearAveragePool-1(X, x_scale, x_zero_point?, y_scale, y_zero_point?) -> Y"""
     if unknown := sorted(window.keys() - {"auto_pad", "ceil_mode", "count_include_pad", "pads", "strides"}):
         raise Unsupported(f"attribute {unknown[0]!r}")
-    x = _channels(_real(X, x_scale, x_zero_point), channels_last)
+    x = _move_channels(_dequantize(X, x_scale, x_zero_point), channels_last)
     y = average_pool(context, x, kernel_shape=kernel_shape, **window)
-    return _whole(_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
+    return _quantize(_move_channels(y, channels_last, back=True), y_scale, y_zero_point, X.dtype)
 
 
 @onnx("QLinearWhere", domain=DOMAIN)
@@ -144,8 +144,8 @@ def qlinear_where(
     y_zero_point: SymbolicTensor, z_scale: SymbolicTensor, z_zero_point: SymbolicTensor,
 ) -> Any:  # fmt: skip
     """com.microsoft.QLinearWhere-1(condition, X, x_scale, x_zero_point, Y, y_scale, ..., z_zero_point) -> Z"""
-    z = elementwise.where(condition, _real(X, x_scale, x_zero_point), _real(Y, y_scale, y_zero_point))
-    return _whole(z, z_scale, z_zero_point, X.dtype)
+    z = elementwise.where(condition, _dequantize(X, x_scale, x_zero_point), _dequantize(Y, y_scale, y_zero_point))
+    return _quantize(z, z_scale, z_zero_point, X.dtype)
 
 
 @onnx("QLinearConcat", domain=DOMAIN)
@@ -154,10 +154,10 @@ def qlinear_concat(
 ) -> Any:
     """com.microsoft.QLinearConcat-1(Y_scale, Y_zero_point, *(X, X_scale, X_zero_point)) -> Y"""
     if not inputs or len(inputs) % 3:
-        raise ShapeError(f"needed a tensor, a scale and a zero point of each, given {len(inputs)} tensors")
-    parts = [_real(*inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
+        raise ShapeError(f"needed a scale and a zero point with each tensor, given {len(inputs)} operands")
+    parts = [_dequantize(*inputs[i : i + 3]) for i in range(0, len(inputs), 3)]
     y = slicing.concat(*parts, axis=normalize_axis(axis, parts[0].ndim))
-    return _whole(y, Y_scale, Y_zero_point, Y_zero_point.dtype)
+    return _quantize(y, Y_scale, Y_zero_point, Y_zero_point.dtype)
 
 
 @onnx("QGemm", domain=DOMAIN)
@@ -172,14 +172,16 @@ def qgemm(
         raise ShapeError(f"needed matrices, given {A.value.type} and {B.value.type}")
     if b_zero_point.ndim == 1 and b_zero_point.shape != (1,) and b_scale.ndim == 0:
         raise ShapeError("zero points of columns need scales of columns")
-    a, b = _real(A, a_scale, a_zero_point), _real(B, b_scale, b_zero_point, axis=0 if transB else 1)
+    a, b = _dequantize(A, a_scale, a_zero_point), _dequantize(B, b_scale, b_zero_point, axis=0 if transB else 1)
     a = shaping.transpose(a, permutation=(1, 0)) if transA else a
     b = shaping.transpose(b, permutation=(1, 0)) if transB else b
     y = linear.matmul(a, b) * float(alpha)
     if C is not None:  # in units of the product
-        step = elementwise.mul(_along(cast(a_scale, FLOAT32), y, None), _along(cast(b_scale, FLOAT32), y, 1))
+        step = elementwise.mul(
+            _align_scale(cast(a_scale, FLOAT32), y, None), _align_scale(cast(b_scale, FLOAT32), y, 1)
+        )
         y = elementwise.add(y, elementwise.mul(cast(C, FLOAT32), step * float(alpha)))
-    return y if y_scale is None else _whole(y, y_scale, y_zero_point, A.dtype)
+    return y if y_scale is None else _quantize(y, y_scale, y_zero_point, A.dtype)
 
 
 @onnx("MatMulIntegerToFloat", domain=DOMAIN)
@@ -189,7 +191,7 @@ def matmul_integer_to_float(
     b_zero_point: Any = None, bias: Any = None,
 ) -> Any:  # fmt: skip
     """com.microsoft.MatMulIntegerToFloat-1(A, B, a_scale, b_scale, a_zero_point?, b_zero_point?, bias?) -> Y"""
-    y = linear.matmul(_real(A, a_scale, a_zero_point), _real(B, b_scale, b_zero_point, axis=-1))
+    y = linear.matmul(_dequantize(A, a_scale, a_zero_point), _dequantize(B, b_scale, b_zero_point, axis=-1))
     return y if bias is None else elementwise.add(y, cast(bias, FLOAT32))
 
 
@@ -232,7 +234,7 @@ def matmul_nbits(
 ) -> Any:  # fmt: skip
     """com.microsoft.MatMulNBits-1(A, B, scales, zero_points?, g_idx?, bias?) -> Y: B has one scale per block"""
     if g_idx is not None or weight_prepacked or bits not in (4, 8):
-        raise Unsupported(f"weights of {bits} bits, packed ahead or in an order of their own")
+        raise Unsupported(f"weights of {bits} bits, prepacked weights or a g_idx")
     if not (1 <= K <= 2**31 and 1 <= N <= 2**31 and 16 <= block_size <= 2**16) or block_size & (block_size - 1):
         raise ShapeError(f"there is no product of K = {K} and N = {N} in blocks of {block_size}")
     blocks = -(-K // block_size)

@@ -1,4 +1,4 @@
-"""ONNX recurrent layers: by the ops for whole layers where those are what is asked, else step by step."""
+"""ONNX recurrent layers: one op for a whole layer where an op covers the attributes, else step by step."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ORDER = {"RNN": (0,), "GRU": (1, 0, 2), "LSTM": (0, 2, 3, 1)}  # gates of ONNX i
 
 
 class _Layer:
-    """One layer: what its directions share."""
+    """One layer: the properties that its directions share."""
 
     def __init__(
         self, context: Context, kind: str, x: SymbolicTensor, direction: str, hidden: Dim, layout: int
@@ -44,7 +44,7 @@ class _Layer:
         self.gates = len(ORDER[kind])
 
     def part(self, x: SymbolicTensor | None, number: int) -> Any:
-        """The part of a direction of an operand (directions, ...)."""
+        """The part of an operand, (directions, ...), that belongs to one direction."""
         if x is None:
             return None
         row = slicing.slice(x, starts=(number,), stops=(number + 1,), steps=(1,), axes=(0,))
@@ -56,11 +56,11 @@ class _Layer:
             return self.context.full((self.x.shape[1], self.hidden), 0, self.x.dtype)
         state = self.part(shaping.transpose(initial, permutation=(1, 0, 2)) if self.layout else initial, number)
         needed = (self.x.shape[1], self.hidden)
-        # whether the sizes are the same may be known only when the program runs
+        # if sizes are symbolic, the reshape checks them when the program runs
         return state if tuple(state.shape) == needed else shaping.reshape(state, shape=needed)
 
-    def ordered(self, weight: Any) -> Any:
-        """A weight or bias, whose rows are gates in ONNX's order, in the order of the ops."""
+    def reorder_gates(self, weight: Any) -> Any:
+        """Reorder the gates, the rows of a weight or bias, from ONNX's order to that of the ops."""
         if weight is None or self.gates == 1:
             return weight
         size = self.hidden
@@ -71,7 +71,7 @@ class _Layer:
         return slicing.concat(*pieces, axis=0)
 
     def biases(self, b: Any) -> tuple[Any, Any]:
-        """The bias of the input and of the state, of ONNX's two in one."""
+        """The biases of the input and of the state, which ONNX concatenates."""
         if b is None:
             return None, None
         half = self.gates * self.hidden
@@ -86,13 +86,13 @@ class _Layer:
         op: Callable[[int], Callable[..., Any] | None],
         step: Callable[..., Step],
     ) -> tuple[Any, ...]:
-        """Walk in every direction: Y and the last states, as ONNX lays them out.
+        """Run every direction; return Y and the last states in ONNX's layout.
 
         Args:
             operands: W, R, B and sequence_lens.
-            initial: the states to begin with.
+            initial: the initial states.
             op: `op(i)` is the op for a whole layer in direction `i`, which takes the input, the states, the weights and
-                biases with gates in the order of the ops, and the lengths; None if the layer is walked step by step.
+                biases with gates in the order of the ops, and the lengths; None to run step by step.
             step: `step(i, w, r, b_ih, b_hh)` is one step in direction `i`.
         """
         W, R, B, sequence_lens = operands
@@ -102,9 +102,9 @@ class _Layer:
             weights = self.part(W, i), self.part(R, i), *self.biases(self.part(B, i))
             first, layer = [self.state(state, i) for state in initial], op(i)
             if layer is not None:
-                ys, *last = layer(self.x, *first, *map(self.ordered, weights), lengths, reverse=reverse)
+                ys, *last = layer(self.x, *first, *map(self.reorder_gates, weights), lengths, reverse=reverse)
             else:
-                ys, last = self.by_steps(step(i, *weights), first, lengths, reverse)
+                ys, last = self.run_steps(step(i, *weights), first, lengths, reverse)
             outputs.append(ys)
             states.append(last)
         y = slicing.concat(*(shaping.reshape(o, shape=(o.shape[0], 1, *o.shape[1:])) for o in outputs), axis=1)
@@ -127,8 +127,8 @@ class _Layer:
         found = [_activation(name, left[0], left[1], clip) for name in names]
         return [found[i * each : (i + 1) * each] for i in range(len(self.reversals))]
 
-    def by_steps(self, step: Step, states: list[Any], lengths: Any, reverse: bool) -> tuple[Any, list[Any]]:
-        """Walk over time; `step` takes the input (batch, features) and states, and gives new states."""
+    def run_steps(self, step: Step, states: list[Any], lengths: Any, reverse: bool) -> tuple[Any, list[Any]]:
+        """Run the steps one by one; `step` takes the input (batch, features) and the states, and returns new states."""
         count = self.x.shape[0]
         if not isinstance(count, int):
             raise Unsupported("a variant of the cell that has no op, over a symbolic number of steps")
@@ -149,7 +149,7 @@ class _Layer:
 
 
 def _activation(name: str, alphas: Any, betas: Any, clip: float | None) -> Activation:
-    """The activation function of a name; those with parameters take theirs from what is left of the lists."""
+    """The activation function of a name; its parameters, if any, are the next of `alphas` and `betas`."""
     low = name.lower()
     plain: dict[str, Activation] = {
         "sigmoid": elementwise.sigmoid,
@@ -191,9 +191,9 @@ def _gates(total: Any, count: int, hidden: Dim) -> list[Any]:
 
 
 def _hidden(hidden_size: int | None, r: SymbolicTensor) -> Dim:
-    """The size of the state, which the weights tell too."""
+    """The size of the state, from the weight R; it must equal `hidden_size` if that is given."""
     if r.ndim != 3 or (hidden_size is not None and isinstance(r.shape[2], int) and r.shape[2] != hidden_size):
-        raise ShapeError(f"hidden_size is {hidden_size}, the weight R is {r.value.type}")
+        raise ShapeError(f"hidden_size is {hidden_size}, but the weight R is {r.value.type}")
     return r.shape[2]
 
 
@@ -242,7 +242,7 @@ def gru(
 
 
 def _gru_step(layer: _Layer, w: Any, r: Any, b_ih: Any, b_hh: Any, functions: list[Activation], after: bool) -> Step:
-    """A step of GRU-22, gates in order z, r, h: the reset applies to the state, or `after` its product."""
+    """A step of GRU-22, gates in order z, r, h; `after` applies the reset gate to the product with the state."""
     f, g = functions
     size = layer.hidden
     r_h = slicing.slice(r, starts=(2 * size,), stops=(3 * size,), steps=(1,), axes=(0,))

@@ -13,7 +13,7 @@ from .shaping import length_of, unknown_shape
 from .table import onnx
 
 
-def _enter(name: str) -> None:
+def _register(name: str) -> None:
     def reduce(
         context: Context, data: SymbolicTensor, axes: Any = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
     ) -> Any:
@@ -32,10 +32,10 @@ for _name in (
     "ReduceL1", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", "ReduceMax", "ReduceMean", "ReduceMin", "ReduceProd",
     "ReduceSum", "ReduceSumSquare",
 ):  # fmt: skip
-    _enter(_name)
+    _register(_name)
 
 
-def _enter_arg(name: str, op: Any) -> None:
+def _register_arg(name: str, op: Any) -> None:
     def find(
         context: Context, data: SymbolicTensor, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0
     ) -> Any:
@@ -49,8 +49,8 @@ def _enter_arg(name: str, op: Any) -> None:
     onnx(name)(find)
 
 
-_enter_arg("ArgMax", sorting.argmax)
-_enter_arg("ArgMin", sorting.argmin)
+_register_arg("ArgMax", sorting.argmax)
+_register_arg("ArgMin", sorting.argmin)
 
 
 @onnx("TopK", values=("K", "k"))

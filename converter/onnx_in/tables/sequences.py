@@ -20,15 +20,15 @@ from .context import Context
 from .table import cast, onnx, require_few
 
 
-def _inner(value: Any) -> Any:
-    """The value of an optional; any other value itself."""
+def _unwrap(value: Any) -> Any:
+    """The value in an optional; any other value as it is."""
     return value.value if isinstance(value, Optional) and value.value is not None else value
 
 
 def _sequence(value: Any) -> tuple[Any, ...]:
-    value = _inner(value)
+    value = _unwrap(value)
     if isinstance(value, Pieces):
-        raise Unsupported("a sequence with a data-dependent number of pieces")
+        raise Unsupported("a sequence with a data-dependent number of items")
     if not isinstance(value, Sequence):
         raise ShapeError("needed a sequence, given a tensor")
     return value.items
@@ -57,14 +57,14 @@ def sequence_empty(context: Context, *, dtype: int = 1) -> Any:
 @onnx("SequenceAt", values=("input_sequence", "position"), folds=False)
 def sequence_at(context: Context, input_sequence: Any, position: Any) -> Any:
     """SequenceAt-11(input_sequence, position) -> tensor"""
-    if isinstance(pieces := _inner(input_sequence), Pieces):
+    if isinstance(pieces := _unwrap(input_sequence), Pieces):
         return _piece(context, pieces, position)
     items = _sequence(input_sequence)
     if isinstance(position, SymbolicTensor) and all(isinstance(x, SymbolicTensor | KnownTensor) for x in items):
-        return _one_of(context, items, position)
+        return _item_at(context, items, position)
     at = _position(position, "position")
     if not -len(items) <= at < len(items):
-        raise ShapeError(f"position {at} in a sequence of {len(items)}")
+        raise ShapeError(f"position {at} is out of range for a sequence of {len(items)}")
     return items[at]
 
 
@@ -82,7 +82,7 @@ def sequence_erase(context: Context, input_sequence: Any, position: Any = None) 
     items = list(_sequence(input_sequence))
     at = -1 if position is None else _position(position, "position")
     if not -len(items) <= at < len(items):
-        raise ShapeError(f"position {at} in a sequence of {len(items)}")
+        raise ShapeError(f"position {at} is out of range for a sequence of {len(items)}")
     del items[at]
     return Sequence(tuple(items))
 
@@ -90,7 +90,7 @@ def sequence_erase(context: Context, input_sequence: Any, position: Any = None) 
 @onnx("SequenceLength", values=("input_sequence",), folds=False)
 def sequence_length(context: Context, input_sequence: Any) -> Any:
     """SequenceLength-11(input_sequence) -> length"""
-    if isinstance(pieces := _inner(input_sequence), Pieces):
+    if isinstance(pieces := _unwrap(input_sequence), Pieces):
         return _count(context, pieces)
     return known_tensor(np.array(len(_sequence(input_sequence)), np.int64))
 
@@ -110,7 +110,7 @@ def split_to_sequence(
             f"needed one size of all pieces or a vector of sizes, given a split of {split.ndim} dimensions"
         )
     if split is not None and split.ndim == 1:
-        return Sequence(_of_sizes(context, input, split, at))
+        return Sequence(_split_by_sizes(context, input, split, at))
     piece: Any = 1 if split is None else split
     if isinstance(split, KnownTensor):
         piece = split.data.item()
@@ -127,8 +127,8 @@ def split_to_sequence(
     return Sequence(parts)
 
 
-def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple[Any, ...]:
-    """Pieces of the sizes in a vector, which may be known only when the program runs."""
+def _split_by_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple[Any, ...]:
+    """Split into pieces of given sizes, which may be known only when the program runs."""
     count = split.shape[0]
     if not isinstance(count, int):
         raise Unsupported("a data-dependent number of sizes")
@@ -138,14 +138,15 @@ def _of_sizes(context: Context, x: SymbolicTensor, split: Any, at: int) -> tuple
     if isinstance(split, KnownTensor) and not split.symbolic:
         return tuple(split_into(x, split.contents(), axis=at))
     types = tuple(
-        (None, tuple(map(_size_attribute, (*x.shape[:at], context.fresh(), *x.shape[at + 1 :])))) for _ in range(count)
+        (None, tuple(map(_size_attribute, (*x.shape[:at], context.new_symbol(), *x.shape[at + 1 :]))))
+        for _ in range(count)
     )
     parts = runtime_shaped(x, context.tensor(split), operator="Split", options=(("axis", at),), types=types)
     return parts if isinstance(parts, tuple) else (parts,)
 
 
 def _size_attribute(size: Any) -> Any:
-    """A size as an attribute."""
+    """A size as an attribute value."""
     return size if isinstance(size, int) else str(size)
 
 
@@ -157,19 +158,19 @@ def _count(context: Context, pieces: Pieces) -> Any:
     return get_onnx_function("Div").function(size + each - one, each)
 
 
-def _one_of(context: Context, items: tuple[Any, ...], position: SymbolicTensor) -> Any:
-    """The item at a position that is known only when the program runs; all items have the same type."""
+def _item_at(context: Context, items: tuple[Any, ...], position: SymbolicTensor) -> Any:
+    """The item at a position that is known only when the program runs; all items must have the same type."""
     tensors = [context.tensor(item) for item in items]
     if len({x.value.type for x in tensors}) != 1:
         raise Unsupported("a position that is known only when the program runs, in a sequence of different types")
     count = np.asarray(len(items), INT64)
-    at, shape = _at(position, count), tensors[0].shape
+    at, shape = _check_position(position, count), tensors[0].shape
     rows = slicing.concat(*(shaping.reshape(x, shape=(1, *shape)) for x in tensors), axis=0)
     return indexing.take(rows, at, axis=0)
 
 
-def _at(position: Any, count: Any) -> Any:
-    """A non-negative position in a sequence, which is checked when the program runs."""
+def _check_position(position: Any, count: Any) -> Any:
+    """Make a position in a sequence non-negative, and check it when the program runs."""
     at, zero = shaping.reshape(cast(position, INT64), shape=()), np.asarray(0, INT64)
     at = elementwise.where(comparison.less(at, zero), at + count, at)
     valid = comparison.logical_and(comparison.greater_equal(at, zero), comparison.less(at, count))
@@ -186,10 +187,10 @@ def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
     zero, one = np.asarray(0, INT64), np.asarray(1, INT64)
     if not isinstance(pieces.size, int):
         each = guard.guard(each, comparison.greater(each, zero), message="the size of pieces is positive")
-    at = _at(context.tensor(position), _count(context, pieces))
+    at = _check_position(context.tensor(position), _count(context, pieces))
     first, last = at * each, (at + one) * each
     bounds = (shaping.reshape(bound, shape=(1,)) for bound in (first, last))
-    length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.fresh()
+    length = 1 if isinstance(pieces.size, int) and pieces.size == 1 else context.new_symbol()
     type = Type(data.dtype, (*data.shape[:axis], length, *data.shape[axis + 1 :]))
     part = context.runtime_shaped("Slice", data, *bounds, known_tensor([axis], np.int64), None, types=(type,))
     return part if pieces.keepdims else shaping.reshape(part, shape=(*data.shape[:axis], *data.shape[axis + 1 :]))
@@ -198,14 +199,14 @@ def _piece(context: Context, pieces: Pieces, position: Any) -> Any:
 @onnx("ConcatFromSequence", values=("input_sequence",), folds=False)
 def concat_from_sequence(context: Context, input_sequence: Any, *, axis: int, new_axis: int = 0) -> Any:
     """ConcatFromSequence-11(input_sequence) -> concat_result"""
-    pieces = _inner(input_sequence)
+    pieces = _unwrap(input_sequence)
     if isinstance(pieces, Pieces) and pieces.keepdims != bool(new_axis):
         rank = pieces.data.ndim
         if normalize_axis(axis, rank) == pieces.axis:
             return pieces.data
     items = [context.tensor(item) for item in _sequence(input_sequence)]
     if not items:
-        raise ShapeError("an empty sequence can't be joined")
+        raise ShapeError("an empty sequence can't be concatenated")
     rank = items[0].ndim + bool(new_axis)
     at = normalize_axis(axis, rank)
     if new_axis:

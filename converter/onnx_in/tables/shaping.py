@@ -19,11 +19,11 @@ from .table import onnx
 
 
 def unknown_shape(context: Context, x: Any, rank: Any) -> tuple[Type | None, ...]:
-    """A type of known rank (an integer) with data-dependent sizes; nothing if the rank is unknown, too."""
+    """A tuple of a type with data-dependent sizes; empty if `rank` isn't an integer: the rank is unknown too."""
     if not isinstance(rank, int):
         return ()
-    Type(x.dtype, (0,) * rank)  # whether there is one of that rank, before each size gets a symbol
-    return (Type(x.dtype, tuple(context.fresh() for _ in range(rank))),)
+    Type(x.dtype, (0,) * rank)  # raises if the rank is unsupported, before each size gets a symbol
+    return (Type(x.dtype, tuple(context.new_symbol() for _ in range(rank))),)
 
 
 def length_of(vector: Any) -> Any:
@@ -54,7 +54,7 @@ def reshape(context: Context, data: SymbolicTensor, shape: Any, *, allowzero: in
 
 
 def _declared_or(context: Context, types: tuple[Type | None, ...]) -> tuple[Type | None, ...]:
-    """The types that the model declares, which may have known sizes; else `types`."""
+    """No types if the model declares one, which may have known sizes; else `types`."""
     return () if context.declared()[0] is not None else types
 
 
@@ -128,9 +128,9 @@ def concat(context: Context, *inputs: SymbolicTensor, axis: int) -> Any:
     whole: Any = 0
     for x in inputs:
         whole = whole + x.shape[at]
-    rest = context.common(*((*x.shape[:at], *x.shape[at + 1 :]) for x in inputs))
+    rest = context.broadcast_shape(*((*x.shape[:at], *x.shape[at + 1 :]) for x in inputs))
     shape = (*rest[:at], whole, *rest[at:])
-    return context.at_run_time("Concat", inputs, Type(inputs[0].dtype, shape), {"axis": at})
+    return context.apply_at_run_time("Concat", inputs, Type(inputs[0].dtype, shape), {"axis": at})
 
 
 @onnx("Slice", values=("starts", "ends", "axes", "steps"))
@@ -148,10 +148,10 @@ def slice(
 def _within(
     context: Context, data: SymbolicTensor, starts: KnownTensor, ends: KnownTensor, axes: Any, steps: Any
 ) -> tuple[KnownTensor, KnownTensor]:
-    """The bounds of a slice: constant ends that may be beyond a symbolic size are replaced by that size.
+    """The bounds of a slice; a constant end that may exceed a symbolic size becomes the smaller of the two.
 
-    An end of 1 isn't replaced (a tensor is seldom empty), nor one for which the model declares the resulting size, nor
-    one that the rest of the model requires.
+    An end stays constant if it is 1 (tensors are seldom empty), if the model declares the resulting size, or if the
+    rest of the model requires it.
     """
     first, last = list(starts.data.reshape(-1)), list(ends.data.reshape(-1))
     count = len(last)

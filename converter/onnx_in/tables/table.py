@@ -43,9 +43,9 @@ class Translation:
         variadic: whether the last operand may occur any number of times.
         buffers: names of operands that are state rather than trainable: statistics of a normalization.
         folds: whether the result for known operands is computed on import.
-        likes: names of operands of which only the dtype matters.
+        likes: names of operands whose dtype alone matters.
         required: names of attributes without a default.
-        open: whether the function takes any attributes.
+        open: whether the function takes attributes of any name.
     """
 
     function: Function
@@ -70,7 +70,7 @@ TABLE: dict[tuple[str, str], Translation] = {}
 
 
 def require_few(count: int, what: str) -> None:
-    """Raise `Unsupported` for a count of steps, pieces or rows that is too large to unroll."""
+    """Raise `Unsupported` if there are too many steps, pieces or rows to unroll."""
     if count > MAX_PARTS:
         raise Unsupported(f"{count} {what}; at most {MAX_PARTS} are unrolled")
 

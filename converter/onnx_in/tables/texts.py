@@ -1,4 +1,4 @@
-"""ONNX text operators, for words encoded as numbers."""
+"""ONNX text operators on words that are encoded as numbers."""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ from .table import cast, onnx
 DOMAIN = "ai.onnx.preview.training"
 
 
-def _each(operands: tuple[SymbolicTensor, ...], states: int, step: Callable[..., tuple[Any, ...]]) -> tuple[Any, ...]:
+def _apply_to_each(
+    operands: tuple[SymbolicTensor, ...], states: int, step: Callable[..., tuple[Any, ...]]
+) -> tuple[Any, ...]:
     """Apply a step to each tensor; operands and results are grouped: all tensors, all gradients, all states."""
     count, rest = divmod(len(operands), 2 + states)
     if rest:
@@ -26,7 +28,7 @@ def _each(operands: tuple[SymbolicTensor, ...], states: int, step: Callable[...,
     return tuple(value for column in zip(*results, strict=True) for value in column)
 
 
-def _later(T: SymbolicTensor) -> Any:
+def _is_after_first_step(T: SymbolicTensor) -> Any:
     """Whether this isn't the first step."""
     return comparison.greater(shaping.reshape(T, shape=()), np.zeros((), T.dtype))
 
@@ -45,7 +47,7 @@ def adagrad(
         h = h + g * g
         return x - rate * g / (elementwise.sqrt(h) + epsilon), h
 
-    return _each(inputs, 1, step)
+    return _apply_to_each(inputs, 1, step)
 
 
 @onnx("Momentum", domain=DOMAIN)
@@ -59,11 +61,11 @@ def momentum(
     def step(x: SymbolicTensor, g: SymbolicTensor, v: SymbolicTensor) -> tuple[Any, ...]:
         rate = cast(R, x.dtype)
         g = x * norm_coefficient + g
-        weight = elementwise.where(_later(T), np.asarray(beta, x.dtype), np.ones((), x.dtype))
+        weight = elementwise.where(_is_after_first_step(T), np.asarray(beta, x.dtype), np.ones((), x.dtype))
         v = v * alpha + g * weight
         return x - rate * (g + v * alpha if mode == "nesterov" else v), v
 
-    return _each(inputs, 1, step)
+    return _apply_to_each(inputs, 1, step)
 
 
 @onnx("Adam", domain=DOMAIN)
@@ -81,8 +83,8 @@ def adam(
         t = cast(T, x.dtype)
         corrections = [1.0 - elementwise.pow(np.asarray(b, x.dtype), t) for b in (alpha, beta)]
         corrected = elementwise.sqrt(corrections[1]) / corrections[0]
-        rate = cast(R, x.dtype) * elementwise.where(_later(T), corrected, np.ones((), x.dtype))
+        rate = cast(R, x.dtype) * elementwise.where(_is_after_first_step(T), corrected, np.ones((), x.dtype))
         new = x - rate * (v / (elementwise.sqrt(h) + epsilon))
         return new * (1.0 - norm_coefficient_post), v, h
 
-    return _each(inputs, 2, step)
+    return _apply_to_each(inputs, 2, step)

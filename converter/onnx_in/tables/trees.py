@@ -15,7 +15,7 @@ from ..model import protos
 from ..model.values import known_tensor
 from .context import Context
 from .forests import LEAF, MEMBER, MODES, Forest, forest_from_lists, forest_from_numbers
-from .ml import DOMAIN, after_transform
+from .ml import DOMAIN, apply_post_transform
 from .table import cast, onnx
 
 COMPARISONS = {
@@ -55,7 +55,7 @@ def tree_ensemble(
 ) -> Any:  # fmt: skip
     """TreeEnsemble-5(X) -> Y"""
     if not (0 <= aggregate_function < len(AGGREGATES) and 0 <= post_transform < len(TRANSFORMS)):
-        raise ShapeError(f"there is no aggregate {aggregate_function} or no transform {post_transform}")
+        raise ShapeError(f"there is no aggregate_function {aggregate_function} or no post_transform {post_transform}")
     nodes = {
         "modes": _tensor(context, nodes_modes), "splits": _tensor(context, nodes_splits),
         "featureids": nodes_featureids, "truenodeids": nodes_truenodeids, "falsenodeids": nodes_falsenodeids,
@@ -87,9 +87,9 @@ def tree_ensemble_classifier(
     amounts, present = _amounts(context, X, trees)
     scores = reduction.reduce_sum(amounts, axes=(1,))
     if count == 2:
-        second, both = _of_two(scores, trees, base, bool((weights >= 0).all()), post_transform)
+        second, both = _classify_two(scores, trees, base, bool((weights >= 0).all()), post_transform)
         if trees.weighted.any(axis=0).all():
-            labels = np.arange(2)  # where both have scores, ONNX Runtime calls the classes 0 and 1, whatever they are
+            labels = np.arange(2)  # if both classes have scores, ONNX Runtime returns 0 and 1 instead of the labels
         return indexing.take(labels, cast(second, INT64), axis=0), cast(both, FLOAT32)
     if count < 2 or base.size not in (0, count):
         raise Unsupported(f"{count} classes with {base.size} base values")
@@ -99,10 +99,10 @@ def tree_ensemble_classifier(
         lowest = np.asarray(-np.inf, scores.dtype)
         best = elementwise.where(reduction.reduce_any(present, axes=(1,)), scores, lowest)
     place = sorting.argmax(scores if base.size else best, axis=1)
-    return indexing.take(labels, place, axis=0), cast(after_transform(scores, post_transform), FLOAT32)
+    return indexing.take(labels, place, axis=0), cast(apply_post_transform(scores, post_transform), FLOAT32)
 
 
-def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: str) -> tuple[Any, Any]:
+def _classify_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: str) -> tuple[Any, Any]:
     """Whether a sample belongs to the second of two classes, and the scores of both, as in ONNX Runtime.
 
     If only the first class has scores, they are used for the second, and the first's are computed from them. If only
@@ -118,8 +118,8 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
     chosen = shaping.reshape(comparison.greater(second if given[1] else first, limit), shape=(scores.shape[0],))
     if given[1]:
         if not np.all(trees.weighted[trees.modes == LEAF, 1]):
-            raise Unsupported("two classes of which the second has a score in some leaves only")
-        return chosen, after_transform(slicing.concat(first, second, axis=1), transform)
+            raise Unsupported("two classes, the second of which has a score in some leaves only")
+        return chosen, apply_post_transform(slicing.concat(first, second, axis=1), transform)
     if transform == "LOGISTIC":
         return chosen, elementwise.sigmoid(slicing.concat(-first, first, axis=1))
     other = np.asarray(1, scores.dtype) - first if positive else -first
@@ -129,7 +129,7 @@ def _of_two(scores: Any, trees: Forest, base: Any, positive: bool, transform: st
 def _regress(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str, base: Any, transform: str) -> Any:
     count = trees.weights.shape[1]
     if aggregate not in AGGREGATES:
-        raise ShapeError(f"aggregate_function may be {', '.join(AGGREGATES)}, given {aggregate!r}")
+        raise ShapeError(f"aggregate_function must be one of {', '.join(AGGREGATES)}, given {aggregate!r}")
     if base.size not in (0, count):
         raise Unsupported(f"{base.size} base values for {count} targets")
     amounts, present = _amounts(context, x, trees)
@@ -147,16 +147,16 @@ def _regress(context: Context, x: SymbolicTensor, trees: Forest, aggregate: str,
         more, none = base.reshape(-1).astype(scores.dtype), np.zeros(count, scores.dtype)
         scores = scores + elementwise.where(reduction.reduce_any(present, axes=(1,)), more, none)
     # for one target, ONNX Runtime applies only PROBIT
-    return after_transform(scores, transform if count > 1 or transform == "PROBIT" else "NONE")
+    return apply_post_transform(scores, transform if count > 1 or transform == "PROBIT" else "NONE")
 
 
 def _amounts(context: Context, x: SymbolicTensor, trees: Forest) -> tuple[Any, Any]:
-    """The weight of each tree for each result, and whether it has one; shape (batch, trees, results)."""
+    """The weight that each tree gives each result, and whether it gives one; shape (batch, trees, results)."""
     if x.ndim != 2:
         raise Unsupported(f"an input of {x.ndim} dimensions instead of (batch, features)")
     width, needed = x.shape[1], int(trees.features.max(initial=0))
     if isinstance(width, int) and needed >= width:
-        raise ShapeError(f"a node compares feature {needed}, the input has {width}")
+        raise ShapeError(f"a node compares feature {needed}, but the input has {width} features")
     dtype = FLOAT64 if x.dtype == FLOAT64 else FLOAT32
     x = cast(x, dtype)
     roots = context.tensor(known_tensor(trees.roots.reshape(1, -1)))
@@ -182,8 +182,8 @@ def _compare(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
         else:
             found = COMPARISONS[MODES[mode]](value, split)
         if holds is not None:
-            asked = comparison.equal(indexing.take(trees.modes, at, axis=0), np.asarray(mode, INT64))
-            found = elementwise.where(asked, found, holds)
+            applies = comparison.equal(indexing.take(trees.modes, at, axis=0), np.asarray(mode, INT64))
+            found = elementwise.where(applies, found, holds)
         holds = found
     if trees.follows_missing.any():
         follows = indexing.take(trees.follows_missing, at, axis=0)
@@ -193,7 +193,7 @@ def _compare(value: Any, at: Any, trees: Forest, dtype: Any) -> Any:
 
 def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
     """The attributes `nodes_...` by the rest of their names."""
-    known_tensor = {
+    known_names = {
         "featureids",
         "modes",
         "nodeids",
@@ -203,12 +203,12 @@ def _nodes(context: Context, given: dict[str, Any]) -> dict[str, Any]:
         "values",
         "values_as_tensor",
     }
-    known_tensor |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
+    known_names |= {"missing_value_tracks_true", "hitrates", "hitrates_as_tensor"}
     nodes = {name.removeprefix("nodes_"): value for name, value in given.items()}
-    if unknown := sorted(nodes.keys() - known_tensor):
+    if unknown := sorted(nodes.keys() - known_names):
         raise Unsupported(f"attribute {unknown[0]!r}")
     values = _tensor(context, nodes.get("values_as_tensor"), nodes.get("values", ()))
-    return {**{name: nodes.get(name, ()) for name in known_tensor}, "values": values}
+    return {**{name: nodes.get(name, ()) for name in known_names}, "values": values}
 
 
 def _tensor(context: Context, proto: Any, otherwise: Any = ()) -> Any:

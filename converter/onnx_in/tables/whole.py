@@ -1,4 +1,4 @@
-"""Operators that stay single nodes, with the ops that define them: see the op `onnx_function`."""
+"""Operators that become a single node with their definition in ops; see the op `onnx_function`."""
 
 from __future__ import annotations
 

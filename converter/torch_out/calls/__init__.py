@@ -1,1 +1,1 @@
-"""What the graphs of `to_torch` call beside functions of torch."""
+"""The functions that the graphs of `to_torch` call besides torch's own."""

@@ -13,7 +13,7 @@ Empty = Sequence[tuple[tuple[int, ...], torch.dtype]]
 
 
 def cond(predicate: Tensor, then_branch: Body, else_branch: Body, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """Run one of two branches; while a graph is traced, by `torch.cond`."""
+    """Run one of two branches; under `torch.compile` or `torch.export`, by `torch.cond`."""
     if torch.compiler.is_compiling():
         return _tuple(torch.cond(predicate, then_branch, else_branch, tuple(operands)))
     return _tuple((then_branch if predicate else else_branch)(*operands))
@@ -60,7 +60,7 @@ def own_gradient(tensors: Sequence[Tensor], outputs: int, backward: Body | None,
 
 
 class _OwnGradient(torch.autograd.Function):
-    """Takes the backward, the number of outputs, the message if there is no backward; then outputs and operands."""
+    """Takes the backward, the number of outputs, the message for a missing backward, and then outputs and operands."""
 
     @staticmethod
     def forward(ctx: Any, backward: Body | None, outputs: int, refusal: str, *tensors: Tensor) -> tuple[Tensor, ...]:

@@ -33,7 +33,7 @@ def dft(x: Tensor, axes: Sequence[int], inverse: bool, norm: str) -> Tensor:
 
 
 def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
-    """Absolute values of complex numbers, with the gradient 0 at 0, where that of `torch.hypot` is NaN."""
+    """Absolute values of complex numbers. The gradient at 0 is 0; that of `torch.hypot` is NaN there."""
     return torch.complex(real, imaginary).abs()
 
 
@@ -110,11 +110,11 @@ def permutation(pivots: Tensor, like: Tensor, size: int) -> Tensor:
 
 
 def matrix_exp(x: Tensor, paired: bool, truncated: bool = False) -> Tensor:
-    """The exponential of matrices, with the digits that the op has on any torch."""
+    """The exponential of matrices, with the same precision on every version of torch."""
     numbers = _to_complex(x, paired)
     if truncated is not has_change("exponential of small matrices") or numbers.shape[:-2].numel() != 1:
         return _from_complex(torch.linalg.matrix_exp(numbers), paired)
-    if not truncated:  # of several matrices, older versions lose no digits either
+    if not truncated:  # older versions lose no digits on several matrices
         return _from_complex(torch.linalg.matrix_exp(torch.stack([numbers, numbers]))[0], paired)
     norm = numbers.abs().sum(dim=-2).max()
     (above, _), (upto, polynomial) = taylor.TRUNCATED[2:4]

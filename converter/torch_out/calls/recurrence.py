@@ -39,20 +39,20 @@ def lstm(
 
 def gru(x: Tensor, h0: Tensor, *weights_and_lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
     """The outputs of all steps (time, batch, hidden) and the last one. See the op `gru`."""
-    return _simple(torch._VF.gru, x, h0, weights_and_lengths, reverse)
+    return _run_layer(torch._VF.gru, x, h0, weights_and_lengths, reverse)
 
 
 def rnn_tanh(x: Tensor, h0: Tensor, *weights_and_lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
     """The outputs of all steps (time, batch, hidden) and the last one. See the op `rnn`."""
-    return _simple(torch._VF.rnn_tanh, x, h0, weights_and_lengths, reverse)
+    return _run_layer(torch._VF.rnn_tanh, x, h0, weights_and_lengths, reverse)
 
 
 def rnn_relu(x: Tensor, h0: Tensor, *weights_and_lengths: Tensor | None, reverse: bool) -> tuple[Tensor, ...]:
     """The outputs of all steps (time, batch, hidden) and the last one. See the op `rnn`."""
-    return _simple(torch._VF.rnn_relu, x, h0, weights_and_lengths, reverse)
+    return _run_layer(torch._VF.rnn_relu, x, h0, weights_and_lengths, reverse)
 
 
-def _simple(
+def _run_layer(
     function: Any, x: Tensor, h0: Tensor, weights_and_lengths: Sequence[Tensor | None], reverse: bool
 ) -> tuple[Tensor, ...]:
     weight_ih, weight_hh, bias_ih, bias_hh, lengths = weights_and_lengths

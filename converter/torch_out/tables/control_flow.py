@@ -45,7 +45,7 @@ def _(context: Context, *tensors: Any, outputs: int, backward: Any, refusal: str
     return tuple(result[i] for i in range(outputs))
 
 
-no_torch_form("onnx_function", "its definition is written")
+no_torch_form("onnx_function", "its definition is converted instead")
 
 
 @torch_form("guard")

@@ -70,9 +70,9 @@ for _op, _function in FUNCTIONS.items():
 
 @torch_form("pow", numbers=True)
 def _(context: Context, a: Any, b: Any) -> Any:
-    """torch raises for an integer to the power of a negative Python number, but not of a negative tensor.
+    """Pass a negative integer exponent as a tensor, since torch raises for a negative Python number.
 
-    It is a call, because torch.fx prints operators without parentheses: `-2.0 ** x` is -(2 ** x).
+    `torch.pow` is called because the text of an operator has no parentheses: `-2.0 ** x` is -(2 ** x).
     """
     if isinstance(b, int) and b < 0:
         b = context.call(torch.full, (), b, dtype=torch_dtype(context.y.dtype))
@@ -91,7 +91,7 @@ def _(context: Context, condition: Any, a: Any, b: Any) -> Any:
 
 @torch_form("clamp")
 def _(context: Context, x: Any, *, minimum: float | None, maximum: float | None, inclusive: bool) -> Any:
-    """`torch.clamp` if its gradient at the bounds, which changed in torch 2.14, is that of the op."""
+    """`torch.clamp` if its gradient at the bounds, which changed in torch 2.14, is the op's."""
     is_float = is_floating(context.x.dtype)
     bounds = {"min": minimum, "max": maximum}
     given = {name: (float if is_float else int)(bound) for name, bound in bounds.items() if bound is not None}

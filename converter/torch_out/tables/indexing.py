@@ -14,14 +14,14 @@ from ..calls import functions
 from .table import Context, torch_form
 
 
-def _whole(context: Context, indices: Any, position: int = 1) -> Any:
-    """Indices in a dtype that torch takes as indices: with 8 bits they would be a mask."""
+def _as_index(context: Context, indices: Any, position: int = 1) -> Any:
+    """Indices in a dtype that torch takes as indices; it would take 8-bit ones as a mask."""
     type = context.inputs[position]
     assert type is not None
     return indices if type.dtype in (INT32, INT64) else indices.to(torch.int64)
 
 
-def _long(context: Context, indices: Any, position: int = 1) -> Any:
+def _as_int64(context: Context, indices: Any, position: int = 1) -> Any:
     type = context.inputs[position]
     assert type is not None
     return indices if type.dtype == INT64 else indices.to(torch.int64)
@@ -30,28 +30,28 @@ def _long(context: Context, indices: Any, position: int = 1) -> Any:
 @torch_form("take")
 def _(context: Context, x: Any, indices: Any, *, axis: int) -> Any:
     at = normalize_axis(axis, context.x.rank)
-    return context.call(operator.getitem, x, (*(slice(None),) * at, _whole(context, indices)))
+    return context.call(operator.getitem, x, (*(slice(None),) * at, _as_index(context, indices)))
 
 
 @torch_form("embedding")
 def _(context: Context, weight: Any, indices: Any, *, padding_index: int | None) -> Any:
-    return context.call(F.embedding, _whole(context, indices), weight, padding_index)
+    return context.call(F.embedding, _as_index(context, indices), weight, padding_index)
 
 
 @torch_form("index_add")
 def _(context: Context, x: Any, indices: Any, updates: Any, *, axis: int) -> Any:
     at = normalize_axis(axis, context.x.rank)
-    return context.call(functions.index_add, x, _long(context, indices), updates, at)
+    return context.call(functions.index_add, x, _as_int64(context, indices), updates, at)
 
 
 @torch_form("gather")
 def _(context: Context, x: Any, indices: Any, *, axis: int) -> Any:
-    return context.call(functions.gather, x, _long(context, indices), axis) if context.x.rank else x
+    return context.call(functions.gather, x, _as_int64(context, indices), axis) if context.x.rank else x
 
 
 @torch_form("scatter")
 def _(context: Context, x: Any, indices: Any, updates: Any, *, axis: int, reduction: str) -> Any:
-    return context.call(functions.scatter, x, _long(context, indices), updates, axis, reduction)
+    return context.call(functions.scatter, x, _as_int64(context, indices), updates, axis, reduction)
 
 
 def _coordinates(context: Context, indices: Any) -> tuple[Any, ...]:
@@ -60,7 +60,7 @@ def _coordinates(context: Context, indices: Any) -> tuple[Any, ...]:
     assert type is not None
     depth = type.shape[-1]
     assert isinstance(depth, int)
-    indices = _whole(context, indices)
+    indices = _as_index(context, indices)
     return tuple(indices[..., axis] for axis in range(depth))
 
 
@@ -73,4 +73,4 @@ def _(context: Context, x: Any, indices: Any) -> Any:
 def _(context: Context, x: Any, indices: Any, updates: Any, *, reduction: str) -> Any:
     if reduction in ("none", "add"):
         return context.call(torch.index_put, x, _coordinates(context, indices), updates, reduction == "add")
-    return context.call(functions.scatter_nd, x, _long(context, indices), updates, reduction)
+    return context.call(functions.scatter_nd, x, _as_int64(context, indices), updates, reduction)

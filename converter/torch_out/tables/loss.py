@@ -18,7 +18,7 @@ def _(context: Context, x: Any, target: Any) -> Any:
 
 @torch_form("class_index")
 def _(context: Context, target: Any, *, classes: int, ignore_index: int | None) -> Any:
-    """The lookup of the index raises for one that is no class."""
+    """The lookup raises for an index that isn't a class."""
     return target if ignore_index is None else context.call(torch.where, target == ignore_index, 0, target)
 
 

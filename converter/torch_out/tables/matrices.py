@@ -16,7 +16,7 @@ def _(context: Context, x: Any, *, axes: tuple[int, ...], inverse: bool, norm: s
     return context.call(matrices.dft, x, axes, inverse, norm)
 
 
-def _several(function: Any, count: int) -> Any:
+def _form_of(function: Any, count: int) -> Any:
     """A form for an op with `count` outputs, whose attributes the function takes by name."""
 
     def form(context: Context, *operands: Any, **attributes: Any) -> Any:
@@ -31,4 +31,4 @@ for _name, _count in {
     "eig": 2, "eigh": 2, "svd": 3, "qr": 2, "householder_qr": 2, "lu": 2, "permutation": 1, "matrix_exp": 1,
     "cholesky_solve": 1, "solve_triangular": 1, "pseudo_inverse": 1, "ldl": 2, "ldl_solve": 1,
 }.items():  # fmt: skip
-    torch_form(_name)(_several(getattr(matrices, _name), _count))
+    torch_form(_name)(_form_of(getattr(matrices, _name), _count))

@@ -43,7 +43,7 @@ def _(context: Context, x: Any, mean: Any, variance: Any, weight: Any, bias: Any
 
 @torch_form("batch_norm_train")
 def _(context: Context, x: Any, weight: Any, bias: Any, *, eps: float) -> Any:
-    """The statistics are computed separately, since no gradient passes through those that torch returns."""
+    """The statistics are computed separately, since torch's own have no gradient."""
     y = context.call(torch.batch_norm, x, weight, bias, None, None, True, 0.0, eps, True)
     axes = (0, *range(2, context.x.rank))
     return (

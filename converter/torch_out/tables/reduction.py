@@ -25,21 +25,21 @@ FUNCTIONS: dict[str, Any] = {
 def _reduce(
     context: Context, function: Callable[..., Any], x: Any, axes: tuple[int, ...] | None, keepdims: bool, **options: Any
 ) -> Any:
-    """Apply `function` over axes; an empty list means all axes to torch, so there it gets an axis of size 1."""
+    """Apply `function` over axes. For no axes, it reduces an added axis: torch takes an empty list as all axes."""
     at = normalize_axes(axes, context.x.rank)
     if not at:
         return context.call(function, x.unsqueeze(-1), (-1,), **options)
     return context.call(function, x, at, keepdim=keepdims, **options)
 
 
-def _enter(op: str, function: Callable[..., Any]) -> None:
+def _register_reduction(op: str, function: Callable[..., Any]) -> None:
     @torch_form(op)
     def form(context: Context, x: Any, *, axes: tuple[int, ...] | None, keepdims: bool) -> Any:
         return _reduce(context, function, x, axes, keepdims)
 
 
 for _op, _function in FUNCTIONS.items():
-    _enter(_op, _function)
+    _register_reduction(_op, _function)
 
 
 def same_dtype(context: Context) -> dict[str, Any]:

@@ -7,8 +7,8 @@ keyword, sizes known only at run time as proxies of ints. It returns the output,
     def softmax(context, x, *, axis):
         return F.softmax(x, axis)
 
-Its operations on proxies are recorded as a graph. Forms use a single torch function where there is one, so that
-gradients are torch's own. `no_torch_form("op", "reason")` states that an op has no form.
+Operations on the proxies are recorded as a graph. A form uses a single torch function where there is one, so that
+the gradient is torch's own. `no_torch_form("op", "reason")` states that an op has no form.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Form = Callable[..., Any]
 FORMS: dict[str, Form] = {}
 NO_FORM: dict[str, str] = {}
 TAKE_NUMBERS: set[str] = set()
-"""Ops whose form takes a Python number in place of a constant of rank 0."""
+"""Ops whose form takes a Python number instead of a constant of rank 0."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Context:
         return tuple(self.size(dim) for dim in self.x.shape[self.x.rank - count :])
 
     def call(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Record a call, also of a function that isn't recorded by itself: cellbridge's own, or one without tensors."""
+        """Record a call, including one that wouldn't record itself: of a cellbridge function, or without tensors."""
         return self.tracer.create_proxy("call_function", function, args, kwargs)
 
 
