@@ -36,7 +36,7 @@ def roi_align(
             by_column = columns.reshape(output_width, nx, width).mean(axis=1).astype(X.dtype)
             pooled.append(linear.matmul(linear.matmul(by_row, image), by_column.T))
         else:
-            pooled.append(_largest(image, rows, columns, (output_height, ny, output_width, nx)))
+            pooled.append(_max_of_bins(image, rows, columns, (output_height, ny, output_width, nx)))
     if not pooled:
         return creation.full_like(X, 0, (0, X.shape[1], output_height, output_width))
     return slicing.concat(*pooled, axis=0)
@@ -64,7 +64,7 @@ def _samples(
     return weights, count
 
 
-def _largest(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, int, int]) -> Any:
+def _max_of_bins(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, int, int]) -> Any:
     """Return ONNX's maximum of each bin: the largest of the four weighted corners of all its samples."""
     best = None
     for corner_row in _corners(rows):

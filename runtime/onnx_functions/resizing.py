@@ -51,7 +51,7 @@ def resize(
         places = _positions(old[i], new[i], factors[i], coordinate_transformation_mode, crop)
         outside = (places < 0) | (places > old[i] - 1) if crop is not None else np.zeros(new[i], bool)
         if mode == "nearest" and crop is None:
-            x = indexing.take(x, _nearest(places, old[i], nearest_mode), axis=axis)
+            x = indexing.take(x, _nearest_indices(places, old[i], nearest_mode), axis=axis)
             continue
         weights = _weights(places, old[i], factors[i], mode, nearest_mode, cubic_coeff_a, antialias, exclude_outside)
         weights[outside] = 0.0
@@ -106,7 +106,7 @@ def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, f
     raise ShapeError(f"Resize with coordinate_transformation_mode {mode!r} isn't supported, or lacks its roi")
 
 
-def _nearest(places: Array, old: int, mode: str) -> Array:
+def _nearest_indices(places: Array, old: int, mode: str) -> Array:
     match mode:
         case "round_prefer_floor":
             chosen = np.ceil(places - 0.5)
@@ -129,7 +129,7 @@ def _weights(
     weights = np.zeros((len(places), old))
     rows = np.arange(len(places))
     if mode == "nearest":
-        weights[rows, _nearest(places, old, nearest_mode)] = 1.0
+        weights[rows, _nearest_indices(places, old, nearest_mode)] = 1.0
         return weights
     require(mode in ("linear", "cubic"), f"mode {mode!r} is unknown")
     stretch = min(scale, 1.0) if antialias else 1.0

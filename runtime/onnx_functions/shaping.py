@@ -166,7 +166,7 @@ def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
     """Mirror at the edge elements, repeatedly if needed, since the op adds at most as many elements as there are."""
     while True:
         most = [size - 1 for size in data.shape]
-        now_b, now_a = ([_at_most(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
+        now_b, now_a = ([_min_if_known(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
         if any(now == 0 and left != 0 for now, left in zip(now_b + now_a, before + after, strict=True)):
             raise ShapeError(f"a dimension of size 1 of {tuple(data.shape)} can't be mirrored")
         data = slicing.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
@@ -176,7 +176,7 @@ def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
             return data
 
 
-def _at_most(padding: Dim, limit: Dim) -> Dim:
+def _min_if_known(padding: Dim, limit: Dim) -> Dim:
     return min(padding, limit) if isinstance(padding, int) and isinstance(limit, int) else padding
 
 

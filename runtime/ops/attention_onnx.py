@@ -34,7 +34,7 @@ def has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
     )
 
 
-def row_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) -> str:
+def expand_to_queries(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) -> str:
     """Return the mask with a row for each query, since ONNX Runtime doesn't broadcast a single row."""
     matrix = (q.shape[-2], k.shape[-2])
     if mask.shape[-2:] == matrix:

@@ -12,7 +12,7 @@ from ..ir.dims import Dim, product
 from ..ir.types import is_floating
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, windows
 
 
 @operator
@@ -52,7 +52,7 @@ def _(x: Array, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bo
     view = windows(pad(x, reach), kernel, stride, ones, counts)
     total = np.zeros((*x.shape[:2], *counts), x.dtype)
     for tap in taps(kernel):
-        total += view[at(tap)]
+        total += view[tap_index(tap)]
     total /= _divisors(x.shape[2:], kernel, stride, padding, ceil_mode, **divisor).astype(x.dtype)
     return total
 
@@ -122,7 +122,7 @@ def _(
     result = np.zeros((*g.shape[:2], *full), g.dtype)
     view = windows(result, kernel, stride, ones, counts)
     for tap in taps(kernel):
-        view[at(tap)] += share
+        view[tap_index(tap)] += share
     return pad(result, tuple((-before, -after) for before, after in reach))
 
 

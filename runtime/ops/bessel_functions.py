@@ -51,17 +51,19 @@ def i1(x: Array) -> Array:
 
 def k0e(x: Array) -> Array:
     """exp(x) K0(x); infinite at 0, NaN below."""
-    small, large = _around_two(x)
+    small, large = _clip_at_two(x)
     near = (_chebyshev(small * small - 2.0, table.K0_SMALL) - np.log(0.5 * small) * i0(small)) * np.exp(small)
-    return _from_zero(x, np.where(x <= 2.0, near, _chebyshev(8.0 / large - 2.0, table.K0_LARGE) / np.sqrt(large)))
+    return _set_limit_at_zero(
+        x, np.where(x <= 2.0, near, _chebyshev(8.0 / large - 2.0, table.K0_LARGE) / np.sqrt(large))
+    )
 
 
 def k1e(x: Array) -> Array:
     """exp(x) K1(x); infinite at 0, NaN below."""
-    small, large = _around_two(x)
+    small, large = _clip_at_two(x)
     near = _chebyshev(small * small - 2.0, table.K1_SMALL) / small + np.log(0.5 * small) * i1(small)
     far = _chebyshev(8.0 / large - 2.0, table.K1_LARGE) / np.sqrt(large)
-    return _from_zero(x, np.where(x <= 2.0, near * np.exp(small), far))
+    return _set_limit_at_zero(x, np.where(x <= 2.0, near * np.exp(small), far))
 
 
 def k0(x: Array) -> Array:
@@ -74,12 +76,12 @@ def k1(x: Array) -> Array:
     return np.exp(-x) * k1e(x)
 
 
-def _around_two(x: Array) -> tuple[Array, Array]:
+def _clip_at_two(x: Array) -> tuple[Array, Array]:
     """Clip x to the interval of either series: (0, 2], and from 2 on."""
     return np.minimum(np.maximum(x, 1e-300), 2.0), np.maximum(x, 2.0)
 
 
-def _from_zero(x: Array, value: Array) -> Array:
+def _set_limit_at_zero(x: Array, value: Array) -> Array:
     """Return `value` for a function that is infinite at 0 and undefined below."""
     return np.where(x < 0.0, np.nan, np.where(x == 0.0, np.inf, value))
 
@@ -119,7 +121,7 @@ def y0(x: Array) -> Array:
     near = _ratio(small * small, table.Y0) + 2.0 / math.pi * np.log(small) * j0(small)
     p, q = _modulus(large, table.P0, table.Q0)
     phase = large - 0.25 * math.pi
-    return -_from_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
+    return -_set_limit_at_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
 
 
 def y1(x: Array) -> Array:
@@ -128,7 +130,7 @@ def y1(x: Array) -> Array:
     near = small * _ratio(small * small, table.Y1) + 2.0 / math.pi * (j1(small) * np.log(small) - 1.0 / small)
     p, q = _modulus(large, table.P1, table.Q1)
     phase = large - 0.75 * math.pi
-    return -_from_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
+    return -_set_limit_at_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
 
 
 def _modulus(x: Array, p: Ratio, q: Ratio) -> tuple[Array, Array]:

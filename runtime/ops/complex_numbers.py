@@ -17,7 +17,7 @@ from ..ir.types import FLOAT64
 from ..tensor_like import Compound
 from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
-from .declarations import floating, zero
+from .declarations import infer_floating, zero
 from .registry import Array, OnnxGraph, Tensor, operator
 
 
@@ -176,7 +176,7 @@ def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
     """
 
 
-magnitude.infer(floating)
+magnitude.infer(infer_floating)
 magnitude.kernel(np.hypot)
 
 

@@ -18,10 +18,10 @@ import numpy as np
 
 from ..ir.dims import Dim
 from . import reduction
-from .common import same_dtype
+from .common import require_same_dtype
 from .convolution_onnx import onnx_weight_gradient
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_count, window_span, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, window_count, window_span, windows
 
 Cotangents = tuple[Tensor | Callable[[], Tensor] | None, ...]
 
@@ -175,7 +175,7 @@ def _(
         multiply = np.multiply if matrices.shape[2] == 1 else np.matmul
         columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
         for tap in taps(kernel):
-            target[at(tap)] += columns[at(tap)]
+            target[tap_index(tap)] += columns[tap_index(tap)]
     y = pad(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
     if bias is not None:
         y += _per_channel(bias, len(counts))
@@ -249,7 +249,7 @@ def conv_weight_gradient(
 def _(x: Type, g: Type, *, kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int) -> Type:
     weight = Type(x.dtype, (g.shape[1], x.shape[1] // groups, *kernel_shape))
     _check(x, weight, None, g.shape[1], stride, padding, dilation)
-    same_dtype(x, g)
+    require_same_dtype(x, g)
     expected = (x.shape[0], g.shape[1], *_counts(x, kernel_shape, stride, padding, dilation))
     require(g.shape == expected, f"the cotangent g must have the shape {expected}")
     require(x.shape[1] % groups == 0 and g.shape[1] % groups == 0, f"the channels don't divide into {groups} groups")
@@ -295,7 +295,7 @@ def _check(
     for name, values in {"stride": stride, "padding": padding, "dilation": dilation}.items():
         require(len(values) == spatial, f"{name} {values} must have an entry per spatial dimension: {spatial}")
     require(min(*stride, *dilation) >= 1, f"stride {stride} and dilation {dilation} must be positive")
-    same_dtype(x, weight, *([] if bias is None else [bias]))
+    require_same_dtype(x, weight, *([] if bias is None else [bias]))
     require(bias is None or bias.shape == (out_channels,), f"bias must have the shape ({out_channels},)")
 
 

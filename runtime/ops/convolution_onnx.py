@@ -66,7 +66,7 @@ def onnx_weight_gradient(
     shape = (out_channels, per_group, *kernel_shape)
     places = product((batch, *counts))
     if few and groups == 1:
-        rows = _places_of_windows(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
+        rows = _window_positions(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
         return _single_product(graph, images, cotangents, shape, kernel_shape, places, tap_elements, rows)
     return _product_per_tap(graph, images, cotangents, shape, kernel_shape, places, tap_elements, groups, few)
 
@@ -155,7 +155,7 @@ def _depthwise(
     images = graph.op("Transpose", x, perm=(1, 2, 0, 3))  # (channels, rows, batch, columns)
     (before, after), (cut, _) = padding
     images = _pad(graph, images, (0, before, 0, 0), (0, after, 0, 0))
-    windows = _places_of_windows(graph, rows, kernel[0], stride[0], dilation[0])
+    windows = _window_positions(graph, rows, kernel[0], stride[0], dilation[0])
     places, several = product((rows, batch)), out_channels // channels
     images = _reshape(graph, graph.op("Gather", images, windows, axis=1), channels, 1, kernel[0], places, width)
     cotangents = graph.op("Transpose", g, perm=(1, 2, 0, 3))
@@ -168,7 +168,7 @@ def _depthwise(
     return _reshape(graph, weight, out_channels, 1, *kernel)
 
 
-def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
+def _window_positions(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
     """Return the positions of the taps of all windows along an axis, (size, count)."""
     zero, step = graph.constant(0, INT64), graph.constant(stride, INT64)
     begins = graph.op("Range", zero, graph.op("Squeeze", graph.dims((count * stride,))), step)

@@ -69,7 +69,7 @@ class States:
             now = w("Add", log_of_sum(w, before, columns(graph, joined, 1, -1), skipping), emission)
             return now, w("Identity", now)
 
-        return self._walk("alphas", beginning, step, reverse=False)
+        return self._scan_time("alphas", beginning, step, reverse=False)
 
     def betas(self, input_lengths: str) -> str:
         """Return the betas, (time, batch, states), without the emission of the step itself."""
@@ -87,7 +87,7 @@ class States:
             return w("Add", now, emission), now
 
         never = self.graph.constant(NEVER, self.type.dtype)
-        return self._walk("betas", never, step, is_last, reverse=True)
+        return self._scan_time("betas", never, step, is_last, reverse=True)
 
     def totals(self, alphas: str, input_lengths: str) -> str:
         """Return the log probabilities of the targets, (batch, 1)."""
@@ -125,7 +125,9 @@ class States:
         end = self.whole("Squeeze", self.graph.dims((size,)))
         return self.whole("Range", 0, end, 1)
 
-    def _walk(self, name: str, first: str, step: Callable[..., tuple[str, str]], *flags: str, reverse: bool) -> str:
+    def _scan_time(
+        self, name: str, first: str, step: Callable[..., tuple[str, str]], *flags: str, reverse: bool
+    ) -> str:
         """Return the second result of each step, (time, batch, states); a step gets the emissions and `flags`."""
         row, flag = (self.type.with_shape((self.batch, size)) for size in (self.count, 1))
         scanned = [row, *[flag.with_dtype(BOOL)] * len(flags)]

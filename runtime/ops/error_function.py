@@ -66,7 +66,7 @@ def _blockwise(function: Callable[[Array], Array], x: Array) -> Array:
 def _erf_float64(x: Array) -> Array:
     inner = ~(np.abs(x) > INNER_BOUND)  # includes NaN
     result = np.empty_like(x)
-    result[inner] = _inner(x[inner])
+    result[inner] = _inner_erf(x[inner])
     outer = x[~inner]
     size = np.minimum(np.abs(outer), OUTER_BOUND)
     result[~inner] = np.copysign(1.0 - np.exp(-size * size) * _scaled_erfc(size), outer)
@@ -76,7 +76,7 @@ def _erf_float64(x: Array) -> Array:
 def _erfc_float64(x: Array) -> Array:
     inner = ~(np.abs(x) > INNER_BOUND)
     result = np.empty_like(x)
-    result[inner] = 1.0 - _inner(x[inner])
+    result[inner] = 1.0 - _inner_erf(x[inner])
     outer = x[~inner]
     size = np.minimum(np.abs(outer), OUTER_BOUND)
     # x**2 in two parts, of which the first is exact, keeps the relative error of its exponential small
@@ -86,7 +86,7 @@ def _erfc_float64(x: Array) -> Array:
     return result
 
 
-def _inner(x: Array) -> Array:
+def _inner_erf(x: Array) -> Array:
     return x * _ratio(x * x, INNER)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, is_floating
 from . import comparison, creation, elementwise, float64_forms
 from .common import unbroadcast
-from .declarations import broadcast, zero
+from .declarations import infer_broadcast, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -54,7 +54,7 @@ def nextafter(x: Tensor, towards: Tensor) -> Tensor:
     """The number next to `x` in the direction of `towards`; NaN if either is. ATen nextafter."""
 
 
-nextafter.infer(broadcast)
+nextafter.infer(infer_broadcast)
 
 
 @nextafter.vjp

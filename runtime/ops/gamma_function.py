@@ -41,7 +41,7 @@ def lgamma(x: Array) -> Array:
 
 def stirling(x: Array) -> Array:
     """The series of log gamma(x) without its elementary part, for x from `SHIFT` on."""
-    return _in_inverse_squares(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
+    return _inverse_square_series(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
 
 
 def digamma(x: Array) -> Array:
@@ -52,7 +52,7 @@ def digamma(x: Array) -> Array:
         below = large < SHIFT
         total = np.where(below, total - 1.0 / large, total)
         large = np.where(below, large + 1.0, large)
-    series = _in_inverse_squares(large, [b / (2 * k + 2) for k, b in enumerate(BERNOULLI)]) / (large * large)
+    series = _inverse_square_series(large, [b / (2 * k + 2) for k, b in enumerate(BERNOULLI)]) / (large * large)
     result = np.where(large == np.inf, np.inf, total + np.log(large) - 0.5 / large - series)
     reflected = result - math.pi * _cosine(x) / _sine(x)
     result = np.where(x < 0.5, reflected, result)
@@ -116,7 +116,7 @@ def _zeta_above_zero(s: Any, q: Array) -> Array:
     return np.where(q == np.inf, 0.0, total)
 
 
-def _in_inverse_squares(x: Array, coefficients: list[float]) -> Array:
+def _inverse_square_series(x: Array, coefficients: list[float]) -> Array:
     return _horner(1.0 / (x * x), coefficients)
 
 
@@ -130,14 +130,14 @@ def _horner(x: Array, coefficients: list[float]) -> Array:
 
 def _sine(x: Array) -> Array:
     """sin(pi * x), 0 at the integers."""
-    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * _turn(x)))
+    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * _reduce_modulo_2(x)))
 
 
 def _cosine(x: Array) -> Array:
     """cos(pi * x)."""
-    return np.cos(math.pi * _turn(x))
+    return np.cos(math.pi * _reduce_modulo_2(x))
 
 
-def _turn(x: Array) -> Array:
+def _reduce_modulo_2(x: Array) -> Array:
     """x minus the largest even number not above it."""
     return x - 2.0 * np.floor(0.5 * x)

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.types import BOOL
 from . import shaping
-from .common import same_dtype
+from .common import require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -42,7 +42,7 @@ def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
 
 
 def _require_groups(ends: Type, *operands: Type) -> None:
-    same_dtype(*operands)
+    require_same_dtype(*operands)
     require(operands[0].dtype != BOOL, "needed numbers, given bool; cast first")
     require(ends.rank == 1 and ends.dtype.kind in "iu", f"needed a vector of integers as ends, given {ends}")
 

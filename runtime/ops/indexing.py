@@ -14,7 +14,7 @@ from ..errors import ShapeError
 from ..ir.dims import Dim, product
 from ..ir.types import INT32, INT64
 from . import creation, scatter_reductions, shaping, slicing
-from .common import normalize_axis, same_dtype
+from .common import normalize_axis, require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .scatter_reductions import cast_back, combine, combine_slices, require_reduction, to_float32
 
@@ -71,7 +71,7 @@ def index_add(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Tens
 @index_add.infer
 def _(x: Type, indices: Type, updates: Type, *, axis: int) -> Type:
     _require_integers(indices)
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     at = normalize_axis(axis, x.rank)
     require(x.rank > 0 and indices.rank == 1, "needed an x of at least one dimension, and a vector of indices")
     shape = (*x.shape[:at], indices.shape[0], *x.shape[at + 1 :])
@@ -157,7 +157,7 @@ def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction
 
 @scatter.infer
 def _(x: Type, indices: Type, updates: Type, *, axis: int, reduction: str) -> Type:
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     _require_element_indices(x, indices, axis)
     require(updates.shape == indices.shape, f"needed updates of shape {indices.shape}, given {updates.shape}")
     require_reduction(x, reduction)
@@ -253,7 +253,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 
 @scatter_nd.infer
 def _(x: Type, indices: Type, updates: Type, *, reduction: str) -> Type:
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     depth = _coordinates(x, indices)
     shape = (*indices.shape[:-1], *x.shape[depth:])
     require(updates.shape == shape, f"needed updates of shape {shape}, given {updates.shape}")
@@ -322,7 +322,7 @@ def slice_scatter(x: Tensor, src: Tensor, *, axis: int, start: Dim, stop: Dim, s
 
 @slice_scatter.infer
 def _(x: Type, src: Type, *, axis: int, start: Dim, stop: Dim, step: int) -> Type:
-    same_dtype(x, src)
+    require_same_dtype(x, src)
     require(step > 0, f"needed a positive step, given {step}")
     at = normalize_axis(axis, x.rank)
     shape = (*x.shape[:at], (stop - start + (step - 1)) // step, *x.shape[at + 1 :])

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import product
 from ..ir.types import BOOL, is_floating
 from . import reduction, shaping
-from .common import broadcast_shapes, same_dtype, unbroadcast
+from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -32,7 +32,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @matmul.infer
 def _(a: Type, b: Type) -> Type:
-    same_dtype(a, b)
+    require_same_dtype(a, b)
     require(a.dtype != BOOL, "needed numbers, given bool; cast first")
     require(a.rank > 0 and b.rank > 0, "needed operands with at least one dimension")
     inner = b.shape[-2] if b.rank > 1 else b.shape[0]
@@ -45,8 +45,8 @@ def _(a: Type, b: Type) -> Type:
 def _(a: Array, b: Array) -> Any:
     if a.ndim > 2 and b.ndim == 2:  # one large product instead of one for each matrix of the batch
         rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-        return (_for_blas(rows) @ _for_blas(b)).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(_for_blas(a), _for_blas(b))
+        return (_copy_for_blas(rows) @ _copy_for_blas(b)).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(_copy_for_blas(a), _copy_for_blas(b))
 
 
 @matmul.vjp
@@ -99,7 +99,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @linear.infer
 def _(x: Type, weight: Type, bias: Type | None = None) -> Type:
-    same_dtype(x, weight, *([] if bias is None else [bias]))
+    require_same_dtype(x, weight, *([] if bias is None else [bias]))
     require(x.dtype != BOOL, "needed numbers, given bool; cast first")
     require(x.rank > 0, "needed an x of at least one dimension")
     require(weight.rank in (1, 2), f"needed a weight of shape (m, k) or (k), given {weight.shape}")
@@ -113,7 +113,7 @@ def _(x: Type, weight: Type, bias: Type | None = None) -> Type:
 
 @linear.kernel
 def _(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    y: Array = _for_blas(x.reshape(math.prod(x.shape[:-1]), x.shape[-1])) @ _for_blas(weight).T
+    y: Array = _copy_for_blas(x.reshape(math.prod(x.shape[:-1]), x.shape[-1])) @ _copy_for_blas(weight).T
     if bias is not None:
         y += bias
     return y.reshape(*x.shape[:-1], *weight.shape[:-1])
@@ -153,7 +153,7 @@ def _swap_last_axes(x: Tensor) -> Any:
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _for_blas(x: Array) -> Array:
+def _copy_for_blas(x: Array) -> Array:
     """Copy `x` if neither of its last two axes is contiguous, or if one overlaps itself (as after an expansion).
 
     NumPy multiplies such matrices without BLAS, which is hundreds of times slower.

@@ -8,7 +8,7 @@ import numpy as np
 
 from . import elementwise, float64_forms
 from .common import in_float32
-from .declarations import floating
+from .declarations import infer_floating
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -31,7 +31,7 @@ def binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
 @binary_cross_entropy.infer
 def _(x: Type, target: Type) -> Type:
     require(x == target, f"needed probabilities and targets of one dtype and shape, given {x} and {target}")
-    return floating(x)
+    return infer_floating(x)
 
 
 @binary_cross_entropy.kernel

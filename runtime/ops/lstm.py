@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import shaping
-from .common import in_float32, same_dtype
+from .common import in_float32, require_same_dtype
 from .float64_forms import Writer
 from .lstm_gradient import lstm_gradient
 from .recurrent import (
@@ -78,7 +78,7 @@ def _(
     reverse: bool,
 ) -> tuple[Type, Type, Type]:
     check_operands(4, x, h0, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
-    same_dtype(x, c0, *([] if weight_hr is None else [weight_hr]))
+    require_same_dtype(x, c0, *([] if weight_hr is None else [weight_hr]))
     hidden = weight_ih.shape[0] // 4
     require(c0.shape == (x.shape[1], hidden), f"needed a cell state {(x.shape[1], hidden)}, given {c0}")
     if weight_hr is None:

@@ -35,7 +35,7 @@ class Numbers:
 
         @functools.wraps(rule)
         def wrapper(*types: Any, paired: bool = False, **attributes: Any) -> Any:
-            bare = [self._bare(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
+            bare = [self._strip_pair_axis(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
             inferred = rule(*bare, **attributes)
             results = inferred if isinstance(inferred, tuple) else (inferred,)
             return tuple(
@@ -45,7 +45,7 @@ class Numbers:
 
         return wrapper
 
-    def _bare(self, type: Type | None, letter: str, paired: bool) -> Type | None:
+    def _strip_pair_axis(self, type: Type | None, letter: str, paired: bool) -> Type | None:
         if type is None or not _complex(letter, paired):
             return type
         require(type.rank > 0 and type.shape[-1] == 2, f"needed pairs of reals, a last axis of 2, given {type.shape}")
@@ -145,14 +145,14 @@ def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
 # ---- algebra of matrices, real or complex, which are the last two axes of a tensor ----
 
 
-def square(x: Type) -> Type:
+def require_square(x: Type) -> Type:
     """Return the type if it is one of square matrices; `ShapeError` for any other."""
-    matrix(x)
+    require_matrices(x)
     require(x.shape[-1] == x.shape[-2], f"needed square matrices, given shape {x.shape}")
     return x
 
 
-def matrix(x: Type) -> Type:
+def require_matrices(x: Type) -> Type:
     """Return the type if it is one of floating-point matrices; `ShapeError` for any other."""
     require(is_floating(x.dtype), f"needed floating-point numbers, given {x}; cast first")
     require(x.rank >= 2, f"needed matrices, given shape {x.shape}")
@@ -164,7 +164,7 @@ def each(x: Any, function: Any) -> Any:
     return x.each(function) if isinstance(x, Complex) else function(x)
 
 
-def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
+def block(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
     """Return the block of matrices up to a row and a column."""
     bounds = {"starts": (first_row, first_column), "stops": (rows, columns), "steps": (1, 1)}
     axes = (x.ndim - 2, x.ndim - 1)
@@ -255,7 +255,7 @@ def off_diagonal(x: Any) -> Any:
     return lower(x, -1) + upper(x, 1)
 
 
-def on_diagonal(s: Any, like: Any) -> Any:
+def diagonal_matrix(s: Any, like: Any) -> Any:
     """Square diagonal matrices with the diagonals (..., n), of the size of `like`."""
     return as_rows(s) * identity_like(like)
 
@@ -265,7 +265,7 @@ def diagonal(x: Any) -> Any:
     return each(x, lambda part: reduction.reduce_sum(part * identity_like(part), axes=(-1,)))
 
 
-def half_diagonal(x: Any) -> Any:
+def mirror_triangle(x: Any) -> Any:
     """x plus its adjoint, but with the real diagonal of `x` itself: for triangular `x`, a Hermitian matrix."""
     return x + adjoint(x) - real(x) * identity_like(x)
 

@@ -14,7 +14,7 @@ from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import indexing, shaping
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_span, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, window_span, windows
 
 
 @operator
@@ -56,19 +56,19 @@ def _(
     counts = pooled_counts(sizes, kernel, stride, padding, dilation, ceil_mode)
     reach = required_padding(sizes, counts, kernel, stride, padding, dilation)
     view = windows(pad(x, reach, lowest), kernel, stride, dilation, counts)
-    values = view[at((0,) * len(kernel))].copy()
+    values = view[tap_index((0,) * len(kernel))].copy()
     for tap in taps(kernel):
-        np.maximum(values, view[at(tap)], out=values)
+        np.maximum(values, view[tap_index(tap)], out=values)
     starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
     chosen = np.zeros(values.shape, np.int32)  # number of the first tap with the maximum
     missed = np.ones(values.shape, bool)
     for tap in taps(kernel):
         places = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
-        missed &= (view[at(tap)] != values) | _outside(places, sizes)
+        missed &= (view[tap_index(tap)] != values) | _outside(places, sizes)
         chosen += missed
     if floating and np.isnan(values).any():
         for number, tap in enumerate(taps(kernel)):
-            chosen[np.isnan(view[at(tap)])] = number
+            chosen[np.isnan(view[tap_index(tap)])] = number
     steps = _flat_positions([np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)], sizes).reshape(-1)
     indices = _flat_positions(starts, sizes) + steps[chosen]
     return values, indices

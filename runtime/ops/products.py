@@ -40,8 +40,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
     transposed = shaping.transpose(x, permutation=order)
     kept = transposed.shape[: x.ndim - len(at)]
     flat = shaping.reshape(transposed, shape=(*kept, dims.product(transposed.shape[len(kept) :])))
-    left = scanning.product_before(flat, -1)
-    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
+    left = scanning.exclusive_cumprod(flat, -1)
+    right = shaping.flip(scanning.exclusive_cumprod(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
     others = shaping.reshape(left * right, shape=transposed.shape)
     inverse = tuple(order.index(axis) for axis in range(x.ndim))
     return restore_axes(g, x, axes) * shaping.transpose(others, permutation=inverse)

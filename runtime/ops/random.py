@@ -121,7 +121,7 @@ def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> st
     if probability in (0.0, 1.0):
         return str(graph.op("Expand", graph.constant(probability, dtype), graph.dims(shape)))
     # uniform 32-bit integers; ONNX Runtime draws in one thread, at 6 ns a number, and multiplies in several
-    axis = _first_of_the_last(shape)
+    axis = _start_of_trailing_axes(shape)
     numbers = _integers(graph, shape[axis:], -(2.0**31), 2.0**31)
     if axis:
         rows = _integers(graph, (*shape[:axis], *(1 for _ in shape[axis:])), 0.0, 2.0**24)
@@ -131,7 +131,7 @@ def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> st
     return graph.cast(graph.op("Less", numbers, graph.constant(bound, INT32)), dtype)
 
 
-def _first_of_the_last(shape: Shape) -> int:
+def _start_of_trailing_axes(shape: Shape) -> int:
     """Return the start of the shortest run of last axes with 64 elements (as a symbolic one counts); 0 if none has."""
     count = 1
     for axis in range(len(shape) - 1, 0, -1):

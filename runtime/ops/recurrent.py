@@ -22,7 +22,7 @@ import numpy as np
 from ..ir.types import is_floating
 from ..tracing import SymbolicTensor
 from . import comparison, creation, elementwise, reduction, shaping, slicing
-from .common import same_dtype
+from .common import require_same_dtype
 from .registry import Array, Type, require
 
 SECOND_ORDER = "second derivatives of recurrent layers are not implemented; write the layer as a loop over the steps"
@@ -40,7 +40,7 @@ def check_operands(
 ) -> None:
     """Raise `ShapeError` unless shapes and dtypes are those of a layer with `gates` gates; see `lstm` for them."""
     present = [bias for bias in (bias_ih, bias_hh) if bias is not None]
-    same_dtype(x, h0, weight_ih, weight_hh, *present)
+    require_same_dtype(x, h0, weight_ih, weight_hh, *present)
     require(is_floating(x.dtype) and x.rank == 3, f"needed floating-point (time, batch, features), given {x}")
     require(weight_ih.rank == 2 and weight_ih.shape[1] == x.shape[2], f"{weight_ih} doesn't fit the features of {x}")
     rows = weight_ih.shape[0]

@@ -95,7 +95,7 @@ def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Smallest element, or NaN: ATen `amin`, ONNX ReduceMin-18. Elements that are equally small share the gradient."""
 
 
-def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
+def _set_extremum_rules(op: Op, ufunc: np.ufunc, name: str) -> None:
     @op.infer
     def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
         empty = [axis for axis in normalize_axes(axes, x.rank) if x.shape[axis] == 0]
@@ -126,8 +126,8 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
         return graph.op("Reshape", result, graph.dims(reduced_type(type, axes, keepdims).shape))
 
 
-_extremum(reduce_max, np.maximum, "Max")
-_extremum(reduce_min, np.minimum, "Min")
+_set_extremum_rules(reduce_max, np.maximum, "Max")
+_set_extremum_rules(reduce_min, np.minimum, "Min")
 
 
 @operator
@@ -140,7 +140,7 @@ def reduce_all(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Whether all elements of boolean `x` are true: ATen `all`, ONNX ReduceMin-18."""
 
 
-def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
+def _set_logical_rules(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
     @op.infer
     def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
         require(x.dtype == BOOL, "needed a boolean operand; compare with 0 first")
@@ -159,8 +159,8 @@ def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
     op.no_vjp("booleans have no gradient")
 
 
-_logical(reduce_any, np.logical_or, "ReduceMax")
-_logical(reduce_all, np.logical_and, "ReduceMin")
+_set_logical_rules(reduce_any, np.logical_or, "ReduceMax")
+_set_logical_rules(reduce_all, np.logical_and, "ReduceMin")
 
 
 @operator

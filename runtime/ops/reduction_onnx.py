@@ -48,7 +48,7 @@ def reduce_onnx(
 
     if op_type not in ("ReduceSum", "ReduceMean"):
         return reduce(x, at, keepdims)
-    last = _last_neighbours(at)
+    last = _trailing_run(at)
     if last != at:
         count = dims.product(shape[axis] for axis in at)
         # for first and last axes, as in the sums of channels, the last ones are reduced first
@@ -69,7 +69,7 @@ def reduce_onnx(
     return graph.op("Unsqueeze", x, graph.constant(at, np.int64)) if keepdims else x
 
 
-def _last_neighbours(at: tuple[int, ...]) -> tuple[int, ...]:
+def _trailing_run(at: tuple[int, ...]) -> tuple[int, ...]:
     """Return the longest run of consecutive axes at the end of ascending axes."""
     begin = max((i for i in range(1, len(at)) if at[i] != at[i - 1] + 1), default=0)
     return at[begin:]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim
-from .common import normalize_axes, normalize_axis, same_dtype
+from .common import normalize_axes, normalize_axis, require_same_dtype
 from .reduction import reduce_sum
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .shaping import flip, reshape
@@ -91,7 +91,7 @@ def concat(*xs: Tensor, axis: int) -> Tensor:
 @concat.infer
 def _(*xs: Type, axis: int) -> Type:
     require(len(xs) > 0, "needed at least one operand")
-    same_dtype(*xs)
+    require_same_dtype(*xs)
     shape = list(xs[0].shape)
     require(len(shape) > 0, "needed operands with at least one dimension")
     at = normalize_axis(axis, len(shape))

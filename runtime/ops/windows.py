@@ -72,7 +72,7 @@ def taps(kernel: Sizes) -> Iterator[Sizes]:
     return product(*map(range, kernel))
 
 
-def at(tap: Sizes) -> tuple[Any, ...]:
+def tap_index(tap: Sizes) -> tuple[Any, ...]:
     """Return the index into `windows` for one tap."""
     return _spatial(tap)
 

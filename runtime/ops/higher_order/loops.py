@@ -17,7 +17,7 @@ from .. import comparison, creation, reduction
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import trips
 from .control_flow import cond
-from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating_operands, run
+from .subprogram_rules import align_cotangents, as_tuple, common_type, floating_cotangents, run
 
 
 @operator
@@ -104,16 +104,16 @@ def _(
         raise ProgramError("op loop has no gradient where the shapes of carried values change")
     # the loop once more, to record the carried values at the start of each iteration
     state = body.inputs[1 : 1 + carried]
-    kept = _with_outputs(body, (*body.outputs, body.inputs[0], *state))
+    kept = _replace_outputs(body, (*body.outputs, body.inputs[0], *state))
     count = symbols[-1] if len(outputs) > carried else _new_symbol(limit)
     again = as_tuple(loop(limit, going, *operands, body=kept, carried=carried, symbols=(count,)))[len(outputs) :]
-    step = _with_outputs(body, body.outputs[1:])
+    step = _replace_outputs(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
-    cotangents = cotangents_of(as_tuple(g), outputs)
+    cotangents = floating_cotangents(as_tuple(g), outputs)
     gradients = _backward_scan(
         cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True
     )
-    return None, None, *for_floating_operands(operands, gradients)
+    return None, None, *align_cotangents(operands, gradients)
 
 
 @loop.onnx
@@ -175,10 +175,10 @@ def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool
         state = results[:carried]
         rows.append(results[carried:])
     ordered = rows[::-1] if reverse else rows
-    return *state, *_stack(ordered, body, carried, (*state, *(_slice_like(x) for x in sliced), *captured))
+    return *state, *_stack(ordered, body, carried, (*state, *(_zero_slice(x) for x in sliced), *captured))
 
 
-def _slice_like(x: Array) -> Array:
+def _zero_slice(x: Array) -> Array:
     return np.zeros(x.shape[1:], x.dtype)
 
 
@@ -187,15 +187,13 @@ def _(g: Any, y: Any, *operands: Tensor, body: Program, carried: int, scanned: i
     outputs = as_tuple(y)
     beginnings: tuple[Any, ...] = ()
     if carried:  # the scan once more, to record the carried values at the start of each iteration
-        kept = _with_outputs(body, (*body.outputs, *body.inputs[:carried]))
+        kept = _replace_outputs(body, (*body.outputs, *body.inputs[:carried]))
         again = as_tuple(scan(*operands, body=kept, carried=carried, scanned=scanned, reverse=reverse))
         beginnings = again[len(outputs) :]
     _, sliced, captured = _split_operands(operands, carried, scanned)
-    cotangents = cotangents_of(as_tuple(g), outputs)
+    cotangents = floating_cotangents(as_tuple(g), outputs)
     return tuple(
-        for_floating_operands(
-            operands, _backward_scan(cotangents, beginnings, sliced, captured, body, reverse=not reverse)
-        )
+        align_cotangents(operands, _backward_scan(cotangents, beginnings, sliced, captured, body, reverse=not reverse))
     )
 
 
@@ -250,7 +248,7 @@ def _backward_scan(
     sizes = (of_state, len(sums), len(beginnings), len(sliced), len(cotangents) - of_state, len(captured))
 
     def step(*given: Any) -> list[Any]:
-        state, so_far, initial, slices, rows, constant = _parts(given, sizes)
+        state, so_far, initial, slices, rows, constant = _split(given, sizes)
         gradients = inline(given[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
         more = [a + b for a, b in zip(so_far, gradients[of_state + of_slices :], strict=True)]
         return [*gradients[:of_state], *more, *gradients[of_state : of_state + of_slices]]
@@ -280,7 +278,7 @@ def _backward_scan(
     return [*result[:of_state], *result[carried:], *result[of_state:carried]]
 
 
-def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
+def _split(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
     """Split the items into runs of these lengths."""
     starts = np.cumsum([0, *sizes])
     return [items[start : start + size] for start, size in zip(starts, sizes, strict=False)]
@@ -288,10 +286,10 @@ def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
 
 def _split_operands(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
     """Split the operands of a scan into carried, sliced and captured ones."""
-    return _parts(operands, (carried, scanned, len(operands) - carried - scanned))
+    return _split(operands, (carried, scanned, len(operands) - carried - scanned))
 
 
-def _with_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
+def _replace_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
     """Return the sub-program with other outputs."""
     return program.replace(outputs=outputs, result=sequence(len(outputs)))
 

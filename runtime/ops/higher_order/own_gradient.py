@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import UnsupportedPython
 from ...ir.program import Program
 from ..registry import Array, OnnxGraph, Tensor, Type, operator
-from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands
+from .subprogram_rules import align_cotangents, as_tuple, floating_cotangents
 
 
 @operator
@@ -47,8 +47,8 @@ def _(
     if backward is None:
         raise UnsupportedPython(refusal)
     operands, passed = tensors[outputs:], as_tuple(y)
-    gradients = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
-    return *(None for _ in passed), *for_floating_operands(operands, [*gradients, *(None for _ in operands)])
+    gradients = apply_program(backward, [*operands, *passed, *floating_cotangents(as_tuple(g), passed)])
+    return *(None for _ in passed), *align_cotangents(operands, [*gradients, *(None for _ in operands)])
 
 
 @own_gradient.onnx

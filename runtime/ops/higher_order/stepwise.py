@@ -18,7 +18,7 @@ from .loops import loop, scan
 from .subprogram_rules import as_tuple
 
 
-def along(
+def scan_slices(
     step: Callable[..., tuple[Sequence[Any], Sequence[Any]]], carried: Sequence[Any], sliced: Sequence[Any],
     given: Sequence[Any] = (), *, reverse: bool = False,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
@@ -37,24 +37,24 @@ def along(
     from ...programs.subprograms import trace_subprogram
 
     operands = [*carried, *sliced, *given]
-    types = [_type(x) for x in _parts(carried)]
-    types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _parts(sliced)]
-    types += [_type(x) for x in _parts(given)]
+    types = [_type(x) for x in _split_parts(carried)]
+    types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _split_parts(sliced)]
+    types += [_type(x) for x in _split_parts(given)]
     seen: list[Any] = []
 
     def body(*parts: Any) -> list[Any]:
-        now, kept = step(*_join(parts, operands))
+        now, kept = step(*_join_parts(parts, operands))
         seen.extend(kept)
-        return _parts([*now, *kept])
+        return _split_parts([*now, *kept])
 
     recorded = trace_subprogram(body, types, "step")
-    counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
-    results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
-    tensors = _join(as_tuple(results), [*carried, *seen])
+    counts = {"carried": len(_split_parts(carried)), "scanned": len(_split_parts(sliced))}
+    results = scan(*_split_parts(operands), body=recorded, reverse=reverse, **counts)
+    tensors = _join_parts(as_tuple(results), [*carried, *seen])
     return tensors[: len(carried)], tensors[len(carried) :]
 
 
-def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
+def repeat_step(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
     """Repeat a step until it returns that it was the last.
 
     Args:
@@ -68,13 +68,13 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
     from ...programs.subprograms import trace_subprogram
 
     def body(_: Any, *parts: Any) -> list[Any]:
-        going, now = step(*_join(parts, carried))
-        return [going, *_parts(now)]
+        going, now = step(*_join_parts(parts, carried))
+        return [going, *_split_parts(now)]
 
-    operands = _parts(carried)
+    operands = _split_parts(carried)
     recorded = trace_subprogram(body, [Type(INT64, ()), *map(_type, operands)], "steps")
     results = loop(limit, np.asarray(True), *operands, body=recorded, carried=len(operands))
-    return _join(as_tuple(results), carried)
+    return _join_parts(as_tuple(results), carried)
 
 
 def positions(like: Any, size: Dim) -> Any:
@@ -100,7 +100,7 @@ def _type(x: Any) -> Type:
     return Type(x.dtype, tuple(x.shape))
 
 
-def _parts(items: Iterable[Any]) -> list[Any]:
+def _split_parts(items: Iterable[Any]) -> list[Any]:
     """Split complex tensors into both parts; keep real ones."""
     parts: list[Any] = []
     for x in items:
@@ -108,7 +108,7 @@ def _parts(items: Iterable[Any]) -> list[Any]:
     return parts
 
 
-def _join(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+def _join_parts(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
     """Join parts to tensors that are real or complex like those of `like`."""
     remaining = iter(parts)
     return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]

@@ -38,13 +38,13 @@ def as_tuple(x: Any) -> tuple[Any, ...]:
     return x if isinstance(x, tuple) else (x,)
 
 
-def cotangents_of(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
+def floating_cotangents(output_cotangents: Sequence[Any], outputs: Sequence[Tensor]) -> list[Any]:
     """Return one cotangent per floating-point output, zeros where there is none."""
     pairs = ((g, y) for g, y in zip(output_cotangents, outputs, strict=True) if is_floating(y.dtype))
     return [creation.full_like(y, 0) if g is None else g for g, y in pairs]
 
 
-def for_floating_operands(operands: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Any]:
+def align_cotangents(operands: Sequence[Tensor], cotangents: Sequence[Any]) -> list[Any]:
     """Return the cotangents of the floating-point operands, with None for the others."""
     remaining = iter(cotangents)
     return [next(remaining) if is_floating(x.dtype) else None for x in operands]

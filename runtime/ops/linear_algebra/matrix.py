@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...ir.types import FLOAT64, at_least_float32
 from .. import reduction
-from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..complex_numbers import Complex
 from ..matrices import (
     Numbers,
@@ -25,7 +25,7 @@ from ..matrices import (
     matrix_transpose,
     on_numbers,
     real,
-    square,
+    require_square,
 )
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import elimination, rotations, triangular
@@ -37,7 +37,7 @@ def inverse(x: Tensor, *, paired: bool = False) -> Tensor:
 
 
 _one_to_one = Numbers("n", "n")
-inverse.infer(_one_to_one.infer(square))
+inverse.infer(_one_to_one.infer(require_square))
 
 
 @inverse.kernel
@@ -72,8 +72,8 @@ _two_to_one = Numbers("nn", "n")
 @solve.infer
 @_two_to_one.infer
 def _(a: Type, b: Type) -> Type:
-    square(a)
-    same_dtype(a, b)
+    require_square(a)
+    require_same_dtype(a, b)
     require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
@@ -107,7 +107,7 @@ def determinant(x: Tensor, *, paired: bool = False) -> Tensor:
 @determinant.infer
 @_one_to_one.infer
 def _(x: Type) -> Type:
-    return square(x).with_shape(x.shape[:-2])
+    return require_square(x).with_shape(x.shape[:-2])
 
 
 @determinant.kernel
@@ -138,7 +138,7 @@ def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
     """
 
 
-cofactors.infer(_one_to_one.infer(square))
+cofactors.infer(_one_to_one.infer(require_square))
 
 
 @cofactors.kernel
@@ -177,7 +177,7 @@ _signed = Numbers("n", "nr")
 @log_determinant.infer
 @_signed.infer
 def _(x: Type) -> tuple[Type, Type]:
-    value = square(x).with_shape(x.shape[:-2])
+    value = require_square(x).with_shape(x.shape[:-2])
     return value, value
 
 
@@ -214,7 +214,7 @@ def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     """
 
 
-cholesky.infer(_one_to_one.infer(square))
+cholesky.infer(_one_to_one.infer(require_square))
 
 
 @cholesky.kernel

@@ -14,20 +14,20 @@ from ...ir.types import FLOAT64, INT64, is_floating
 from .. import elementwise, reduction, taylor, trigonometry
 from ..comparison import greater, greater_equal, isfinite
 from ..complex_numbers import Complex
-from ..higher_order.stepwise import choose, until
+from ..higher_order.stepwise import choose, repeat_step
 from ..matrices import (
     Numbers,
     absolute,
     adjoint,
+    block,
     concatenate,
     each,
     for_each_matrix,
     identity,
     matmul,
-    matrix,
     on_numbers,
-    part,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..registry import Array, Tensor, Type, operator, require
 from ..rounding import ceil
@@ -48,7 +48,7 @@ _one_to_one = Numbers("n", "n")
 @matrix_exp.infer
 @_one_to_one.infer
 def _(x: Type, truncated: bool = False) -> Type:
-    return square(x)
+    return require_square(x)
 
 
 @matrix_exp.kernel
@@ -86,7 +86,7 @@ def _(g: Any, y: Any, x: Any, truncated: bool = False) -> Any:
     above = concatenate(along, g, axis=x.ndim - 1)
     below = concatenate(along * 0.0, along, axis=x.ndim - 1)
     whole = on_numbers(matrix_exp, concatenate(above, below, axis=x.ndim - 2), truncated=truncated)
-    return part(whole, size, 2 * size, first_column=size)
+    return block(whole, size, 2 * size, first_column=size)
 
 
 @matrix_exp.onnx
@@ -106,7 +106,7 @@ def _(x: Any, truncated: bool = False) -> Any:
 
     most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
     scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
-    result, _ = until(square, [taylor.degree_18(one, scaled), halvings], most)
+    result, _ = repeat_step(square, [taylor.degree_18(one, scaled), halvings], most)
     single = product(x.shape[:-2]) == 1
     for bound, polynomial in reversed(_polynomials(truncated) if single else ()):
         fits = for_each_matrix(greater_equal(np.full((), bound), norms))
@@ -145,7 +145,7 @@ _with_bounds = Numbers("nrr", "n")
 @pseudo_inverse.infer
 @_with_bounds.infer
 def _(x: Type, absolute: Type | None = None, relative: Type | None = None) -> Type:
-    matrix(x)
+    require_matrices(x)
     for bound in (absolute, relative):
         require(bound is None or is_floating(bound.dtype), f"needed a floating-point tolerance, given {bound}")
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))

@@ -16,11 +16,12 @@ from ...ir.dims import Dim
 from ...ir.types import FLOAT64
 from .. import elementwise, indexing, products, reduction, shaping, slicing, sorting
 from ..comparison import equal, greater, less
-from ..higher_order.stepwise import along, choose, positions, until
+from ..higher_order.stepwise import choose, positions, repeat_step, scan_slices
 from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    block,
     concatenate,
     conjugate,
     diagonal,
@@ -29,7 +30,6 @@ from ..matrices import (
     identity,
     lower,
     matmul,
-    part,
     real,
     squares,
 )
@@ -49,7 +49,7 @@ def eigh(x: Any) -> tuple[Any, Any]:
     _, vectors = _orthogonalize(x + for_each_matrix(shift) * identity(real(x), (size, size)))
     values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
     values, order = sorting.sort(values, axis=-1)
-    return values, _in_order(vectors, order)
+    return values, _gather_columns(vectors, order)
 
 
 def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
@@ -84,13 +84,17 @@ def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
     columns, vectors = _orthogonalize(each(x, lambda y: elementwise.cast(y, dtype=FLOAT64)))
     s, order = sorting.sort(_lengths(columns), axis=-1, descending=True)
     bound = reduction.reduce_max(s, axes=(-1,), keepdims=True) * (rows * _EPSILON)
-    directions = _in_order(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
+    directions = _gather_columns(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
     # unit vectors, which a QR factorization keeps except for signs; it replaces those that are 0
     q, r = elimination.qr(directions, complete=full)
-    signs = choose(less(real(diagonal(part(r, count, count))), np.zeros(())), -1.0, np.ones(()))
-    first = part(q, rows, count) * as_rows(signs)
-    u = concatenate(first, part(q, rows, rows, first_column=count), axis=q.ndim - 1) if full and rows > count else first
-    return u, s, adjoint(_in_order(vectors, order))
+    signs = choose(less(real(diagonal(block(r, count, count))), np.zeros(())), -1.0, np.ones(()))
+    first = block(q, rows, count) * as_rows(signs)
+    u = (
+        concatenate(first, block(q, rows, rows, first_column=count), axis=q.ndim - 1)
+        if full and rows > count
+        else first
+    )
+    return u, s, adjoint(_gather_columns(vectors, order))
 
 
 def _orthogonalize(x: Any) -> tuple[Any, Any]:
@@ -102,7 +106,7 @@ def _orthogonalize(x: Any) -> tuple[Any, Any]:
     x = each(x, lambda y: slicing.pad(y, before=(0,) * rank, after=more))
     noise = _sum(squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
 
-    def meet(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
+    def rotate_pairs(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
         p, q = _halves(columns)
         of_p, of_q = _sum(squares(p), (-2,)), _sum(squares(q), (-2,))
         product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
@@ -115,12 +119,12 @@ def _orthogonalize(x: Any) -> tuple[Any, Any]:
 
     def sweep(columns: Any, vectors: Any, noise: Any) -> tuple[Any, list[Any]]:
         begin = [columns, vectors, np.zeros((), FLOAT64)]
-        (columns, vectors, worst), _ = along(meet, begin, [positions(columns, width - 1)], [noise])
+        (columns, vectors, worst), _ = scan_slices(rotate_pairs, begin, [positions(columns, width - 1)], [noise])
         return greater(worst, np.asarray((rows * _EPSILON) ** 2)), [columns, vectors, noise]
 
     begin = [x, identity(x, (*x.shape[:-2], width, width)), noise]
-    columns, vectors, _ = until(sweep, begin, np.asarray(_MAX_SWEEPS, np.int64))
-    return part(columns, rows, count), part(vectors, count, count)
+    columns, vectors, _ = repeat_step(sweep, begin, np.asarray(_MAX_SWEEPS, np.int64))
+    return block(columns, rows, count), block(vectors, count, count)
 
 
 def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
@@ -150,10 +154,10 @@ def _rotate(x: Any, cosine: Any, sine: Any) -> Any:
 
 def _halves(x: Any) -> tuple[Any, Any]:
     rows, width = x.shape[-2:]
-    return part(x, rows, width // 2), part(x, rows, width, first_column=width // 2)
+    return block(x, rows, width // 2), block(x, rows, width, first_column=width // 2)
 
 
-def _in_order(x: Any, order: Any) -> Any:
+def _gather_columns(x: Any, order: Any) -> Any:
     """Return matrices of the columns at these indices, the same number for each matrix."""
     everywhere = shaping.expand(as_rows(order), shape=tuple(x.shape))
     return each(x, lambda y: indexing.gather(y, everywhere, axis=-1))

@@ -18,18 +18,18 @@ from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    block,
     conjugate,
     diagonal,
+    diagonal_matrix,
     differences,
     identity_like,
     matmul,
-    matrix,
     off_diagonal,
-    on_diagonal,
     on_numbers,
-    part,
     real,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..registry import Array, Tensor, Type, operator
 from . import rotations
@@ -56,7 +56,7 @@ _hermitian = Numbers("n", "rn")
 @eigh.infer
 @_hermitian.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return square(x).with_shape(x.shape[:-1]), x
+    return require_square(x).with_shape(x.shape[:-1]), x
 
 
 @eigh.kernel
@@ -76,7 +76,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
         inner = off_diagonal(matmul(adjoint(vectors), of_vectors) / differences(values))
         inner = (inner + adjoint(inner)) * 0.5
     if of_values is not None:
-        inner = on_diagonal(of_values, x) + inner
+        inner = diagonal_matrix(of_values, x) + inner
     return matmul(matmul(vectors, inner), adjoint(vectors))
 
 
@@ -102,7 +102,7 @@ _general = Numbers("n", "cc")
 @eig.infer
 @_general.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return square(x).with_shape(x.shape[:-1]), x
+    return require_square(x).with_shape(x.shape[:-1]), x
 
 
 @eig.kernel
@@ -125,7 +125,7 @@ def _(g: Any, y: Any, x: Any) -> Any:
         lengthening = matmul(adjoint_vectors, vectors) * as_rows(real(diagonal(projected)))
         inner = off_diagonal((projected - lengthening) / conjugate(differences(values)))
     if of_values is not None:
-        inner = on_diagonal(of_values, vectors) + inner
+        inner = diagonal_matrix(of_values, vectors) + inner
     return on_numbers(solve, adjoint_vectors, matmul(inner, adjoint_vectors))
 
 
@@ -152,7 +152,7 @@ _singular = Numbers("n", "nrn")
 @svd.infer
 @_singular.infer
 def _(x: Type, *, full: bool) -> tuple[Type, ...]:
-    matrix(x)
+    require_matrices(x)
     (*batch, rows, columns), count = x.shape, minimum(*x.shape[-2:])
     left, right = (rows, columns) if full else (count, count)
     return x.with_shape((*batch, rows, left)), x.with_shape((*batch, count)), x.with_shape((*batch, right, columns))
@@ -173,9 +173,9 @@ def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
     (of_u, of_s, of_v), (u, s, v) = g, y
     (rows, columns), count = x.shape[-2:], minimum(*x.shape[-2:])
     if full:
-        u, v = part(u, rows, count), part(v, count, columns)
-        of_u = None if of_u is None else part(of_u, rows, count)
-        of_v = None if of_v is None else part(of_v, count, columns)
+        u, v = block(u, rows, count), block(v, count, columns)
+        of_u = None if of_u is None else block(of_u, rows, count)
+        of_v = None if of_v is None else block(of_v, count, columns)
     squares, one = differences(s * s), identity_like(as_rows(s) * as_columns(s))
     inner: Any = 0.0
     outside: list[Any] = []

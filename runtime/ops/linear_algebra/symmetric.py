@@ -14,8 +14,8 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...ir.types import INT32
-from ..common import broadcast_shapes, same_dtype
-from ..matrices import Numbers, square
+from ..common import broadcast_shapes, require_same_dtype
+from ..matrices import Numbers, require_square
 from ..registry import Array, Tensor, Type, operator, require
 
 _NO_GRADIENT = "torch has none"
@@ -44,7 +44,7 @@ _factored = Numbers("n", "ni")
 @ldl.infer
 @_factored.infer
 def _(x: Type, *, hermitian: bool) -> tuple[Type, Type]:
-    return square(x), Type(INT32, x.shape[:-1])
+    return require_square(x), Type(INT32, x.shape[:-1])
 
 
 @ldl.kernel
@@ -157,8 +157,8 @@ _solved = Numbers("nin", "n")
 @ldl_solve.infer
 @_solved.infer
 def _(factors: Type, pivots: Type, b: Type, *, hermitian: bool) -> Type:
-    square(factors)
-    same_dtype(factors, b)
+    require_square(factors)
+    require_same_dtype(factors, b)
     require(
         pivots.dtype == INT32 and pivots.shape == factors.shape[:-1],
         f"needed int32 pivots of shape {factors.shape[:-1]}, given {pivots}",

@@ -13,20 +13,20 @@ import numpy as np
 from ...ir.dims import minimum
 from ...ir.types import INT32
 from .. import slicing
-from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..matrices import (
     Numbers,
     adjoint,
+    block,
     concatenate,
     each,
     identity_like,
     lower,
     matmul,
-    matrix,
     on_numbers,
-    part,
     real,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..matrices import upper as upper_part
 from ..registry import Array, Tensor, Type, operator, require
@@ -58,8 +58,8 @@ def _(a: Type, b: Type, *, upper: bool, unitriangular: bool) -> Type:
 
 
 def _solution(a: Type, b: Type) -> Type:
-    square(a)
-    same_dtype(a, b)
+    require_square(a)
+    require_same_dtype(a, b)
     require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
@@ -157,7 +157,7 @@ _factored = Numbers("n", "ni")
 @lu.infer
 @_factored.infer
 def _(x: Type, *, pivot: bool) -> tuple[Type, Type]:
-    matrix(x)
+    require_matrices(x)
     return x, Type(INT32, (*x.shape[:-2], minimum(*x.shape[-2:])))
 
 
@@ -194,8 +194,8 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     (packed, pivots), (g, _) = y, g
     rows, columns = x.shape[-2:]
     count = minimum(rows, columns)
-    first = part(packed, count, count)
-    of_first = part(g, count, count)
+    first = block(packed, count, count)
+    of_first = block(g, count, count)
     to_upper, to_lower = upper_part(of_first), lower(of_first, -1)
     inner_of_lower, inner_of_upper = (
         matmul(_lower_adjoint(first), to_lower),
@@ -204,11 +204,11 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     further_right: Any = None
     further_below: Any = None
     if columns != count:
-        right, of_right = (part(m, count, columns, first_column=count) for m in (packed, g))
+        right, of_right = (block(m, count, columns, first_column=count) for m in (packed, g))
         inner_of_lower = inner_of_lower - matmul(of_right, adjoint(right))
         further_right = _solve_left(first, of_right)
     if rows != count:
-        below, of_below = (part(m, rows, count, first_row=count) for m in (packed, g))
+        below, of_below = (block(m, rows, count, first_row=count) for m in (packed, g))
         inner_of_upper = inner_of_upper - matmul(adjoint(below), of_below)
         further_below = _solve_right(first, of_below)
     whole = _solve_right(first, _solve_left(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
