@@ -35,10 +35,10 @@ def resize(
 ) -> Any:
     """Resize-19: every result is a weighted sum of source elements, one axis after the other."""
     at = tuple(range(x.ndim)) if axes is None else positive_axes(axes, x.ndim)
-    kept = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
-    if not roi and kept:
-        scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
-        at = tuple(axis for i, axis in enumerate(at) if i not in kept)
+    unchanged = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
+    if not roi and unchanged:
+        scales, sizes = (given and [g for i, g in enumerate(given) if i not in unchanged] for given in (scales, sizes))
+        at = tuple(axis for i, axis in enumerate(at) if i not in unchanged)
     if not at:
         return x
     old = [x.shape[axis] for axis in at]
@@ -67,7 +67,7 @@ def _is_unchanged(size: Any, i: int, scales: Any, sizes: Any) -> bool:
 
 
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
-    require((scales is None) != (sizes is None), "needed scales or sizes, and not both")
+    require((scales is None) != (sizes is None), "needed either scales or sizes, given both or neither")
     given = scales if sizes is None else sizes
     require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {len(given)}")
     if sizes is None:
@@ -157,12 +157,12 @@ def _cubic(d: Array, a: float) -> Array:
 
 
 def _apply_weights(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
-    """Multiply by `weights` along an axis; results outside of the source are `value`."""
+    """Multiply by `weights` along an axis; results from outside the source are `value`."""
     dtype = x.dtype
     wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)
     order = (*(i for i in range(x.ndim) if i != axis), axis)
-    moved = shaping.transpose(wide, permutation=order)
-    result = linear.matmul(moved, weights.T.astype(wide.dtype))
+    axis_last = shaping.transpose(wide, permutation=order)
+    result = linear.matmul(axis_last, weights.T.astype(wide.dtype))
     if outside.any():
         result = result + np.where(outside, value, 0.0).astype(wide.dtype)
     result = shaping.transpose(result, permutation=tuple(order.index(i) for i in range(x.ndim)))

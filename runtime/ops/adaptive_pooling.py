@@ -62,8 +62,8 @@ def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
     kind = graph.type(x)
     if all(bins == 1 for bins in output_size):
         count = product(kind.shape[2:])
-        many = isinstance(count, int) and count >= MANY  # which GlobalAveragePool adds one by one
-        if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no such kernel on the CPU
+        many = isinstance(count, int) and count >= MANY  # GlobalAveragePool adds them one by one
+        if many or kind.dtype == FLOAT64:  # ONNX Runtime's has no float64 kernel on the CPU
             return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
     sizes, bins = _require_fixed_sizes("adaptive_avg_pool", kind.shape[2:], output_size)
@@ -194,7 +194,7 @@ def _bins(size: int, count: int) -> tuple[Array, Array]:
 
 
 def _bin_positions(starts: Array, ends: Array) -> Array:
-    """Return the positions in each bin, `(bins, width)`; shorter bins repeat their last."""
+    """Return the positions in each bin, `(bins, width)`; shorter bins repeat their last position."""
     width = int((ends - starts).max())
     members: Array = np.minimum(starts[:, None] + np.arange(width), ends[:, None] - 1)
     return members

@@ -176,11 +176,11 @@ def _(
 ) -> str:
     factor = score_scale(graph.type(q), scale)
     if not dropout_mask and factor > 0 and has_attention(graph, q, k, v, mask):
-        # a causal mask is an attribute only if it is the only mask: the other isn't lowered with infinities
-        lowered, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
+        # the attribute `is_causal` would mask with infinities, so it is used only without another mask
+        bias, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
         if mask and not causal:  # the causal mask has a row for each query
-            lowered = expand_to_queries(graph, lowered, graph.type(mask), graph.type(q), graph.type(k))
-        y = graph.op("Attention", q, k, v, lowered, scale=factor, is_causal=int(causal and not mask))
+            bias = expand_to_queries(graph, bias, graph.type(mask), graph.type(q), graph.type(k))
+        y = graph.op("Attention", q, k, v, bias, scale=factor, is_causal=int(causal and not mask))
     else:
         weights, attends = softmax_weights(graph, q, k, mask, causal, scale)
         y = apply_weights(graph, weights, v, dropout_mask, dropout)
@@ -221,9 +221,9 @@ attention_with_weights.extends(scaled_dot_product_attention)
 
 @attention_with_weights.infer
 def _(q: Type, k: Type, *others: Type | None, **attributes: Any) -> tuple[Type, ...]:
-    of_weights = {"causal": attributes["causal"], "scale": attributes["scale"]}
+    weight_attributes = {"causal": attributes["causal"], "scale": attributes["scale"]}
     y = scaled_dot_product_attention.infer_types([q, k, *others], attributes)
-    return *y, *attention_weights.infer_types([q, k, others[1]], of_weights)
+    return *y, *attention_weights.infer_types([q, k, others[1]], weight_attributes)
 
 
 @attention_with_weights.kernel
@@ -264,15 +264,15 @@ def _attention_vjp(
     offset = None if g_weights is None else reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
     gv = None
     if g_y is not None:
-        of_result, kept = g_y @ _swap_last_axes(v), weights
+        g_undropped, dropped = g_y @ _swap_last_axes(v), weights
         if dropout_mask is not None:
             factor = dropout_mask * keep_scale(dropout)
-            of_result, kept = of_result * factor, weights * factor
-        of_result = unbroadcast(of_result, weights)
-        gv = unbroadcast(_swap_last_axes(kept) @ g_y, v)
+            g_undropped, dropped = g_undropped * factor, weights * factor
+        g_undropped = unbroadcast(g_undropped, weights)
+        gv = unbroadcast(_swap_last_axes(dropped) @ g_y, v)
         # not the sum of g_y * y over features, which is equal up to rounding: with one key, the result must be 0
-        more = reduction.reduce_sum(of_result * weights, axes=(-1,), keepdims=True)
-        g_weights, offset = add_cotangents(g_weights, of_result), add_cotangents(offset, more)
+        added_offset = reduction.reduce_sum(g_undropped * weights, axes=(-1,), keepdims=True)
+        g_weights, offset = add_cotangents(g_weights, g_undropped), add_cotangents(offset, added_offset)
     gq, gk, g_mask = _softmax_cotangents(g_weights, offset, weights, q, k, mask, scale)
     return gq, gk, gv, g_mask, None
 

@@ -24,12 +24,12 @@ def avg_pool(
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
-        kernel: size of a window, per spatial dimension, like all that follow.
-        stride: distance of the windows.
-        padding: zeros `(before, after)`, each at most half a window.
+        kernel: size of a window per spatial dimension.
+        stride: distance between windows per spatial dimension.
+        padding: zeros `(before, after)` per spatial dimension, each at most half a window.
         ceil_mode: include windows that extend beyond the end, if they start inside `x` or in the padding before it.
         count_include_pad: whether the padding counts in the mean; positions beyond it never do.
-        divisor_override: divide by this instead.
+        divisor_override: divide by this number instead.
 
     Returns:
         `(batch, channels, *counts)`.
@@ -87,8 +87,8 @@ def avg_pool_gradient(
     Args:
         g: `(batch, channels, *counts)`, cotangent of the means.
         size: spatial sizes of the input of the pooling.
-        kernel: see `avg_pool`, like all that follow.
-        stride: distance of the windows.
+        kernel: size of a window per spatial dimension.
+        stride: distance between windows per spatial dimension.
         padding: zeros `(before, after)`.
         ceil_mode: whether windows extend beyond the end.
         count_include_pad: whether the padding counts.

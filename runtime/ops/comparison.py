@@ -10,7 +10,7 @@ from .declarations import Declare, infer_broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
 
 _TRUTH = "a truth value has no gradient"
-_WHOLE = "integers have no gradient"
+_INTEGERS = "integers have no gradient"
 
 
 # ---- comparisons ----
@@ -143,7 +143,7 @@ def _bitwise(kernel: Rule, onnx: str) -> Declare:
     def rule(graph: OnnxGraph, *xs: str) -> str:
         return str(graph.op(onnx if graph.type(xs[0]).dtype == BOOL else f"Bitwise{onnx}", *xs))
 
-    return unary(_infer_integers, kernel, onnx=rule, no_vjp=_WHOLE)
+    return unary(_infer_integers, kernel, onnx=rule, no_vjp=_INTEGERS)
 
 
 @_bitwise(np.bitwise_and, "And")
@@ -171,7 +171,7 @@ def _shift(kernel: Rule, onnx: Rule) -> Declare:
         require(a.dtype != BOOL, f"needed integers, given {a}; cast first")
         return _infer_integers(a, b)
 
-    return unary(infer, kernel, onnx=onnx, no_vjp=_WHOLE)
+    return unary(infer, kernel, onnx=onnx, no_vjp=_INTEGERS)
 
 
 @_shift(np.left_shift, integers_onnx.left_shift)

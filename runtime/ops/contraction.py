@@ -60,9 +60,9 @@ def parse(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple
     if not arrow:
         return inputs, _labels("..." + "".join(sorted(x for x in letters if letters.count(x) == 1)), widest)
     output = _labels(right, widest)
-    strange = [label for label in output if output.count(label) > 1 or not (label.isdigit() or label in letters)]
-    if strange:
-        raise ShapeError(f"einsum {equation!r}: the result has {strange[0]!r}, which no operand has, or has it twice")
+    invalid = [label for label in output if output.count(label) > 1 or not (label.isdigit() or label in letters)]
+    if invalid:
+        raise ShapeError(f"einsum {equation!r}: the result names {invalid[0]!r} twice, or no operand has it")
     return inputs, output
 
 

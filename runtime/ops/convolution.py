@@ -40,9 +40,9 @@ def conv(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(out channels, channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: per spatial dimension, like all that follow.
-        padding: zeros `(before, after)`; negative numbers crop.
-        dilation: distance between the taps of a window.
+        stride: distance between windows per spatial dimension.
+        padding: zeros `(before, after)` per spatial dimension; negative numbers crop.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -126,10 +126,10 @@ def conv_transpose(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(channels, out channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: distance of the windows in the result; per spatial dimension, like all that follow.
-        padding: positions to crop `(before, after)`; negative numbers add zeros.
-        output_padding: positions to add at the end.
-        dilation: distance between the taps of a window.
+        stride: distance between windows in the result per spatial dimension.
+        padding: positions to crop `(before, after)` per spatial dimension; negative numbers add zeros.
+        output_padding: positions to add at the end per spatial dimension.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -206,12 +206,12 @@ def _(
     stride: Sizes, padding: Padding, output_padding: tuple[Dim, ...], dilation: Sizes, groups: int,
 ) -> str:  # fmt: skip
     attributes: dict[str, Any] = {"strides": stride, "dilations": dilation, "group": groups}
-    plain = all(
+    is_plain = all(
         isinstance(extra, int) and extra < s and min(pads) >= 0
         for extra, s, pads in zip(output_padding, stride, padding, strict=True)
     )
     result: str
-    if plain:
+    if is_plain:
         operands = (x, weight, bias) if bias else (x, weight)
         pads = onnx_pads(padding)
         result = graph.op("ConvTranspose", *operands, pads=pads, output_padding=output_padding, **attributes)
@@ -235,9 +235,9 @@ def conv_weight_gradient(
         x: `(batch, channels, *spatial)`, the input of the convolution.
         g: `(batch, out channels, *counts)`, the cotangent of the result.
         kernel_shape: spatial sizes of the weight.
-        stride: see `conv`, like all that follow.
-        padding: zeros `(before, after)`; negative numbers crop.
-        dilation: distance between the taps of a window.
+        stride: see `conv`.
+        padding: zeros `(before, after)` per spatial dimension; negative numbers crop.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -336,7 +336,7 @@ def _bias_gradient(g: Tensor) -> Any:
 
 
 def _crop(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
-    """Crop by negative padding, which ONNX convolutions don't support; return that and the remaining padding."""
+    """Crop by negative padding, which ONNX convolutions don't support; return the result and the remaining padding."""
     if min(map(min, padding)) >= 0:
         return x, padding
     cut = onnx_pads(tuple((min(before, 0), min(after, 0)) for before, after in padding))

@@ -1,7 +1,7 @@
 """Diagonals of two axes, read and written as slices with a step, composed of other ops.
 
-A step can't be symbolic. With a symbolic number of columns n, the elements of a matrix from the first of the diagonal
-on are laid out in rows of n + 1, so that the diagonal is the first column.
+A step can't be symbolic. With a symbolic number of columns n, the elements of a matrix, starting with the first one of
+the diagonal, are laid out in rows of n + 1, so that the diagonal is the first column.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def replace_diagonal(x: Any, values: Any, first: int, second: int, offset: int =
             row = shaping.reshape(rows, shape=(*values.shape[:-1], count * (columns + 1)))
             return _pad_last(row, start, flat.shape[-1] - start - count * (columns + 1))
 
-        is_there = comparison.not_equal(place(creation.full_like(values, 1)), 0)
-        result = elementwise.where(is_there, place(values), flat)
+        on_diagonal = comparison.not_equal(place(creation.full_like(values, 1)), 0)
+        result = elementwise.where(on_diagonal, place(values), flat)
     matrices = shaping.reshape(result, shape=tuple(x.shape[axis] for axis in order))
     return shaping.transpose(matrices, permutation=tuple(order.index(axis) for axis in range(x.ndim)))
 
 
 def _flatten_matrices(x: Any, first: int, second: int) -> tuple[Any, list[int]]:
-    """Return the matrices of two axes, each flattened to one row, and the order of axes before that."""
+    """Return the matrices of two axes, each flattened to one row, and the order of axes before flattening."""
     order = [*(axis for axis in range(x.ndim) if axis not in (first, second)), first, second]
     shape = (*(x.shape[axis] for axis in order[:-2]), x.shape[first] * x.shape[second])
     return shaping.reshape(shaping.transpose(x, permutation=tuple(order)), shape=shape), order

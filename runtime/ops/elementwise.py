@@ -58,7 +58,7 @@ def div(a: Tensor, b: Tensor) -> Tensor:
 
 
 def _pow_kernel(a: Array, b: Array) -> Array:
-    if b.ndim == 0 and b in (1, 2, 3):  # NumPy's general power is some thirty times slower than a product
+    if b.ndim == 0 and b in (1, 2, 3):  # NumPy's general power is about thirty times slower than a product
         return a if b == 1 else a * a if b == 2 else a * a * a
     if is_floating(a.dtype):
         return np.asarray(np.power(a, b))
@@ -69,10 +69,10 @@ def _pow_kernel(a: Array, b: Array) -> Array:
 
 @in_float32
 def _pow_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    nothing = zero(y)
-    to_base = where(comparison.equal(b, nothing), nothing, g * (b * pow(a, b - 1.0)))
-    flat = comparison.logical_and(comparison.equal(a, nothing), comparison.greater_equal(b, nothing))
-    return to_base, where(flat, nothing, g * (y * log(a)))
+    no_gradient = zero(y)
+    to_base = where(comparison.equal(b, no_gradient), no_gradient, g * (b * pow(a, b - 1.0)))
+    is_flat = comparison.logical_and(comparison.equal(a, no_gradient), comparison.greater_equal(b, no_gradient))
+    return to_base, where(is_flat, no_gradient, g * (y * log(a)))
 
 
 def _pow_onnx(graph: OnnxGraph, a: str, b: str) -> str:
@@ -289,7 +289,7 @@ def _(x: Type, *, minimum: float | None, maximum: float | None, inclusive: bool)
     bounds = [bound for bound in (minimum, maximum) if bound is not None]
     require(
         is_floating(x.dtype) or all(float(bound).is_integer() for bound in bounds),
-        f"needed whole bounds for {x.dtype.name}, given minimum {minimum} and maximum {maximum}; cast first",
+        f"needed integer bounds for {x.dtype.name}, given minimum {minimum} and maximum {maximum}; cast first",
     )
     return infer_numeric(x)
 
@@ -325,7 +325,7 @@ _STRICTLY = comparison.greater, comparison.less
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
-    if is_floating(dtype):  # for an absent bound, ONNX Runtime uses the largest finite number
+    if is_floating(dtype):  # without a bound, ONNX Runtime clips at the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
     if dtype == INT64:

@@ -56,31 +56,31 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     batch = g.shape[: len(g.shape) - (a.ndim > 1) - (b.ndim > 1)]
     g = shaping.reshape(g, shape=(*batch, rows.shape[-2], columns.shape[-1]))
 
-    def to_a() -> Any:
+    def g_a() -> Any:
         return shaping.reshape(unbroadcast(matmul(g, _swap_last_axes(columns)), rows), shape=a.shape)
 
-    def to_b() -> Any:
+    def g_b() -> Any:
         if columns.ndim == 2:
-            to_columns = matmul(_swap_last_axes(_flatten_rows(rows)), _flatten_rows(g))
+            g_columns = matmul(_swap_last_axes(_flatten_rows(rows)), _flatten_rows(g))
         else:
-            to_columns = unbroadcast(matmul(_swap_last_axes(rows), g), columns)
-        return shaping.reshape(to_columns, shape=b.shape)
+            g_columns = unbroadcast(matmul(_swap_last_axes(rows), g), columns)
+        return shaping.reshape(g_columns, shape=b.shape)
 
-    return to_a, to_b
+    return g_a, g_b
 
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
-    left_out: list[int] = []
+    # convert vectors to matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
+    added_axes: list[int] = []
     if graph.type(a).rank == 1:
         a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))
-        left_out.append(-2)
+        added_axes.append(-2)
     if graph.type(b).rank == 1:
         b = graph.op("Unsqueeze", b, graph.constant(np.array([1])))
-        left_out.append(-1)
+        added_axes.append(-1)
     y = graph.op("MatMul", a, b)
-    return graph.op("Squeeze", y, graph.constant(np.array(left_out))) if left_out else y
+    return graph.op("Squeeze", y, graph.constant(np.array(added_axes))) if added_axes else y
 
 
 @operator
@@ -124,11 +124,11 @@ def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = Non
     matrix = shaping.reshape(weight, shape=(1, *weight.shape)) if weight.ndim == 1 else weight
     g = shaping.reshape(g, shape=(*x.shape[:-1], matrix.shape[0]))
     rows = _flatten_rows(g)
-    to_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
+    g_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
     return (
         lambda: matmul(g, matrix),
         lambda: shaping.reshape(matmul(_swap_last_axes(rows), _flatten_rows(x)), shape=weight.shape),
-        to_bias,
+        g_bias,
     )
 
 
@@ -154,7 +154,7 @@ def _swap_last_axes(x: Tensor) -> Any:
 
 
 def _copy_for_blas(x: Array) -> Array:
-    """Copy `x` if neither of its last two axes is contiguous, or if one overlaps itself (as after an expansion).
+    """Copy `x` if neither of its last two axes is contiguous, or if one has overlapping elements (after an expansion).
 
     NumPy multiplies such matrices without BLAS, which is hundreds of times slower.
     """

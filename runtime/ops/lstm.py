@@ -129,7 +129,7 @@ def _(
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    if weight_hr or graph.type(x).dtype == FLOAT64:  # LSTM has no projection, and no float64 kernel in ONNX Runtime
+    if weight_hr or graph.type(x).dtype == FLOAT64:  # ONNX's LSTM has no projection, ONNX Runtime's no float64 kernel
         return _write_scan(graph, x, h0, c0, *weights, reverse=reverse, with_gates=False)
     return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
@@ -148,7 +148,7 @@ def lstm_with_gates(
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """As `lstm`, and returns what its gradient needs.
+    """`lstm` that also returns what its gradient needs.
 
     Args:
         x: see `lstm`.
@@ -239,7 +239,7 @@ def _write_scan(
     reverse: bool,
     with_gates: bool,
 ) -> tuple[str, ...]:
-    """Write `lstm` or `lstm_with_gates` as a Scan."""
+    """Emit `lstm` or `lstm_with_gates` as a Scan."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(c0).shape[1]
     scan = Steps(graph, graph.type(x), time, batch, lengths)
     bias = scan.bias(bias_ih, bias_hh)

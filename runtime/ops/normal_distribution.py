@@ -1,6 +1,6 @@
 """The scaled complementary error function, the inverse error function, and the log of the normal distribution function.
 
-They compute float64 numbers in NumPy without looking at the elements, so that `onnx_arrays` can turn them into ONNX.
+They compute float64 numbers in NumPy without branching on elements, so that `onnx_arrays` can turn them into ONNX.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def layer_norm(
         x: floating-point, (..., *normalized).
         weight: (*normalized), multiplies the standardized input.
         bias: (*normalized), added.
-        axes_count: how many trailing axes are normalized.
+        axes_count: number of trailing axes that are normalized.
         eps: added to the variance.
     """
 
@@ -156,7 +156,7 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, axes_count: int, eps: f
     Args:
         x: floating-point, (..., *normalized).
         weight: (*normalized).
-        axes_count: how many trailing axes are normalized.
+        axes_count: number of trailing axes that are normalized.
         eps: added to the mean of squares.
     """
 

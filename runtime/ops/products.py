@@ -34,7 +34,7 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
 @reduce_prod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    # the product of all others, as the product from the left times that from the right: division by x fails at zeros
+    # the product of all others is the product from the left times that from the right; division by x fails at zeros
     at = normalize_axes(axes, x.ndim)
     order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
     transposed = shaping.transpose(x, permutation=order)

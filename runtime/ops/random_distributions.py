@@ -179,8 +179,8 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
     if replacement:
         ends = np.cumsum(rows, axis=1)
-        even = random.generator().random((len(rows), count)) * ends[:, -1:]
-        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
+        draws = random.generator().random((len(rows), count)) * ends[:, -1:]
+        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, draws, strict=True)])
     else:  # the Gumbel trick: the largest of log(weight) + noise are a random sample by weight
         noise = random.generator().gumbel(size=rows.shape)
         indices = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]

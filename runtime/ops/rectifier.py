@@ -80,7 +80,7 @@ def _(x: Type, weight: Type) -> Type:
 
 
 def _weight_shape(x: Any, weight: Any) -> tuple[Any, ...]:
-    """The shape in which `weight` broadcasts along the channels of `x`."""
+    """The shape with which `weight` broadcasts along the channels of `x`."""
     return (1,) if len(x.shape) < 2 else (weight.shape[0],) + (1,) * (len(x.shape) - 2)
 
 
@@ -93,12 +93,12 @@ def _(x: Array, weight: Array) -> Array:
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     slopes = shaping.reshape(weight, shape=_weight_shape(x, weight))
-    to_weight = _select_by_sign(x, zero(g), g * x)
+    g_weight = _select_by_sign(x, zero(g), g * x)
     channel_axis = 1 if weight.shape[0] != 1 else None
     axes = tuple(axis for axis in range(len(x.shape)) if axis != channel_axis)
-    summed = reduction.reduce_sum(to_weight, axes=axes, keepdims=False) if axes else to_weight
-    to_x = _select_by_sign(x, g, shaping.reshape(g * slopes, shape=x.shape))
-    return to_x, shaping.reshape(summed, shape=weight.shape)
+    slope_sums = reduction.reduce_sum(g_weight, axes=axes, keepdims=False) if axes else g_weight
+    gx = _select_by_sign(x, g, shaping.reshape(g * slopes, shape=x.shape))
+    return gx, shaping.reshape(slope_sums, shape=weight.shape)
 
 
 @prelu.onnx
@@ -125,7 +125,7 @@ def _elu(x: Array, *, alpha: float, scale: float, input_scale: float) -> Array:
 @elu.vjp
 @in_float32
 def _elu_vjp(g: Tensor, y: Tensor, x: Tensor, *, alpha: float, scale: float, input_scale: float) -> Any:
-    # exp of positive numbers isn't used, could overflow, and would put 0 * inf into the second derivative
+    # exp of a positive x isn't needed; it could overflow, and the second derivative would contain 0 * inf
     slope = elementwise.exp(elementwise.minimum(x, zero(x)) * input_scale) * (alpha * scale * input_scale)
     return _select_by_sign(x, g * scale, g * slope)
 

@@ -239,7 +239,7 @@ class Steps:
 
         Args:
             step: `step(writer, valid, *states, *slices)` writes a step; it returns the new states and its outputs.
-                `valid` is a mask (1, batch) of the sequences that haven't ended; `""` if none has.
+                `valid` is a mask (1, batch) of the sequences that haven't ended; `""` if none has ended.
             states: the initial states (size, batch), paired with their sizes.
             scan_inputs: tensors (time, size, batch) that each step gets a slice of, paired with their sizes.
             output_sizes: the size of each output of a step.

@@ -57,8 +57,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 @cumprod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)), without a division that would fail
-    # at zeros
+    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)), without dividing by zeros
     if x.ndim == 0:
         return g
     return exclusive_cumprod(x, axis) * _reverse_recurrence(shift(x, axis, -1, 0.0), g, axis)
@@ -102,7 +101,7 @@ def linear_recurrence(factors: Tensor, terms: Tensor, *, axis: int) -> Tensor:
 @linear_recurrence.infer
 def _(factors: Type, terms: Type, *, axis: int) -> Type:
     fits = is_floating(factors.dtype) and factors == terms
-    require(fits, f"needed floating-point factors and terms alike, given {factors} and {terms}")
+    require(fits, f"needed floating-point factors and terms of one type, given {factors} and {terms}")
     normalize_axis(axis, terms.rank)
     return terms
 
@@ -121,8 +120,8 @@ def _(factors: Array, terms: Array, *, axis: int) -> Array:
 @linear_recurrence.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, factors: Tensor, terms: Tensor, *, axis: int) -> tuple[Any, Any]:
-    to_terms = _reverse_recurrence(shift(factors, axis, -1, 0.0), g, axis)
-    return to_terms * shift(y, axis, 1, 0.0), to_terms
+    g_terms = _reverse_recurrence(shift(factors, axis, -1, 0.0), g, axis)
+    return g_terms * shift(y, axis, 1, 0.0), g_terms
 
 
 @linear_recurrence.onnx
@@ -162,7 +161,7 @@ def _(x: Array, *, axis: int) -> Array:
 @logcumsumexp.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]); terms of either sign are summed separately, by logarithms
+    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]); positive and negative terms are summed separately, by logarithms
     if x.ndim == 0:
         return g
 
@@ -183,12 +182,12 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 
 @operator
 def cummax(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Cumulative maximum and its index (the last of equals): ATen `cummax`."""
+    """Cumulative maximum and its index (the last one among equal elements): ATen `cummax`."""
 
 
 @operator
 def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Cumulative minimum and its index (the last of equals): ATen `cummin`."""
+    """Cumulative minimum and its index (the last one among equal elements): ATen `cummin`."""
 
 
 def _set_extremum_rules(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:

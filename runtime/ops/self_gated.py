@@ -1,6 +1,6 @@
 """Activation functions that are `x` times a gate of `x`: silu, mish, gelu.
 
-The gradients recompute the gate, as in ATen, except for mish, whose gate is so expensive that it is passed on.
+The gradients recompute the gate, as in ATen, except for mish, whose gate is expensive and therefore kept.
 """
 
 from __future__ import annotations

@@ -154,7 +154,7 @@ def searchsorted(boundaries: Tensor, x: Tensor, *, right: bool = False) -> Tenso
     Args:
         boundaries: (..., n), ascending along the last axis; a vector for values of any shape.
         x: (..., k), values of the same dtype.
-        right: whether to insert after boundaries equal to the value, or before. NaN comes after all.
+        right: whether to insert after boundaries equal to the value rather than before. NaN comes after all.
     """
 
 
@@ -181,7 +181,7 @@ def _move_nan_to_end(x: Array, positions: Any, boundaries: Array) -> Any:
     return np.where(x != x, boundaries.shape[-1], positions).astype(np.int64)
 
 
-searchsorted.no_vjp("it gives integers")
+searchsorted.no_vjp("its result is integers")
 
 
 @searchsorted.onnx
@@ -190,10 +190,10 @@ def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
     if graph.type(boundaries).rank > 1:  # (..., 1, n) versus (..., k, 1)
         boundaries = graph.op("Unsqueeze", boundaries, graph.constant([-2], np.int64))
     values = graph.op("Unsqueeze", x, graph.constant([-1], np.int64))
-    # boundaries not above the value (or, for left, below it) come before it, and so do all if it is NaN
+    # boundaries not above the value (or, for left, below it) come before it; all do if it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    # the last axis by its number: for no values, ONNX Runtime before 1.32 doesn't drop axis -1
+    # counted from the front: without values, ONNX Runtime before 1.32 doesn't drop axis -1
     return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 

@@ -78,7 +78,7 @@ def lgamma(x: Tensor) -> Tensor:
 
 @operator
 def polygamma(x: Tensor, *, order: int) -> Tensor:
-    """The derivative of digamma of an order; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
+    """The `order`-th derivative of digamma; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
 
 
 @polygamma.infer
@@ -108,11 +108,11 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
     onnx=as_onnx_rule(gamma_function.zeta),
 )
 def zeta(s: Tensor, q: Tensor) -> Tensor:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; gradient of `q` only. ATen special_zeta."""
+    """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; only `q` has a gradient. ATen special_zeta."""
 
 
 def _incomplete_vjp(sign: float) -> Rule:
-    """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` gets none."""
+    """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` has no gradient."""
 
     def vjp(g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[None, Any]:
         return None, g * exp((a - 1.0) * elementwise.log(x) - x - lgamma(a)) * sign
@@ -127,7 +127,7 @@ def _incomplete_vjp(sign: float) -> Rule:
     onnx=as_onnx_rule(incomplete_gamma.lower),
 )
 def igamma(a: Tensor, x: Tensor) -> Tensor:
-    """The regularized lower incomplete gamma function P(a, x); gradient of `x` only. ATen igamma."""
+    """The regularized lower incomplete gamma function P(a, x); only `x` has a gradient. ATen igamma."""
 
 
 @binary(
@@ -218,7 +218,7 @@ def spherical_bessel_j0(x: Tensor) -> Tensor:
 @unary(
     infer_floating,
     _float64_kernel(bessel_functions.airy_ai),
-    no_vjp="torch has no derivative of it either",
+    no_vjp="torch has no gradient of it either",
     onnx=as_onnx_rule(bessel_functions.airy_ai),
 )
 def airy_ai(x: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ def standardize(x: Tensor, *, axes_count: int, eps: float) -> tuple[Tensor, Tens
 
     Args:
         x: floating-point.
-        axes_count: how many trailing axes are normalized.
+        axes_count: number of trailing axes that are normalized.
         eps: added to the variance.
 
     Returns:
@@ -77,7 +77,7 @@ def trailing_axes(x: Any, axes_count: int) -> tuple[int, ...]:
 
 
 def flatten_to_rows(x: Array, axes_count: int) -> Array:
-    """Return `x` as a matrix whose rows are to be normalized."""
+    """Return `x` as a matrix, one row for each slice that is normalized."""
     lead = x.ndim - axes_count
     return x.reshape(dims.product(x.shape[:lead]), dims.product(x.shape[lead:]))
 
@@ -98,7 +98,7 @@ def standardized_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Ar
 
 
 def restore_normalized_axes(column: Array, x: Array, axes_count: int) -> Array:
-    """Reshape a number for each row of `as_rows` to have size 1 along the normalized axes of `x`."""
+    """Reshape a number for each row of `flatten_to_rows` to have size 1 along the normalized axes of `x`."""
     return column.reshape(x.shape[: x.ndim - axes_count] + (1,) * axes_count)
 
 

@@ -89,8 +89,8 @@ def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, 
 def _atan2_onnx(w: Writer, y: str, x: str) -> str:
     """Emit the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
 
-    Two zeros or two infinities have no quotient, so 0 / 1 and 1 / 1 are used. In ONNX Runtime a zero keeps its sign
-    only as the last operand of Where.
+    Two zeros or two infinities have no quotient, so 0 / 1 and 1 / 1 are used instead. In ONNX Runtime a zero keeps its
+    sign only as the last operand of Where.
     """
     size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))

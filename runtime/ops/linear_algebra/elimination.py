@@ -50,7 +50,7 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
             factors = _exchange_rows(factors, k, chosen[0])
         first = _take(factors, k, _COLUMNS)
         divisor = _take(first, k, _COLUMNS)
-        divisor = choose(_is_zero(divisor), 1.0, divisor)  # the elements below it are zero, too
+        divisor = choose(_is_zero(divisor), 1.0, divisor)  # the elements below the divisor are zero too
         below = as_columns(first / as_columns(divisor))
         rest = choose(greater(column, k), factors - below * as_rows(_take(factors, k, _ROWS)), factors)
         return [choose(as_columns(greater(row, k)), choose(equal(column, k), below, rest), factors)], chosen
@@ -69,10 +69,10 @@ def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
     def step(matrix: Any, chosen: Any, k: Any) -> tuple[list[Any], list[Any]]:
         return [_exchange_rows(matrix, k, chosen - 1)], []
 
-    begin = identity(like, (*pivots.shape[:-1], size, size))
+    initial = identity(like, (*pivots.shape[:-1], size, size))
     others = elementwise.cast(_move_last_axis(pivots), dtype=INT64)
-    (exchanged,), _ = scan_slices(step, [begin], [others, positions(pivots, pivots.shape[-1])])
-    return adjoint(exchanged)
+    (permuted,), _ = scan_slices(step, [initial], [others, positions(pivots, pivots.shape[-1])])
+    return adjoint(permuted)
 
 
 def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
@@ -163,8 +163,8 @@ def householder_qr(x: Any) -> tuple[Any, Any]:
         v = choose(equal(row, k), 1.0, tail / as_columns(choose(nothing, 1.0, first - beta)))
         along_v = matmul(adjoint(as_columns(v)), packed)
         reflected = packed - as_columns(v * as_columns(conjugate(scale))) * along_v
-        stored = as_columns(choose(greater(row, k), v, as_columns(beta)))
-        rest = choose(greater(column, k), reflected, choose(equal(column, k), stored, packed))
+        packed_column = as_columns(choose(greater(row, k), v, as_columns(beta)))
+        rest = choose(greater(column, k), reflected, choose(equal(column, k), packed_column, packed))
         return [choose(as_columns(greater_equal(row, k)), rest, packed)], [scale]
 
     (packed,), (scales,) = scan_slices(step, [x], [positions(x, minimum(rows, columns))])
@@ -182,9 +182,9 @@ def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
         v = choose(equal(row, k), 1.0, choose(greater(row, k), _take(packed, k, _COLUMNS), 0.0))
         return [q - as_columns(v * as_columns(scale)) * matmul(adjoint(as_columns(v)), q)], []
 
-    begin = identity(x, (*x.shape[:-2], rows, count))
+    initial = identity(x, (*x.shape[:-2], rows, count))
     slices = [_move_last_axis(scales), positions(x, minimum(rows, columns))]
-    (q,), _ = scan_slices(step, [begin], slices, [packed], reverse=True)
+    (q,), _ = scan_slices(step, [initial], slices, [packed], reverse=True)
     return q, matrices.upper(block(packed, count, columns))
 
 
@@ -199,8 +199,8 @@ def _take(x: Any, k: Any, axis: int) -> Any:
 def _exchange_rows(x: Any, k: Any, other: Any) -> Any:
     """Swap the rows `k` and `other` of matrices, where `other` has an index for each matrix."""
     row, other = positions(x, x.shape[-2]), as_columns(other)
-    there = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
-    raised = each(x, lambda part: indexing.gather(part, there, axis=_ROWS))
+    indices = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
+    raised = each(x, lambda part: indexing.gather(part, indices, axis=_ROWS))
     lowered = choose(as_columns(equal(row, other)), as_rows(_take(x, k, _ROWS)), x)
     return choose(as_columns(equal(row, k)), raised, lowered)
 

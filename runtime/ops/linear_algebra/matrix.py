@@ -74,7 +74,7 @@ _two_to_one = Numbers("nn", "n")
 def _(a: Type, b: Type) -> Type:
     require_square(a)
     require_same_dtype(a, b)
-    require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
+    require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b with as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
 
@@ -85,15 +85,15 @@ def _(a: Array, b: Array) -> Array:
     try:
         return np.linalg.solve(a, np.broadcast_to(b, (*batch, *b.shape[-2:])))
     except np.linalg.LinAlgError as error:
-        raise ShapeError(f"a system of equations has no single solution: {error}") from None
+        raise ShapeError(f"a system of equations has no unique solution: {error}") from None
 
 
 @solve.vjp
 @_two_to_one.vjp
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
-    of_b = on_numbers(solve, adjoint(a), g)
-    of_a = -matmul(of_b, adjoint(y))
-    return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
+    g_b = on_numbers(solve, adjoint(a), g)
+    g_a = -matmul(g_b, adjoint(y))
+    return each(g_a, lambda part: unbroadcast(part, real(a))), each(g_b, lambda part: unbroadcast(part, real(b)))
 
 
 solve.onnx(_two_to_one.onnx(elimination.solve))
@@ -132,7 +132,7 @@ def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
 
 @operator
 def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
-    """The matrix of cofactors of each matrix (..., n, n), the derivative of its determinant by its elements.
+    """The matrix of cofactors of each matrix (..., n, n), the derivatives of its determinant.
 
     It is det(x) times the transposed inverse, if there is an inverse.
     """
@@ -192,12 +192,12 @@ def _(x: Array) -> tuple[Array, Array]:
 @_signed.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
     # a real sign is constant; a complex one rotated by an angle t has the derivative sign * i dt
-    of_sign, of_logarithm = g
-    share = 0.0 if of_logarithm is None else of_logarithm
-    if isinstance(x, Complex) and of_sign is not None:
-        angle = (of_sign * y[0].conjugate()).imaginary
-        share = Complex(angle * 0.0 if of_logarithm is None else of_logarithm, angle)
-    if of_logarithm is None and not isinstance(share, Complex):
+    g_sign, g_logarithm = g
+    share = 0.0 if g_logarithm is None else g_logarithm
+    if isinstance(x, Complex) and g_sign is not None:
+        angle = (g_sign * y[0].conjugate()).imaginary
+        share = Complex(angle * 0.0 if g_logarithm is None else g_logarithm, angle)
+    if g_logarithm is None and not isinstance(share, Complex):
         return None
     return for_each_matrix(share) * adjoint(on_numbers(inverse, x))
 

@@ -72,25 +72,25 @@ def _(x: Array, *, complete: bool) -> tuple[Array, Array]:
 def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     # S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
     # experimental design" (2010); for m < n, the columns beyond the first m are q times those of r
-    (of_q, of_r), (q, r) = g, y
+    (g_q, g_r), (q, r) = g, y
     rows, columns = x.shape[-2:]
     if complete and minimum(rows, columns) != rows:
         raise ShapeError(f"the complete QR factors of matrices of {rows} rows and {columns} columns have no gradient")
     count = minimum(rows, columns)
     further: Any = None
-    if columns != count and of_r is not None:
-        right, of_right = (block(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
-        through_right = matmul(right, adjoint(of_right))
-        of_q = add_cotangents(of_q, through_right)
-        further = matmul(q, of_right)
-        of_r = block(of_r, count, count)
+    if columns != count and g_r is not None:
+        right, g_right = (block(m, m.shape[-2], columns, first_column=count) for m in (x, g_r))
+        from_right = matmul(right, adjoint(g_right))
+        g_q = add_cotangents(g_q, from_right)
+        further = matmul(q, g_right)
+        g_r = block(g_r, count, count)
     elif columns != count:
         further = block(x, rows, columns, first_column=count) * 0.0
     r = block(r, count, count)
-    inner = 0.0 if of_r is None else matmul(of_r, adjoint(r))
-    if of_q is not None:
-        inner = inner - matmul(adjoint(q), of_q)
-    whole = add_cotangents(matmul(q, mirror_triangle(upper(inner))), of_q)
+    inner = 0.0 if g_r is None else matmul(g_r, adjoint(r))
+    if g_q is not None:
+        inner = inner - matmul(adjoint(q), g_q)
+    whole = add_cotangents(matmul(q, mirror_triangle(upper(inner))), g_q)
     whole = adjoint(on_numbers(solve_triangular, r, adjoint(whole), upper=True))
     return whole if further is None else concatenate(whole, further, axis=whole.ndim - 1)
 
