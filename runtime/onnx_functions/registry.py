@@ -47,7 +47,7 @@ def onnx_function(operator: str, *contents: str, symbolic: bool = True) -> Calla
         parameters = inspect.signature(function).parameters.values()
         names = [p.name for p in parameters if p.kind is not p.KEYWORD_ONLY]
         if not set(contents) <= set(names):
-            raise ValueError(f"{operator} has the operands {names}, not all of {contents}")
+            raise ValueError(f"{operator} has the operands {names}, and not all of {contents}")
         entry = OnnxFunction(function, tuple(name in contents for name in names), symbolic)
         register(_FUNCTIONS, [operator], entry)
         return function
