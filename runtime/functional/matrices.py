@@ -7,7 +7,7 @@ from typing import Any
 from ..ir.dims import product
 from ..ops import creation, elementwise, reduction, shaping, slicing
 from ..ops.common import normalize_axes, normalize_axis
-from ..ops.diagonals import diagonal_of, with_diagonal
+from ..ops.diagonals import extract_diagonal, replace_diagonal
 from .arguments import integer, known_size
 from .joining import cat
 from .operands import as_numeric, as_tensor, common_dtype
@@ -66,7 +66,7 @@ def diagonal(input: Any, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Any:
     if not length:
         others = tuple(size for axis, size in enumerate(x.shape) if axis not in (first, second))
         return as_tensor(creation.full_like(x, 0, (*others, 0)))
-    return diagonal_of(x, first, second, integer(offset, "offset", of="diagonal"), length)
+    return extract_diagonal(x, first, second, integer(offset, "offset", of="diagonal"), length)
 
 
 @public_op(method="diagonal_scatter")
@@ -78,7 +78,7 @@ def diagonal_scatter(input: Any, src: Any, offset: int = 0, dim1: int = 0, dim2:
     if tuple(values.shape) != expected:
         raise ValueError(f"For 'diagonal_scatter', 'src' must have shape {expected}, but got {tuple(values.shape)}")
     first, second = (normalize_axis(axis, x.ndim) for axis in (dim1, dim2))
-    return with_diagonal(x, values, first, second, offset) if expected[-1] else x
+    return replace_diagonal(x, values, first, second, offset) if expected[-1] else x
 
 
 @public_op()
@@ -94,7 +94,7 @@ def diag_embed(input: Any, offset: int = 0, dim1: int = -2, dim2: int = -1) -> A
     count = known_size(x.shape[-1], "For 'diag_embed', the size of the last axis")
     size = count + abs(integer(offset, "offset", of="diag_embed"))
     zeros = as_tensor(creation.full_like(x, 0, (*x.shape[:-1], size, size)))
-    matrices = with_diagonal(zeros, x, rank - 2, rank - 1, offset) if count else zeros
+    matrices = replace_diagonal(zeros, x, rank - 2, rank - 1, offset) if count else zeros
     order = list(range(rank - 2))
     for axis, source in sorted(((first, rank - 2), (second, rank - 1))):
         order.insert(axis, source)

@@ -62,5 +62,5 @@ def _indices(like: Tensor, count: Any, shape: tuple[Any, ...]) -> Any:
     make = (
         functools.partial(like.builder.create, creation.arange) if isinstance(like, SymbolicTensor) else creation.arange
     )
-    counted = make(**attributes)
-    return shaping.reshape(counted, shape=shape)
+    indices = make(**attributes)
+    return shaping.reshape(indices, shape=shape)

@@ -36,7 +36,7 @@ def roi_align(
             by_column = columns.reshape(output_width, nx, width).mean(axis=1).astype(X.dtype)
             pooled.append(linear.matmul(linear.matmul(by_row, image), by_column.T))
         else:
-            pooled.append(_largest(image, rows, columns, (output_height, ny, output_width, nx)))
+            pooled.append(_max_of_bins(image, rows, columns, (output_height, ny, output_width, nx)))
     if not pooled:
         return creation.full_like(X, 0, (0, X.shape[1], output_height, output_width))
     return slicing.concat(*pooled, axis=0)
@@ -64,7 +64,7 @@ def _samples(
     return weights, count
 
 
-def _largest(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, int, int]) -> Any:
+def _max_of_bins(image: Tensor, rows: Array, columns: Array, shape: tuple[int, int, int, int]) -> Any:
     """Return ONNX's maximum of each bin: the largest of the four weighted corners of all its samples."""
     best = None
     for corner_row in _corners(rows):
@@ -95,13 +95,13 @@ def non_max_suppression(
     boxes: Any, scores: Any, max_output_boxes_per_class: Any = None, iou_threshold: Any = None,
     score_threshold: Any = None, *, center_point_box: int = 0,
 ) -> Any:  # fmt: skip
-    """NonMaxSuppression-11: batch, class and box (selected, 3) of boxes that overlap no better one, the best first."""
+    """NonMaxSuppression-11: (selected, 3) indices of batch, class and box, best first, without overlapping boxes."""
     most, overlap = scalar(max_output_boxes_per_class, 0), scalar(iou_threshold, 0.0)
     least = scalar(score_threshold)
     selected = []
-    for batch, (corners, of_classes) in enumerate(zip(np.array(boxes), np.array(scores), strict=True)):
+    for batch, (corners, class_scores) in enumerate(zip(np.array(boxes), np.array(scores), strict=True)):
         areas, edges = _edges(corners, center_point_box)
-        for cls, values in enumerate(of_classes):
+        for cls, values in enumerate(class_scores):
             order = np.argsort(-values, kind="stable")
             order = order if least is None else order[values[order] > least]
             kept: list[int] = []
@@ -185,7 +185,7 @@ def affine_grid(theta: Tensor, size: Any, *, align_corners: int = 0) -> Any:
 def max_unpool(
     X: Tensor, I: Tensor, output_shape: Any = None, *, kernel_shape: Any, pads: Any = None, strides: Any = None
 ) -> Any:
-    """MaxUnpool-22: positions refer to the shape before the pooling; a given shape only adds zeros at the ends."""
+    """MaxUnpool-22: `I` refers to the shape before pooling; `output_shape` only adds zeros at the ends."""
     rank = len(kernel_shape)
     strides, pads = strides or (1,) * rank, pads or (0,) * (2 * rank)
     sizes = [(X.shape[2 + i] - 1) * strides[i] - pads[i] - pads[i + rank] + kernel_shape[i] for i in range(rank)]
@@ -196,5 +196,5 @@ def max_unpool(
     whole = shaping.reshape(flat, shape=(*X.shape[:2], *sizes))
     if output_shape is None:
         return whole
-    after = tuple(wanted - size for wanted, size in zip(output_shape, whole.shape, strict=True))
+    after = tuple(target - size for target, size in zip(output_shape, whole.shape, strict=True))
     return slicing.pad(whole, before=(0,) * len(after), after=after)

@@ -15,7 +15,7 @@ from ..ops.registry import Tensor
 from .registry import onnx_function
 
 
-def _reduce(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
+def _register(name: str, body: Callable[..., Any]) -> Callable[..., Any]:
     """Register the function of a reduction; `body` gets the tensor, its axes and `keepdims`."""
 
     @onnx_function(name, "axes")
@@ -93,15 +93,15 @@ def _log_sum_exp(x: Tensor, axes: Any, keepdims: bool) -> Any:
     return _in_floating_point(x, lambda a: reduction.logsumexp(a, axes=axes, keepdims=keepdims))
 
 
-reduce_sum = _reduce("ReduceSum", _sum)
-reduce_mean = _reduce("ReduceMean", _mean)
-reduce_max = _reduce("ReduceMax", _extremum(reduction.reduce_max, largest=True))
-reduce_min = _reduce("ReduceMin", _extremum(reduction.reduce_min, largest=False))
-reduce_prod = _reduce(
+reduce_sum = _register("ReduceSum", _sum)
+reduce_mean = _register("ReduceMean", _mean)
+reduce_max = _register("ReduceMax", _extremum(reduction.reduce_max, largest=True))
+reduce_min = _register("ReduceMin", _extremum(reduction.reduce_min, largest=False))
+reduce_prod = _register(
     "ReduceProd", lambda x, axes, keepdims: products.reduce_prod(x, axes=axes, keepdims=keepdims) if axes else x
 )
-reduce_l1 = _reduce("ReduceL1", lambda x, axes, keepdims: _sum(elementwise.abs(x), axes, keepdims))
-reduce_l2 = _reduce("ReduceL2", _l2)
-reduce_log_sum = _reduce("ReduceLogSum", _log_sum)
-reduce_log_sum_exp = _reduce("ReduceLogSumExp", _log_sum_exp)
-reduce_sum_square = _reduce("ReduceSumSquare", lambda x, axes, keepdims: _sum(x * x, axes, keepdims))
+reduce_l1 = _register("ReduceL1", lambda x, axes, keepdims: _sum(elementwise.abs(x), axes, keepdims))
+reduce_l2 = _register("ReduceL2", _l2)
+reduce_log_sum = _register("ReduceLogSum", _log_sum)
+reduce_log_sum_exp = _register("ReduceLogSumExp", _log_sum_exp)
+reduce_sum_square = _register("ReduceSumSquare", lambda x, axes, keepdims: _sum(x * x, axes, keepdims))

@@ -35,10 +35,10 @@ def resize(
 ) -> Any:
     """Resize-19: every result is a weighted sum of source elements, one axis after the other."""
     at = tuple(range(x.ndim)) if axes is None else positive_axes(axes, x.ndim)
-    kept = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
-    if not roi and kept:
-        scales, sizes = (given and [g for i, g in enumerate(given) if i not in kept] for given in (scales, sizes))
-        at = tuple(axis for i, axis in enumerate(at) if i not in kept)
+    unchanged = [i for i, axis in enumerate(at) if _is_unchanged(x.shape[axis], i, scales or None, sizes or None)]
+    if not roi and unchanged:
+        scales, sizes = (given and [g for i, g in enumerate(given) if i not in unchanged] for given in (scales, sizes))
+        at = tuple(axis for i, axis in enumerate(at) if i not in unchanged)
     if not at:
         return x
     old = [x.shape[axis] for axis in at]
@@ -51,7 +51,7 @@ def resize(
         places = _positions(old[i], new[i], factors[i], coordinate_transformation_mode, crop)
         outside = (places < 0) | (places > old[i] - 1) if crop is not None else np.zeros(new[i], bool)
         if mode == "nearest" and crop is None:
-            x = indexing.take(x, _nearest(places, old[i], nearest_mode), axis=axis)
+            x = indexing.take(x, _nearest_indices(places, old[i], nearest_mode), axis=axis)
             continue
         weights = _weights(places, old[i], factors[i], mode, nearest_mode, cubic_coeff_a, antialias, exclude_outside)
         weights[outside] = 0.0
@@ -67,7 +67,7 @@ def _is_unchanged(size: Any, i: int, scales: Any, sizes: Any) -> bool:
 
 
 def _scales_and_sizes(old: list[Any], scales: Any, sizes: Any, policy: str) -> tuple[list[float], list[int]]:
-    require((scales is None) != (sizes is None), "needed scales or sizes, and not both")
+    require((scales is None) != (sizes is None), "needed either scales or sizes, given both or neither")
     given = scales if sizes is None else sizes
     require(len(given) == len(old), f"needed {len(old)} scales or sizes, given {len(given)}")
     if sizes is None:
@@ -106,7 +106,7 @@ def _positions(old: int, new: int, scale: float, mode: str, crop: tuple[float, f
     raise ShapeError(f"Resize with coordinate_transformation_mode {mode!r} isn't supported, or lacks its roi")
 
 
-def _nearest(places: Array, old: int, mode: str) -> Array:
+def _nearest_indices(places: Array, old: int, mode: str) -> Array:
     match mode:
         case "round_prefer_floor":
             chosen = np.ceil(places - 0.5)
@@ -129,7 +129,7 @@ def _weights(
     weights = np.zeros((len(places), old))
     rows = np.arange(len(places))
     if mode == "nearest":
-        weights[rows, _nearest(places, old, nearest_mode)] = 1.0
+        weights[rows, _nearest_indices(places, old, nearest_mode)] = 1.0
         return weights
     require(mode in ("linear", "cubic"), f"mode {mode!r} is unknown")
     stretch = min(scale, 1.0) if antialias else 1.0
@@ -157,12 +157,12 @@ def _cubic(d: Array, a: float) -> Array:
 
 
 def _apply_weights(x: Tensor, axis: int, weights: Array, outside: Array, value: float) -> Any:
-    """Multiply by `weights` along an axis; results outside of the source are `value`."""
+    """Multiply by `weights` along an axis; results from outside the source are `value`."""
     dtype = x.dtype
     wide = x if is_floating(dtype) else elementwise.cast(x, dtype=FLOAT64)
     order = (*(i for i in range(x.ndim) if i != axis), axis)
-    moved = shaping.transpose(wide, permutation=order)
-    result = linear.matmul(moved, weights.T.astype(wide.dtype))
+    axis_last = shaping.transpose(wide, permutation=order)
+    result = linear.matmul(axis_last, weights.T.astype(wide.dtype))
     if outside.any():
         result = result + np.where(outside, value, 0.0).astype(wide.dtype)
     result = shaping.transpose(result, permutation=tuple(order.index(i) for i in range(x.ndim)))

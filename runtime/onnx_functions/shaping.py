@@ -12,7 +12,7 @@ from ..ops.common import broadcast_shapes, normalize_axes, normalize_axis
 from ..ops.registry import Tensor, require
 from .registry import onnx_function
 
-MAX_PIECES = 2**16  # in a split
+MAX_PIECES = 2**16  # of a split
 
 Dims = tuple[Dim, ...]
 END = 2**31 - 1  # exporters write this number or a larger one for "to the end"
@@ -30,7 +30,7 @@ def reshape(data: Tensor, shape: Dims, *, allowzero: int = 0) -> Any:
     require(len(open_axes) <= 1, f"shape {shape} has -1 more than once")
     if open_axes:
         rest = product(size for axis, size in enumerate(target) if axis not in open_axes)
-        require(rest != 0, f"shape {shape} leaves the size at -1 open")
+        require(rest != 0, f"shape {shape} doesn't determine the size at -1")
         target[open_axes[0]] = product(data.shape) // rest
     if tuple(target) == tuple(data.shape):
         return data
@@ -144,7 +144,7 @@ _PAD_MODES = {"constant": "constant", "reflect": "reflect", "edge": "replicate",
 @onnx_function("Pad", "pads", "constant_value", "axes")
 def pad(data: Tensor, pads: Dims, constant_value: Any = None, axes: Any = None, *, mode: str = "constant") -> Any:
     """Pad-19: `pads` are the numbers of elements to add before each axis, then those after; negative ones crop."""
-    require(mode in _PAD_MODES, f"mode {mode!r} is none of {', '.join(_PAD_MODES)}")
+    require(mode in _PAD_MODES, f"mode {mode!r} isn't one of {', '.join(_PAD_MODES)}")
     axes = tuple(range(data.ndim)) if axes is None else positive_axes(axes, data.ndim)
     require(len(pads) == 2 * len(axes), f"needed {2 * len(axes)} pads, given {len(pads)}")
     before: list[Dim] = [0] * data.ndim
@@ -166,7 +166,7 @@ def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
     """Mirror at the edge elements, repeatedly if needed, since the op adds at most as many elements as there are."""
     while True:
         most = [size - 1 for size in data.shape]
-        now_b, now_a = ([_at_most(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
+        now_b, now_a = ([_min_if_known(p, m) for p, m in zip(pads, most, strict=True)] for pads in (before, after))
         if any(now == 0 and left != 0 for now, left in zip(now_b + now_a, before + after, strict=True)):
             raise ShapeError(f"a dimension of size 1 of {tuple(data.shape)} can't be mirrored")
         data = slicing.pad(data, before=tuple(now_b), after=tuple(now_a), mode="reflect")
@@ -176,7 +176,7 @@ def _reflect(data: Tensor, before: list[Dim], after: list[Dim]) -> Any:
             return data
 
 
-def _at_most(padding: Dim, limit: Dim) -> Dim:
+def _min_if_known(padding: Dim, limit: Dim) -> Dim:
     return min(padding, limit) if isinstance(padding, int) and isinstance(limit, int) else padding
 
 
@@ -186,14 +186,14 @@ def center_crop_pad(input_data: Tensor, shape: Dims, *, axes: Any = None) -> Any
     axes = tuple(range(input_data.ndim)) if axes is None else positive_axes(axes, input_data.ndim)
     before: list[Dim] = [0] * input_data.ndim
     after: list[Dim] = [0] * input_data.ndim
-    for axis, wanted in zip(axes, shape, strict=True):
+    for axis, target in zip(axes, shape, strict=True):
         size = input_data.shape[axis]
-        if isinstance(size, int) and isinstance(wanted, int) and wanted < size:
-            before[axis] = -((size - wanted) // 2)
-            after[axis] = wanted - size - before[axis]
+        if isinstance(size, int) and isinstance(target, int) and target < size:
+            before[axis] = -((size - target) // 2)
+            after[axis] = target - size - before[axis]
         else:
-            before[axis] = (wanted - size) // 2
-            after[axis] = wanted - size - before[axis]
+            before[axis] = (target - size) // 2
+            after[axis] = target - size - before[axis]
     return slicing.pad(input_data, before=tuple(before), after=tuple(after))
 
 
@@ -212,7 +212,7 @@ def split(input: Tensor, split: Any = None, *, axis: int = 0, num_outputs: int =
         parts.append(slicing.slice(input, starts=(start,), stops=(stop,), steps=(1,), axes=(at,)))
         start = stop
     known = isinstance(start, int) and isinstance(size, int)
-    require(not known or start == size, f"pieces of sizes {split} don't make up {size}")
+    require(not known or start == size, f"pieces of sizes {split} don't add up to {size}")
     return tuple(parts)
 
 
@@ -224,7 +224,7 @@ def trilu(input: Tensor, k: Any = None, *, upper: int = 1) -> Any:
 
 
 def scalar(contents: Any, default: Any = None) -> Any:
-    """Return the number in contents without dimensions or with one element."""
+    """Return the only number in `contents`, or `default` if it is None."""
     while isinstance(contents, tuple):
         require(len(contents) == 1, f"needed one number, given {len(contents)}")
         contents = contents[0]

@@ -20,23 +20,26 @@ from .shaping import scalar
 def dft(input: Tensor, dft_length: Any = None, axis: Any = None, *, inverse: int = 0, onesided: int = 0) -> Any:
     """DFT-20 over an axis of real numbers (..., 1) or pairs (..., 2), as a product with a matrix of roots of unity."""
     at = normalize_axis(scalar(axis, -2), input.ndim)
-    require(at < input.ndim - 1 and input.shape[-1] in (1, 2), f"axis {at} of {tuple(input.shape)} holds no signal")
+    require(
+        at < input.ndim - 1 and input.shape[-1] in (1, 2),
+        f"needed a signal axis before a last axis of 1 or 2, given axis {at} of {tuple(input.shape)}",
+    )
     count = input.shape[at]
     default = 2 * (count - 1) if inverse and onesided else count
     length = scalar(dft_length, default)
     require(isinstance(length, int) and length > 0, f"needed a known length of the transform, given {length}")
-    needed = length // 2 + 1 if inverse and onesided else length
-    x = _fit_length(input, at, needed)
-    given = length // 2 + 1 if onesided and not inverse else length
-    check_table_size(given, needed)
-    angles = 2 * math.pi * (np.outer(np.arange(given), np.arange(needed)) % length) / length
+    input_count = length // 2 + 1 if inverse and onesided else length
+    x = _fit_length(input, at, input_count)
+    output_count = length // 2 + 1 if onesided and not inverse else length
+    check_table_size(output_count, input_count)
+    angles = 2 * math.pi * (np.outer(np.arange(output_count), np.arange(input_count)) % length) / length
     cos, sin = np.cos(angles), np.sin(angles)
     if inverse:
-        scale = np.full(needed, 1.0 / length)
+        scale = np.full(input_count, 1.0 / length)
         if onesided:  # omits the conjugates of all but the first and, for an even length, the last
-            scale[1 : needed if length % 2 else needed - 1] *= 2
+            scale[1 : input_count if length % 2 else input_count - 1] *= 2
         cos, sin = cos * scale, -sin * scale
-    # (re + i im)(cos - i sin): rows of pairs from rows of pairs
+    # (re + i im)(cos - i sin) for pairs (re, im): a matrix (results, parts out, elements, parts in)
     if input.shape[-1] == 1:
         parts = [cos] if inverse and onesided else [cos, -sin]
         matrix = np.stack(parts, axis=1)[:, :, :, None]
@@ -61,9 +64,9 @@ def _apply_matrix(x: Tensor, axis: int, matrix: Array) -> Any:
     results, parts_out, elements, parts_in = matrix.shape
     rest = tuple(i for i in range(x.ndim - 1) if i != axis)
     order = (*rest, axis, x.ndim - 1)
-    moved = shaping.transpose(x, permutation=order)
-    lead = tuple(moved.shape[:-2])
-    rows = shaping.reshape(moved, shape=(*lead, elements * parts_in))
+    axis_last = shaping.transpose(x, permutation=order)
+    lead = tuple(axis_last.shape[:-2])
+    rows = shaping.reshape(axis_last, shape=(*lead, elements * parts_in))
     weights = matrix.reshape(results * parts_out, elements * parts_in).T
     products = linear.matmul(elementwise.cast(rows, dtype=FLOAT64), weights)
     y = shaping.reshape(elementwise.cast(products, dtype=x.dtype), shape=(*lead, results, parts_out))

@@ -26,7 +26,7 @@ def tf_idf_vectorizer(
     scale = np.ones(len(places)) if weights is None else np.asarray(weights)
     for row, words in zip(counts, rows, strict=True):
         for n in range(min_gram_length, min(max_gram_length, len(ngram_counts), len(words)) + 1):
-            widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # the largest step between words with which one fits
+            widest = (len(words) - 1) // (n - 1) if n > 1 else 1  # the largest step that fits an n-gram
             for skip in range(1, min((max_skip_count if n > 1 else 0) + 1, widest) + 1):
                 for first in range(len(words) - (n - 1) * skip):
                     place = places.get(tuple(words[first : first + n * skip : skip][:n]))

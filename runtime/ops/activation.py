@@ -9,7 +9,7 @@ import numpy as np
 from ..ir.types import FLOAT64
 from . import comparison, elementwise, float64_forms, reduction
 from .common import in_float32, normalize_axis
-from .declarations import floating, from_writer, or_float64, unary, zero
+from .declarations import from_writer, infer_floating, or_float64, unary, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
@@ -19,7 +19,7 @@ def _log_sigmoid_kernel(x: Array) -> Array:
 
 
 @unary(
-    floating,
+    infer_floating,
     _log_sigmoid_kernel,
     vjp=in_float32(lambda g, y, x: g * elementwise.sigmoid(-x)),
     onnx=from_writer(lambda w, x: w("Neg", float64_forms.softplus(w, w("Neg", x)))),
@@ -47,7 +47,7 @@ def _hardsigmoid_onnx(graph: OnnxGraph, x: str) -> str:
 
 
 @unary(
-    floating,
+    infer_floating,
     lambda x: _relu6(x + 3) / 6,
     vjp=_hardsigmoid_vjp,
     onnx=_hardsigmoid_onnx,
@@ -67,7 +67,7 @@ def _hardswish_float64(w: Writer, x: str) -> str:
 
 
 @unary(
-    floating,
+    infer_floating,
     lambda x: x * _relu6(x + 3) / 6,
     vjp=_hardswish_vjp,
     onnx=or_float64("HardSwish", _hardswish_float64),
@@ -86,7 +86,7 @@ def softmax(x: Tensor, *, axis: int) -> Tensor:
 
 def _softmax_infer(x: Type, *, axis: int) -> Type:
     normalize_axis(axis, x.rank)
-    return floating(x)
+    return infer_floating(x)
 
 
 softmax.infer(_softmax_infer)
@@ -116,10 +116,10 @@ def _sum_along(x: Any, axis: int) -> Any:
 
 @softmax.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
-    return _along(graph, "Softmax", x, axis)
+    return _apply_along(graph, "Softmax", x, axis)
 
 
-def _along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
+def _apply_along(graph: OnnxGraph, name: str, x: str, axis: int) -> str:
     """Apply an ONNX operator that needs an axis; a tensor without dimensions gets one temporarily."""
     if graph.type(x).rank:
         return str(graph.op(name, x, axis=axis))
@@ -152,4 +152,4 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
 
 @log_softmax.onnx
 def _(graph: OnnxGraph, x: str, *, axis: int) -> str:
-    return _along(graph, "LogSoftmax", x, axis)
+    return _apply_along(graph, "LogSoftmax", x, axis)

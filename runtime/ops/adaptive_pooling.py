@@ -44,7 +44,7 @@ def _(x: Type, *, output_size: tuple[Dim, ...]) -> Type:
 def _(x: Array, *, output_size: Sizes) -> Array:
     for axis, bins in enumerate(output_size, start=2):
         starts, ends = _bins(x.shape[axis], bins)
-        indices = _members(starts, ends)
+        indices = _bin_positions(starts, ends)
         inside = starts[:, None] + np.arange(indices.shape[1]) < ends[:, None]
         after = (1,) * (x.ndim - axis - 1)
         total = np.sum(x.take(indices, axis), axis=axis + 1, where=inside.reshape(*inside.shape, *after))
@@ -62,8 +62,8 @@ def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> str:
     kind = graph.type(x)
     if all(bins == 1 for bins in output_size):
         count = product(kind.shape[2:])
-        many = isinstance(count, int) and count >= MANY  # which GlobalAveragePool adds one by one
-        if many or kind.dtype == FLOAT64:  # for which ONNX Runtime has no such kernel on the CPU
+        many = isinstance(count, int) and count >= MANY  # GlobalAveragePool adds them one by one
+        if many or kind.dtype == FLOAT64:  # ONNX Runtime's has no float64 kernel on the CPU
             return reduce_onnx(graph, "ReduceMean", x, tuple(range(2, kind.rank)), True)
         return str(graph.op("GlobalAveragePool", x))
     sizes, bins = _require_fixed_sizes("adaptive_avg_pool", kind.shape[2:], output_size)
@@ -147,7 +147,7 @@ def _(x: Type, *, output_size: tuple[Dim, ...]) -> tuple[Type, Type]:
 
 @adaptive_max_pool.kernel
 def _(x: Array, *, output_size: Sizes) -> tuple[Array, Array]:
-    members = _members_of_planes(x.shape[2:], output_size)
+    members = _plane_bin_positions(x.shape[2:], output_size)
     candidates = x.reshape(*x.shape[:2], prod(x.shape[2:])).take(members, axis=2)
     chosen = candidates.argmax(axis=3)
     if is_floating(x.dtype):
@@ -169,7 +169,7 @@ def _(g: tuple[Tensor, None], y: tuple[Tensor, Tensor], x: Tensor, **_: Any) -> 
 def _(graph: OnnxGraph, x: str, *, output_size: tuple[Dim, ...]) -> tuple[str, str]:
     kind = graph.type(x)
     sizes, bins = _require_fixed_sizes("adaptive_max_pool", kind.shape[2:], output_size)
-    members = _members_of_planes(sizes, bins)
+    members = _plane_bin_positions(sizes, bins)
     planes = graph.op("Reshape", x, graph.dims((*kind.shape[:2], prod(sizes))))
     candidates = graph.op("Gather", planes, graph.constant(members, INT64), axis=2)
     chosen = graph.op("ArgMax", candidates, axis=3, keepdims=0)
@@ -193,16 +193,16 @@ def _bins(size: int, count: int) -> tuple[Array, Array]:
     return places * size // count, -(-(places + 1) * size // count)
 
 
-def _members(starts: Array, ends: Array) -> Array:
-    """Return the positions in each bin, `(bins, width)`; shorter bins repeat their last."""
+def _bin_positions(starts: Array, ends: Array) -> Array:
+    """Return the positions in each bin, `(bins, width)`; shorter bins repeat their last position."""
     width = int((ends - starts).max())
     members: Array = np.minimum(starts[:, None] + np.arange(width), ends[:, None] - 1)
     return members
 
 
-def _members_of_planes(sizes: Sizes, bins: Sizes) -> Array:
+def _plane_bin_positions(sizes: Sizes, bins: Sizes) -> Array:
     """Return the flattened positions in each bin of a plane, `(bins, width)`, in row-major order; some repeat."""
-    along = [_members(*_bins(size, n)) for size, n in zip(sizes, bins, strict=True)]
+    along = [_bin_positions(*_bins(size, n)) for size, n in zip(sizes, bins, strict=True)]
     rank = len(sizes)
     flat = np.zeros((), np.int64)
     for axis, (members, size) in enumerate(zip(along, sizes, strict=True)):
@@ -215,7 +215,7 @@ def _members_of_planes(sizes: Sizes, bins: Sizes) -> Array:
 def _averaging_taps(size: int, count: int) -> tuple[Array, Array]:
     """Return positions and weights `(width, bins)` that average bins along an axis; repeated positions weigh zero."""
     starts, ends = _bins(size, count)
-    indices = _members(starts, ends)
+    indices = _bin_positions(starts, ends)
     inside = starts[:, None] + np.arange(indices.shape[1]) < ends[:, None]
     return indices.T, (inside / (ends - starts)[:, None]).T
 

@@ -11,13 +11,13 @@ from . import linear, reduction, shaping
 from .attention_onnx import (
     additive_mask,
     apply_weights,
+    expand_to_queries,
     has_attention,
     keep_scale,
-    row_per_query,
     score_scale,
     softmax_weights,
 )
-from .common import add_cotangents, broadcast_shapes, in_float32, same_dtype, unbroadcast
+from .common import add_cotangents, broadcast_shapes, in_float32, require_same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -43,7 +43,7 @@ def attention_weights(
 
 @attention_weights.infer
 def _(q: Type, k: Type, mask: Type | None, *, causal: bool, scale: float | None) -> Type:
-    same_dtype(q, k)
+    require_same_dtype(q, k)
     require(is_floating(q.dtype), f"needed floating-point queries, given {q}")
     require(q.rank >= 2 and k.rank >= 2, f"needed (..., length, features), given {q} and {k}")
     require(q.shape[-1] == k.shape[-1], f"needed queries and keys with as many features, given {q} and {k}")
@@ -67,7 +67,7 @@ def _(
     g: Tensor, y: Tensor, q: Tensor, k: Tensor, mask: Tensor | None, *, causal: bool, scale: float | None
 ) -> tuple[Tensor | None, ...]:
     offset = reduction.reduce_sum(g * y, axes=(-1,), keepdims=True)
-    return _through_softmax(g, offset, y, q, k, mask, scale)
+    return _softmax_cotangents(g, offset, y, q, k, mask, scale)
 
 
 @attention_weights.onnx
@@ -118,10 +118,10 @@ def _(
     dropout: float,
 ) -> Type:
     (weights,) = attention_weights.infer_types([q, k, mask], {"causal": causal, "scale": scale})
-    same_dtype(q, v)
+    require_same_dtype(q, v)
     require(v.rank >= 2 and v.shape[-2] == k.shape[-2], f"needed as many keys as values, given {k} and {v}")
     if dropout_mask is not None:
-        same_dtype(q, dropout_mask)
+        require_same_dtype(q, dropout_mask)
         require(dropout_mask.shape == weights.shape, f"needed draws of shape {weights.shape}, given {dropout_mask}")
     return q.with_shape((*broadcast_shapes(weights.shape[:-2], v.shape[:-2]), q.shape[-2], v.shape[-1]))
 
@@ -176,11 +176,11 @@ def _(
 ) -> str:
     factor = score_scale(graph.type(q), scale)
     if not dropout_mask and factor > 0 and has_attention(graph, q, k, v, mask):
-        # a causal mask is an attribute only if it is the only mask: the other isn't lowered with infinities
-        lowered, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
+        # the attribute `is_causal` would mask with infinities, so it is used only without another mask
+        bias, attends = additive_mask(graph, q, k, mask, causal) if mask else ("", "")
         if mask and not causal:  # the causal mask has a row for each query
-            lowered = row_per_query(graph, lowered, graph.type(mask), graph.type(q), graph.type(k))
-        y = graph.op("Attention", q, k, v, lowered, scale=factor, is_causal=int(causal and not mask))
+            bias = expand_to_queries(graph, bias, graph.type(mask), graph.type(q), graph.type(k))
+        y = graph.op("Attention", q, k, v, bias, scale=factor, is_causal=int(causal and not mask))
     else:
         weights, attends = softmax_weights(graph, q, k, mask, causal, scale)
         y = apply_weights(graph, weights, v, dropout_mask, dropout)
@@ -221,9 +221,9 @@ attention_with_weights.extends(scaled_dot_product_attention)
 
 @attention_with_weights.infer
 def _(q: Type, k: Type, *others: Type | None, **attributes: Any) -> tuple[Type, ...]:
-    of_weights = {"causal": attributes["causal"], "scale": attributes["scale"]}
+    weight_attributes = {"causal": attributes["causal"], "scale": attributes["scale"]}
     y = scaled_dot_product_attention.infer_types([q, k, *others], attributes)
-    return *y, *attention_weights.infer_types([q, k, others[1]], of_weights)
+    return *y, *attention_weights.infer_types([q, k, others[1]], weight_attributes)
 
 
 @attention_with_weights.kernel
@@ -264,16 +264,16 @@ def _attention_vjp(
     offset = None if g_weights is None else reduction.reduce_sum(g_weights * weights, axes=(-1,), keepdims=True)
     gv = None
     if g_y is not None:
-        of_result, kept = g_y @ _swap_last_axes(v), weights
+        g_undropped, dropped = g_y @ _swap_last_axes(v), weights
         if dropout_mask is not None:
             factor = dropout_mask * keep_scale(dropout)
-            of_result, kept = of_result * factor, weights * factor
-        of_result = unbroadcast(of_result, weights)
-        gv = unbroadcast(_swap_last_axes(kept) @ g_y, v)
+            g_undropped, dropped = g_undropped * factor, weights * factor
+        g_undropped = unbroadcast(g_undropped, weights)
+        gv = unbroadcast(_swap_last_axes(dropped) @ g_y, v)
         # not the sum of g_y * y over features, which is equal up to rounding: with one key, the result must be 0
-        more = reduction.reduce_sum(of_result * weights, axes=(-1,), keepdims=True)
-        g_weights, offset = add_cotangents(g_weights, of_result), add_cotangents(offset, more)
-    gq, gk, g_mask = _through_softmax(g_weights, offset, weights, q, k, mask, scale)
+        added_offset = reduction.reduce_sum(g_undropped * weights, axes=(-1,), keepdims=True)
+        g_weights, offset = add_cotangents(g_weights, g_undropped), add_cotangents(offset, added_offset)
+    gq, gk, g_mask = _softmax_cotangents(g_weights, offset, weights, q, k, mask, scale)
     return gq, gk, gv, g_mask, None
 
 
@@ -307,7 +307,7 @@ def _swap_last_axes(x: Tensor) -> Any:
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _through_softmax(
+def _softmax_cotangents(
     g: Any, offset: Any, weights: Any, q: Any, k: Any, mask: Any, scale: float | None
 ) -> tuple[Any, Any, Any]:
     """Return cotangents of queries, keys and mask from the weights'; `offset` is the sum of `g * weights` over keys."""

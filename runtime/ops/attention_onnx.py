@@ -34,31 +34,31 @@ def has_attention(graph: OnnxGraph, q: str, k: str, v: str, mask: str) -> bool:
     )
 
 
-def row_per_query(graph: OnnxGraph, lowered: str, mask: Type, q: Type, k: Type) -> str:
+def expand_to_queries(graph: OnnxGraph, bias: str, mask: Type, q: Type, k: Type) -> str:
     """Return the mask with a row for each query, since ONNX Runtime doesn't broadcast a single row."""
     matrix = (q.shape[-2], k.shape[-2])
     if mask.shape[-2:] == matrix:
-        return lowered
-    return str(graph.op("Expand", lowered, graph.dims((*mask.shape[:-2], *matrix))))
+        return bias
+    return str(graph.op("Expand", bias, graph.dims((*mask.shape[:-2], *matrix))))
 
 
 def softmax_weights(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool, scale: float | None) -> tuple[str, str]:
-    """Return the weights, and a factor that makes queries without any key 0 (`""` if there are none)."""
+    """Return the weights, and a factor that zeroes those of queries without keys (`""` if there is none)."""
     rank = graph.type(k).rank
     scaled = _scale(graph, q, score_scale(graph.type(q), scale))
     scores = graph.op("MatMul", scaled, graph.op("Transpose", k, perm=[*range(rank - 2), rank - 1, rank - 2]))
-    lowered, attends = additive_mask(graph, q, k, mask, causal)
-    return graph.op("Softmax", graph.op("Add", scores, lowered) if lowered else scores, axis=-1), attends
+    bias, attends = additive_mask(graph, q, k, mask, causal)
+    return graph.op("Softmax", graph.op("Add", scores, bias) if bias else scores, axis=-1), attends
 
 
 def additive_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> tuple[str, str]:
-    """Return what to add to scores, and a factor of results that makes queries without any key 0 (`""` for none).
+    """Return the term to add to the scores, and a factor that zeroes results of queries without keys; `""` if absent.
 
     Masked scores are reduced by half the dtype's range instead of infinity: a row of infinities would become NaN.
     """
     dtype = graph.type(k).dtype
     lowest = graph.constant(float(ml_dtypes.finfo(dtype).min) / 2, dtype)  # type: ignore[no-untyped-call]
-    lowered = ""
+    bias = ""
     allowed: list[str] = []
     if mask and graph.type(mask).dtype == BOOL:
         allowed.append(mask)
@@ -66,15 +66,15 @@ def additive_mask(graph: OnnxGraph, q: str, k: str, mask: str, causal: bool) -> 
         rows, columns = (_range(graph, graph.type(x).shape[-2]) for x in (q, k))
         allowed.append(graph.op("GreaterOrEqual", graph.op("Unsqueeze", rows, graph.constant(np.array([1]))), columns))
     if allowed:
-        lowered = graph.op("Where", _all(graph, allowed), graph.constant(0.0, dtype), lowest)
+        bias = graph.op("Where", _all(graph, allowed), graph.constant(0.0, dtype), lowest)
     if mask and graph.type(mask).dtype != BOOL:
         finite = graph.op("Max", mask, lowest)
-        lowered = graph.op("Add", lowered, finite) if lowered else finite
+        bias = graph.op("Add", bias, finite) if bias else finite
         allowed.append(graph.op("Greater", mask, graph.constant(-np.inf, dtype)))
     if not mask:
-        return lowered, ""
+        return bias, ""
     attends = graph.cast(_all(graph, allowed), dtype)
-    return lowered, graph.op("ReduceMax", attends, graph.constant(np.array([-1])))
+    return bias, graph.op("ReduceMax", attends, graph.constant(np.array([-1])))
 
 
 def _all(graph: OnnxGraph, conditions: list[str]) -> str:

@@ -12,7 +12,7 @@ from ..ir.dims import Dim, product
 from ..ir.types import is_floating
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, windows
 
 
 @operator
@@ -24,12 +24,12 @@ def avg_pool(
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions; floating-point.
-        kernel: size of a window, per spatial dimension, like all that follow.
-        stride: distance of the windows.
-        padding: zeros `(before, after)`, each at most half a window.
+        kernel: size of a window per spatial dimension.
+        stride: distance between windows per spatial dimension.
+        padding: zeros `(before, after)` per spatial dimension, each at most half a window.
         ceil_mode: include windows that extend beyond the end, if they start inside `x` or in the padding before it.
         count_include_pad: whether the padding counts in the mean; positions beyond it never do.
-        divisor_override: divide by this instead.
+        divisor_override: divide by this number instead.
 
     Returns:
         `(batch, channels, *counts)`.
@@ -52,7 +52,7 @@ def _(x: Array, *, kernel: Sizes, stride: Sizes, padding: Padding, ceil_mode: bo
     view = windows(pad(x, reach), kernel, stride, ones, counts)
     total = np.zeros((*x.shape[:2], *counts), x.dtype)
     for tap in taps(kernel):
-        total += view[at(tap)]
+        total += view[tap_index(tap)]
     total /= _divisors(x.shape[2:], kernel, stride, padding, ceil_mode, **divisor).astype(x.dtype)
     return total
 
@@ -87,8 +87,8 @@ def avg_pool_gradient(
     Args:
         g: `(batch, channels, *counts)`, cotangent of the means.
         size: spatial sizes of the input of the pooling.
-        kernel: see `avg_pool`, like all that follow.
-        stride: distance of the windows.
+        kernel: size of a window per spatial dimension.
+        stride: distance between windows per spatial dimension.
         padding: zeros `(before, after)`.
         ceil_mode: whether windows extend beyond the end.
         count_include_pad: whether the padding counts.
@@ -122,7 +122,7 @@ def _(
     result = np.zeros((*g.shape[:2], *full), g.dtype)
     view = windows(result, kernel, stride, ones, counts)
     for tap in taps(kernel):
-        view[at(tap)] += share
+        view[tap_index(tap)] += share
     return pad(result, tuple((-before, -after) for before, after in reach))
 
 

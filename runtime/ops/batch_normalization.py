@@ -13,7 +13,7 @@ from .common import add_cotangents, in_float32
 from .per_channel import batch_axes, channel_array, channel_sums, per_channel
 from .reduction_onnx import reduce_onnx
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .standardization import check_operands, inverse_root, onnx_narrow, onnx_wide
+from .standardization import check_normalization_operands, inverse_root, onnx_narrow, onnx_widen
 from .summation import pairwise_sum
 
 
@@ -38,7 +38,7 @@ def batch_norm(
 @batch_norm.infer
 def _(x: Type, mean: Type, variance: Type, weight: Type | None, bias: Type | None, *, eps: float) -> Type:
     require(x.rank >= 2, f"needed (batch, channels, ...), given {x}")
-    check_operands(x, (mean, variance, weight, bias), (x.shape[1],), 1)
+    check_normalization_operands(x, (mean, variance, weight, bias), (x.shape[1],), 1)
     return x
 
 
@@ -94,7 +94,7 @@ def batch_norm_train(
 def _(x: Type, weight: Type | None, bias: Type | None, *, eps: float) -> tuple[Type, Type, Type]:
     require(x.rank >= 2, f"needed (batch, channels, ...), given {x}")
     statistics = x.with_shape((x.shape[1],))
-    check_operands(x, (weight, bias), statistics.shape, 1)
+    check_normalization_operands(x, (weight, bias), statistics.shape, 1)
     return x, statistics, statistics
 
 
@@ -121,7 +121,7 @@ def _(graph: OnnxGraph, x: str, weight: str, bias: str, *, eps: float) -> tuple[
     # ONNX Runtime's inference builds lack the training mode of BatchNormalization. Here the operator scales and shifts
     # the centered tensor: that is one pass over the data, and the gradient needs the centered tensor too.
     kind = graph.type(x)
-    wide, axes = onnx_wide(graph, x), batch_axes(kind)
+    wide, axes = onnx_widen(graph, x), batch_axes(kind)
     dtype = at_least_float32(kind.dtype)
     channels = (kind.shape[1],)
     mean = reduce_onnx(graph, "ReduceMean", wide, axes, False, kind.shape)
@@ -173,10 +173,10 @@ def _onnx_batch_norm(
 ) -> str:  # fmt: skip
     """Emit BatchNormalization-15 for an `x` of that dtype and number of channels; an absent mean is 0."""
 
-    def each(value: float) -> str:
+    def expand_constant(value: float) -> str:
         return str(graph.op("Expand", graph.constant(value, dtype), graph.dims(channels)))
 
     if dtype == FLOAT64:  # the attribute epsilon is a float32
         variance, eps = graph.op("Add", variance, graph.constant(eps, FLOAT64)), 0.0
-    operands = (weight or each(1.0), bias or each(0.0), mean or each(0.0), variance)
+    operands = (weight or expand_constant(1.0), bias or expand_constant(0.0), mean or expand_constant(0.0), variance)
     return str(graph.op("BatchNormalization", x, *operands, epsilon=eps))

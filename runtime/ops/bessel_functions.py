@@ -3,7 +3,7 @@
 The methods are those of S. L. Moshier's Cephes library, which ATen uses too: Chebyshev series and rational functions.
 J, Y and Ai agree with ATen rather than with Cephes: in ATen some denominators lack their leading 1, so that J and Y are
 off by up to 3e-7 for arguments between 3 and 10.
-None looks at the elements, so that `onnx_arrays` can turn them into ONNX.
+No function branches on elements, so `onnx_arrays` can turn them all into ONNX.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .bessel_coefficients import Ratio, Series
 
 Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
-# ---- modified ----
+# ---- modified Bessel functions ----
 
 
 def i0e(x: Array) -> Array:
@@ -51,17 +51,19 @@ def i1(x: Array) -> Array:
 
 def k0e(x: Array) -> Array:
     """exp(x) K0(x); infinite at 0, NaN below."""
-    small, large = _around_two(x)
+    small, large = _clip_at_two(x)
     near = (_chebyshev(small * small - 2.0, table.K0_SMALL) - np.log(0.5 * small) * i0(small)) * np.exp(small)
-    return _from_zero(x, np.where(x <= 2.0, near, _chebyshev(8.0 / large - 2.0, table.K0_LARGE) / np.sqrt(large)))
+    return _set_limit_at_zero(
+        x, np.where(x <= 2.0, near, _chebyshev(8.0 / large - 2.0, table.K0_LARGE) / np.sqrt(large))
+    )
 
 
 def k1e(x: Array) -> Array:
     """exp(x) K1(x); infinite at 0, NaN below."""
-    small, large = _around_two(x)
+    small, large = _clip_at_two(x)
     near = _chebyshev(small * small - 2.0, table.K1_SMALL) / small + np.log(0.5 * small) * i1(small)
     far = _chebyshev(8.0 / large - 2.0, table.K1_LARGE) / np.sqrt(large)
-    return _from_zero(x, np.where(x <= 2.0, near * np.exp(small), far))
+    return _set_limit_at_zero(x, np.where(x <= 2.0, near * np.exp(small), far))
 
 
 def k0(x: Array) -> Array:
@@ -74,17 +76,17 @@ def k1(x: Array) -> Array:
     return np.exp(-x) * k1e(x)
 
 
-def _around_two(x: Array) -> tuple[Array, Array]:
-    """Clip x to the interval of either series: (0, 2], and from 2 on."""
+def _clip_at_two(x: Array) -> tuple[Array, Array]:
+    """Return x clipped to the intervals of the two series: (0, 2], and at least 2."""
     return np.minimum(np.maximum(x, 1e-300), 2.0), np.maximum(x, 2.0)
 
 
-def _from_zero(x: Array, value: Array) -> Array:
+def _set_limit_at_zero(x: Array, value: Array) -> Array:
     """Return `value` for a function that is infinite at 0 and undefined below."""
     return np.where(x < 0.0, np.nan, np.where(x == 0.0, np.inf, value))
 
 
-# ---- of the first and second kind ----
+# ---- Bessel functions of the first and second kind ----
 
 _ZEROS_J0 = (5.78318596294678452118, 30.4712623436620863991)  # squares of the first two zeros
 _ZEROS_J1 = (14.6819706421238932572, 49.2184563216946036703)
@@ -119,7 +121,7 @@ def y0(x: Array) -> Array:
     near = _ratio(small * small, table.Y0) + 2.0 / math.pi * np.log(small) * j0(small)
     p, q = _modulus(large, table.P0, table.Q0)
     phase = large - 0.25 * math.pi
-    return -_from_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
+    return -_set_limit_at_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
 
 
 def y1(x: Array) -> Array:
@@ -128,11 +130,11 @@ def y1(x: Array) -> Array:
     near = small * _ratio(small * small, table.Y1) + 2.0 / math.pi * (j1(small) * np.log(small) - 1.0 / small)
     p, q = _modulus(large, table.P1, table.Q1)
     phase = large - 0.75 * math.pi
-    return -_from_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
+    return -_set_limit_at_zero(x, -np.where(x <= 5.0, near, p * np.sin(phase) + q * np.cos(phase)))
 
 
 def _modulus(x: Array, p: Ratio, q: Ratio) -> tuple[Array, Array]:
-    """Return the factors of cosine and sine from 5 on."""
+    """Return the factors of cosine and sine in the asymptotic form, for x of at least 5."""
     inverse = 5.0 / x
     scale = math.sqrt(2.0 / math.pi) / np.sqrt(x)
     return scale * _ratio(inverse * inverse, p), scale * inverse * _ratio(inverse * inverse, q)
@@ -144,14 +146,14 @@ def spherical_j0(x: Array) -> Array:
     return np.where(x == 0.0, 1.0, np.where(np.absolute(x) == np.inf, 0.0, np.sin(finite) / finite))
 
 
-# ---- Airy ----
+# ---- the Airy function ----
 
 _TURN = 2.09
 _TERMS = 20  # of the series for small arguments: the last is below 1e-30
 
 
 def airy_ai(x: Array) -> Array:
-    """The Airy function Ai; NaN at infinity, as ATen's."""
+    """The Airy function Ai; NaN at infinity, as in ATen."""
     within = np.minimum(np.maximum(x, -_TURN), _TURN)
     cube = within * within * within
     f, g = _series(cube, 0.0), within * _series(cube, 1.0)
@@ -171,7 +173,10 @@ def airy_ai(x: Array) -> Array:
 
 
 def _series(cube: Array, power: float) -> Array:
-    """A solution of y'' = x y over x**power: term k is x**3 / ((3 k + power - 1) (3 k + power)) times the last one."""
+    """A solution of y'' = x y divided by x**power, as a series.
+
+    Term k is x**3 / ((3 k + power - 1) (3 k + power)) times the previous one.
+    """
     total: Array = 1.0
     for k in range(_TERMS, 0, -1):
         exponent = 3.0 * k + power
@@ -183,7 +188,7 @@ def _series(cube: Array, power: float) -> Array:
 
 
 def _chebyshev(x: Array, coefficients: Series) -> Array:
-    """Half of Clenshaw's sum, highest order first, which is the convention of Cephes' chbevl."""
+    """Half of Clenshaw's sum, highest order first, as in Cephes' chbevl."""
     before, last = 0.0, coefficients[0] + 0.0 * x
     two_before: Any = 0.0
     for coefficient in coefficients[1:]:

@@ -17,8 +17,8 @@ def bitcast(x: Tensor, *, dtype: np.dtype[Any]) -> Tensor:
 
 @bitcast.infer
 def _(x: Type, *, dtype: np.dtype[Any]) -> Type:
-    given, wanted = x.dtype.itemsize, as_dtype(dtype).itemsize
-    require(given == wanted, f"needed a dtype of {given} bytes, as {x.dtype.name} has, given {as_dtype(dtype).name}")
+    width, new_width = x.dtype.itemsize, as_dtype(dtype).itemsize
+    require(width == new_width, f"needed a dtype of {width} bytes, like {x.dtype.name}, given {as_dtype(dtype).name}")
     return x.with_dtype(as_dtype(dtype))
 
 

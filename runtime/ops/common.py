@@ -33,7 +33,7 @@ def broadcast_shapes(*shapes: tuple[Dim, ...]) -> tuple[Dim, ...]:
     return tuple(result)
 
 
-def same_dtype(*types: Type) -> None:
+def require_same_dtype(*types: Type) -> None:
     """Raise `ShapeError` unless all operands have the same dtype (casts are separate nodes)."""
     if any(t.dtype != types[0].dtype for t in types):
         listed = ", ".join(t.dtype.name for t in types)

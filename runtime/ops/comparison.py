@@ -6,11 +6,11 @@ import numpy as np
 
 from ..ir.types import BOOL, FLOAT32, INT32, is_floating, is_half
 from . import integers_onnx
-from .declarations import Declare, broadcast, unary
+from .declarations import Declare, infer_broadcast, unary
 from .registry import OnnxGraph, Rule, Tensor, Type, require
 
 _TRUTH = "a truth value has no gradient"
-_WHOLE = "integers have no gradient"
+_INTEGERS = "integers have no gradient"
 
 
 # ---- comparisons ----
@@ -20,7 +20,7 @@ def _comparison(kernel: Rule, onnx: str, *, negated: bool = False) -> Declare:
     """Two operands of one dtype, NumPy broadcasting, bool out."""
 
     def infer(a: Type, b: Type) -> Type:
-        return broadcast(a, b).with_dtype(BOOL)
+        return infer_broadcast(a, b).with_dtype(BOOL)
 
     def rule(graph: OnnxGraph, a: str, b: str) -> str:
         if onnx != "Equal" and graph.type(a).dtype == BOOL:  # ONNX has no order of bools
@@ -101,7 +101,7 @@ def _logical(kernel: Rule, onnx: str) -> Declare:
             all(t.dtype == BOOL for t in types),
             f"needed bools, given {', '.join(map(str, types))}; cast first, or compare with 0",
         )
-        return broadcast(*types)
+        return infer_broadcast(*types)
 
     return unary(infer, kernel, onnx=onnx, no_vjp=_TRUTH)
 
@@ -129,12 +129,12 @@ def logical_not(x: Tensor) -> Tensor:
 # ---- bits of integers ----
 
 
-def _whole(*types: Type) -> Type:
+def _infer_integers(*types: Type) -> Type:
     require(
         not any(is_floating(t.dtype) for t in types),
         f"needed integers or bools, given {', '.join(map(str, types))}; cast first",
     )
-    return broadcast(*types)
+    return infer_broadcast(*types)
 
 
 def _bitwise(kernel: Rule, onnx: str) -> Declare:
@@ -143,7 +143,7 @@ def _bitwise(kernel: Rule, onnx: str) -> Declare:
     def rule(graph: OnnxGraph, *xs: str) -> str:
         return str(graph.op(onnx if graph.type(xs[0]).dtype == BOOL else f"Bitwise{onnx}", *xs))
 
-    return unary(_whole, kernel, onnx=rule, no_vjp=_WHOLE)
+    return unary(_infer_integers, kernel, onnx=rule, no_vjp=_INTEGERS)
 
 
 @_bitwise(np.bitwise_and, "And")
@@ -169,9 +169,9 @@ def bitwise_not(x: Tensor) -> Tensor:
 def _shift(kernel: Rule, onnx: Rule) -> Declare:
     def infer(a: Type, b: Type) -> Type:
         require(a.dtype != BOOL, f"needed integers, given {a}; cast first")
-        return _whole(a, b)
+        return _infer_integers(a, b)
 
-    return unary(infer, kernel, onnx=onnx, no_vjp=_WHOLE)
+    return unary(infer, kernel, onnx=onnx, no_vjp=_INTEGERS)
 
 
 @_shift(np.left_shift, integers_onnx.left_shift)

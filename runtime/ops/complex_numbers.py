@@ -1,8 +1,8 @@
 """Complex numbers as pairs of reals: `Complex` with its arithmetic, and the op `magnitude`.
 
 The IR has no complex dtypes. A complex tensor of shape S is a real one of shape (*S, 2) with the real parts first, the
-layout of `torch.view_as_real` and ONNX DFT-17. A gradient has the same layout: the derivatives by the real and by the
-imaginary part, which is torch's convention for the gradient of a real number with respect to a complex one.
+layout of `torch.view_as_real` and ONNX DFT-17. A gradient has the same layout: the derivatives with respect to the real
+and the imaginary part, which is torch's convention for the gradient of a real number with respect to a complex one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..ir.types import FLOAT64
 from ..tensor_like import Compound
 from . import comparison, creation, elementwise, linear, shaping, slicing
 from .common import in_float32, unbroadcast
-from .declarations import floating, zero
+from .declarations import infer_floating, zero
 from .registry import Array, OnnxGraph, Tensor, operator
 
 
@@ -130,7 +130,7 @@ class Complex(Compound):
     def __truediv__(self, other: Any) -> Complex:
         if not isinstance(other, Complex):
             return Complex(self.real / other, self.imaginary / other)
-        # divided by the larger part first, so that no square overflows or underflows
+        # divide by the larger part first, so that no square overflows or underflows
         size = elementwise.maximum(elementwise.abs(other.real), elementwise.abs(other.imaginary))
         scaled: Complex = other / elementwise.where(comparison.equal(size, zero(size)), np.ones((), size.dtype), size)
         product: Complex = self * scaled.conjugate()
@@ -176,7 +176,7 @@ def magnitude(real: Tensor, imaginary: Tensor) -> Tensor:
     """
 
 
-magnitude.infer(floating)
+magnitude.infer(infer_floating)
 magnitude.kernel(np.hypot)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from ..errors import ShapeError
 from ..ir.dims import Dim, product
 from . import elementwise, linear, reduction, shaping
-from .diagonals import diagonal_of
+from .diagonals import extract_diagonal
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class LabelledTensor:
 def einsum(equation: str, tensors: list[Any]) -> Any:
     """ATen `einsum`: the sum of products that `equation` describes, from left to right; `ShapeError` if invalid."""
     inputs, output = parse(equation, [x.ndim for x in tensors])
-    terms = _without_broadcast_axes([_diagonal(x, labels) for x, labels in zip(tensors, inputs, strict=True)])
+    terms = _drop_broadcast_axes([_diagonal(x, labels) for x, labels in zip(tensors, inputs, strict=True)])
     result, *rest = terms
     while rest:
         other, *rest = rest
@@ -60,9 +60,9 @@ def parse(equation: str, ranks: list[int]) -> tuple[list[tuple[str, ...]], tuple
     if not arrow:
         return inputs, _labels("..." + "".join(sorted(x for x in letters if letters.count(x) == 1)), widest)
     output = _labels(right, widest)
-    strange = [label for label in output if output.count(label) > 1 or not (label.isdigit() or label in letters)]
-    if strange:
-        raise ShapeError(f"einsum {equation!r}: the result has {strange[0]!r}, which no operand has, or has it twice")
+    invalid = [label for label in output if output.count(label) > 1 or not (label.isdigit() or label in letters)]
+    if invalid:
+        raise ShapeError(f"einsum {equation!r}: the result names {invalid[0]!r} twice, or no operand has it")
     return inputs, output
 
 
@@ -77,12 +77,12 @@ def _diagonal(x: Any, labels: tuple[str, ...]) -> LabelledTensor:
         while labels.count(label) > 1:
             first = labels.index(label)
             second = labels.index(label, first + 1)
-            x = diagonal_of(x, first, second)
+            x = extract_diagonal(x, first, second)
             labels = (*(other for axis, other in enumerate(labels) if axis not in (first, second)), label)
     return LabelledTensor(x, labels)
 
 
-def _without_broadcast_axes(terms: list[LabelledTensor]) -> list[LabelledTensor]:
+def _drop_broadcast_axes(terms: list[LabelledTensor]) -> list[LabelledTensor]:
     """Drop axes of size 1 if another operand has a larger size for that label."""
     long = {label for term in terms for label, size in term.sizes().items() if size != 1}
     result = []

@@ -18,10 +18,10 @@ import numpy as np
 
 from ..ir.dims import Dim
 from . import reduction
-from .common import same_dtype
+from .common import require_same_dtype
 from .convolution_onnx import onnx_weight_gradient
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_count, window_span, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, window_count, window_span, windows
 
 Cotangents = tuple[Tensor | Callable[[], Tensor] | None, ...]
 
@@ -40,9 +40,9 @@ def conv(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(out channels, channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: per spatial dimension, like all that follow.
-        padding: zeros `(before, after)`; negative numbers crop.
-        dilation: distance between the taps of a window.
+        stride: distance between windows per spatial dimension.
+        padding: zeros `(before, after)` per spatial dimension; negative numbers crop.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -126,10 +126,10 @@ def conv_transpose(
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
         weight: `(channels, out channels / groups, *kernel)`.
         bias: `(out channels,)`.
-        stride: distance of the windows in the result; per spatial dimension, like all that follow.
-        padding: positions to crop `(before, after)`; negative numbers add zeros.
-        output_padding: positions to add at the end.
-        dilation: distance between the taps of a window.
+        stride: distance between windows in the result per spatial dimension.
+        padding: positions to crop `(before, after)` per spatial dimension; negative numbers add zeros.
+        output_padding: positions to add at the end per spatial dimension.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -175,7 +175,7 @@ def _(
         multiply = np.multiply if matrices.shape[2] == 1 else np.matmul
         columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
         for tap in taps(kernel):
-            target[at(tap)] += columns[at(tap)]
+            target[tap_index(tap)] += columns[tap_index(tap)]
     y = pad(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
     if bias is not None:
         y += _per_channel(bias, len(counts))
@@ -206,12 +206,12 @@ def _(
     stride: Sizes, padding: Padding, output_padding: tuple[Dim, ...], dilation: Sizes, groups: int,
 ) -> str:  # fmt: skip
     attributes: dict[str, Any] = {"strides": stride, "dilations": dilation, "group": groups}
-    plain = all(
+    is_plain = all(
         isinstance(extra, int) and extra < s and min(pads) >= 0
         for extra, s, pads in zip(output_padding, stride, padding, strict=True)
     )
     result: str
-    if plain:
+    if is_plain:
         operands = (x, weight, bias) if bias else (x, weight)
         pads = onnx_pads(padding)
         result = graph.op("ConvTranspose", *operands, pads=pads, output_padding=output_padding, **attributes)
@@ -235,9 +235,9 @@ def conv_weight_gradient(
         x: `(batch, channels, *spatial)`, the input of the convolution.
         g: `(batch, out channels, *counts)`, the cotangent of the result.
         kernel_shape: spatial sizes of the weight.
-        stride: see `conv`, like all that follow.
-        padding: zeros `(before, after)`; negative numbers crop.
-        dilation: distance between the taps of a window.
+        stride: see `conv`.
+        padding: zeros `(before, after)` per spatial dimension; negative numbers crop.
+        dilation: distance between the taps of a window per spatial dimension.
         groups: number of independent blocks of channels.
 
     Returns:
@@ -249,7 +249,7 @@ def conv_weight_gradient(
 def _(x: Type, g: Type, *, kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int) -> Type:
     weight = Type(x.dtype, (g.shape[1], x.shape[1] // groups, *kernel_shape))
     _check(x, weight, None, g.shape[1], stride, padding, dilation)
-    same_dtype(x, g)
+    require_same_dtype(x, g)
     expected = (x.shape[0], g.shape[1], *_counts(x, kernel_shape, stride, padding, dilation))
     require(g.shape == expected, f"the cotangent g must have the shape {expected}")
     require(x.shape[1] % groups == 0 and g.shape[1] % groups == 0, f"the channels don't divide into {groups} groups")
@@ -295,7 +295,7 @@ def _check(
     for name, values in {"stride": stride, "padding": padding, "dilation": dilation}.items():
         require(len(values) == spatial, f"{name} {values} must have an entry per spatial dimension: {spatial}")
     require(min(*stride, *dilation) >= 1, f"stride {stride} and dilation {dilation} must be positive")
-    same_dtype(x, weight, *([] if bias is None else [bias]))
+    require_same_dtype(x, weight, *([] if bias is None else [bias]))
     require(bias is None or bias.shape == (out_channels,), f"bias must have the shape ({out_channels},)")
 
 
@@ -336,7 +336,7 @@ def _bias_gradient(g: Tensor) -> Any:
 
 
 def _crop(graph: OnnxGraph, x: str, padding: Padding) -> tuple[str, Padding]:
-    """Crop by negative padding, which ONNX convolutions don't support; return that and the remaining padding."""
+    """Crop by negative padding, which ONNX convolutions don't support; return the result and the remaining padding."""
     if min(map(min, padding)) >= 0:
         return x, padding
     cut = onnx_pads(tuple((min(before, 0), min(after, 0)) for before, after in padding))

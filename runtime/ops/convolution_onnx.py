@@ -1,8 +1,8 @@
 """Lowering of the weight gradient of a convolution to ONNX, as matrix products.
 
 ONNX has no operator for it. A convolution with batch and channels swapped computes it (with kernels as large as an
-image), but ONNX Runtime is then three times slower than at multiplying large matrices. The cost of the layout of these
-depends on the channels, so there are three forms.
+image), but ONNX Runtime then takes three times as long as for products of large matrices. The cost of
+laying out these matrices depends on the numbers of channels, so there are three forms.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def onnx_weight_gradient(
     graph: OnnxGraph, x: str, g: str, *,
     kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
 ) -> str:  # fmt: skip
-    """The `onnx` rule of `conv_weight_gradient`: `weight[:, :, tap] = g @ seen(tap).T` for each tap of the kernel.
+    """The `onnx` rule of `conv_weight_gradient`: `weight[:, :, tap] = g @ tap_elements(tap).T` for each tap.
 
     `tap_elements(tap)` are the elements at the tap in all windows.
     """
@@ -57,16 +57,16 @@ def onnx_weight_gradient(
         bounds = _vector(graph, starts), graph.dims(tuple(ends)), _vector(graph, axes), _vector(graph, steps)
         return str(graph.op("Slice", images, *bounds)) if axes else images
 
-    # (channels, columns, *spatial, batch): the elements of a tap are then long runs, and the batch is contracted too
-    inwards = (1, *range(2, 2 + len(counts)), 0)
-    images = graph.op("Transpose", x, perm=inwards)
+    # (channels, columns, *spatial, batch): the elements of a tap are long runs, and one product sums over the batch too
+    batch_last = (1, *range(2, 2 + len(counts)), 0)
+    images = graph.op("Transpose", x, perm=batch_last)
     images = _pad(graph, images, (0, *(before for before, _ in padding), 0), (0, *(after for _, after in padding), 0))
     images = graph.op("Unsqueeze", images, _vector(graph, [1]))
-    cotangents = graph.op("Transpose", g, perm=inwards)
+    cotangents = graph.op("Transpose", g, perm=batch_last)
     shape = (out_channels, per_group, *kernel_shape)
     places = product((batch, *counts))
     if few and groups == 1:
-        rows = _places_of_windows(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
+        rows = _window_positions(graph, counts[0], kernel_shape[0], stride[0], dilation[0])
         return _single_product(graph, images, cotangents, shape, kernel_shape, places, tap_elements, rows)
     return _product_per_tap(graph, images, cotangents, shape, kernel_shape, places, tap_elements, groups, few)
 
@@ -84,7 +84,7 @@ def _single_product(
     inner = list(range(3, 2 + len(kernel)))
     for axis in reversed(inner):
         images = graph.op("Concat", *(tap_elements(images, (tap,), (axis,)) for tap in range(kernel[axis - 2])), axis=1)
-    images = graph.op("Gather", images, rows, axis=2)  # (channels, taps but those of the first axis, taps of it, ...)
+    images = graph.op("Gather", images, rows, axis=2)  # (channels, taps of the other axes, taps of the first axis, ...)
     cotangents = graph.op("Transpose", _reshape(graph, cotangents, out_channels, places), perm=(1, 0))
     weight = graph.op("MatMul", _reshape(graph, images, product((channels, *kernel)), places), cotangents)
     weight = _reshape(graph, weight, channels, prod(kernel[1:]), kernel[0], out_channels)
@@ -148,31 +148,31 @@ def _depthwise(
 ) -> str:
     """Emit, for images with one channel per group, a product of all columns of `x` and all of `g` per row of taps.
 
-    It contracts batch and rows. A tap of the last axis is the sum over the pairs of columns that its windows combine.
+    It contracts batch and rows. A tap of the last axis is the sum over the pairs of columns that it combines.
     """
     (batch, channels), (out_channels, rows) = graph.type(x).shape[:2], graph.type(g).shape[1:3]
     width, columns = int(graph.type(x).shape[3]), int(graph.type(g).shape[3])
     images = graph.op("Transpose", x, perm=(1, 2, 0, 3))  # (channels, rows, batch, columns)
     (before, after), (cut, _) = padding
     images = _pad(graph, images, (0, before, 0, 0), (0, after, 0, 0))
-    windows = _places_of_windows(graph, rows, kernel[0], stride[0], dilation[0])
-    places, several = product((rows, batch)), out_channels // channels
+    windows = _window_positions(graph, rows, kernel[0], stride[0], dilation[0])
+    places, multiplier = product((rows, batch)), out_channels // channels
     images = _reshape(graph, graph.op("Gather", images, windows, axis=1), channels, 1, kernel[0], places, width)
     cotangents = graph.op("Transpose", g, perm=(1, 2, 0, 3))
-    cotangents = _reshape(graph, cotangents, channels, several, 1, places, columns)
+    cotangents = _reshape(graph, cotangents, channels, multiplier, 1, places, columns)
     pairs = graph.op("MatMul", graph.op("Transpose", images, perm=(0, 1, 2, 4, 3)), cotangents)
     pairs = _reshape(graph, pairs, out_channels * kernel[0], product((width, columns)))
-    met = np.arange(columns)[:, None] * stride[1] + np.arange(kernel[1]) * dilation[1] - cut
-    meets = (np.arange(width)[:, None, None] == met).reshape(-1, kernel[1])
-    weight = graph.op("MatMul", pairs, graph.constant(meets, graph.type(x).dtype))
+    tap_columns = np.arange(columns)[:, None] * stride[1] + np.arange(kernel[1]) * dilation[1] - cut
+    is_pair_of_tap = (np.arange(width)[:, None, None] == tap_columns).reshape(-1, kernel[1])
+    weight = graph.op("MatMul", pairs, graph.constant(is_pair_of_tap, graph.type(x).dtype))
     return _reshape(graph, weight, out_channels, 1, *kernel)
 
 
-def _places_of_windows(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
+def _window_positions(graph: OnnxGraph, count: Dim, size: int, stride: int, dilation: int) -> str:
     """Return the positions of the taps of all windows along an axis, (size, count)."""
     zero, step = graph.constant(0, INT64), graph.constant(stride, INT64)
-    begins = graph.op("Range", zero, graph.op("Squeeze", graph.dims((count * stride,))), step)
-    return str(graph.op("Add", begins, graph.constant(np.arange(size)[:, None] * dilation)))
+    starts = graph.op("Range", zero, graph.op("Squeeze", graph.dims((count * stride,))), step)
+    return str(graph.op("Add", starts, graph.constant(np.arange(size)[:, None] * dilation)))
 
 
 def _pad(graph: OnnxGraph, x: str, before: Sequence[int], after: Sequence[int]) -> str:

@@ -69,8 +69,8 @@ arange.no_vjp("it has no operands")
 @arange.onnx
 def _(graph: OnnxGraph, *, start: Number, stop: Number, step: int | float, dtype: np.dtype[Any]) -> Any:
     if isinstance(start, SymbolicDim) or isinstance(stop, SymbolicDim):
-        assert not isinstance(start, float), "infer lets no float through here"
-        assert not isinstance(stop, float), "infer lets no float through here"
+        assert not isinstance(start, float), "infer rejects float bounds beside symbolic ones"
+        assert not isinstance(stop, float), "infer rejects float bounds beside symbolic ones"
         bounds = [graph.op("Squeeze", graph.dims((bound,))) for bound in (start, stop)]
         return graph.cast(graph.op("Range", *bounds, graph.constant(step, np.int64)), dtype)
     return graph.constant(arange(start=start, stop=stop, step=step, dtype=dtype), dtype)

@@ -2,7 +2,7 @@
 
 A path assigns a class or the blank to each step; merging repetitions and then removing blanks gives its target. The
 states of a path are the classes of the target with a blank before, between and after them. `alphas` are the log
-probabilities of being in a state after a step (section 4.1 there), `betas` those of the remaining steps. Loops go over
+probabilities of being in a state after a step (section 4.1), `betas` those of the remaining steps. Loops run over
 time only.
 """
 
@@ -154,13 +154,13 @@ def _(
     totals = _totals(alphas, input_lengths, target_lengths)
     possible = ~np.isneginf(totals)
     # the probability of being in a state at a step, given the target; betas exclude the step itself
-    places = np.exp(alphas + _betas(states, input_lengths, target_lengths) - np.where(possible, totals, 0)[:, None])
-    places = np.where(possible[:, None], places, 0)
+    occupancy = np.exp(alphas + _betas(states, input_lengths, target_lengths) - np.where(possible, totals, 0)[:, None])
+    occupancy = np.where(possible[:, None], occupancy, 0)
     within = np.arange(len(log_probs))[:, None] < input_lengths
     slopes = np.where((within & possible)[:, :, None], np.exp(log_probs), 0)
     batch = np.arange(len(totals))
-    for k in range(places.shape[2]):  # states with the same index never share an element
-        slopes[:, batch, states.classes[:, k]] -= places[:, :, k]
+    for k in range(occupancy.shape[2]):  # states with the same index never share an element
+        slopes[:, batch, states.classes[:, k]] -= occupancy[:, :, k]
     return slopes
 
 
@@ -176,10 +176,10 @@ def _(
     totals = states.totals(alphas, input_lengths)
     impossible = w("Equal", totals, -np.inf)
     share = w("Sub", w("Add", alphas, states.betas(input_lengths)), w("Where", impossible, 0.0, totals))
-    places = w("Where", impossible, 0.0, w("Neg", w("Exp", share)))
-    counts = w("And", states.within(input_lengths), w("Not", impossible))
-    given = w("Where", counts, w("Exp", graph.cast(log_probs, w.dtype)), 0.0)
-    return str(graph.op("ScatterElements", given, states.places, places, axis=2, reduction="add"))
+    occupancy = w("Where", impossible, 0.0, w("Neg", w("Exp", share)))
+    is_counted = w("And", states.within(input_lengths), w("Not", impossible))
+    probabilities = w("Where", is_counted, w("Exp", graph.cast(log_probs, w.dtype)), 0.0)
+    return str(graph.op("ScatterElements", probabilities, states.places, occupancy, axis=2, reduction="add"))
 
 
 def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: Type, blank: Any) -> None:
@@ -190,7 +190,9 @@ def _check(log_probs: Type, targets: Type, input_lengths: Type, target_lengths: 
         require(lengths.shape == (batch,), f"needed a length for each of {batch} sequences, given {lengths}")
     for integers in (targets, input_lengths, target_lengths):
         require(integers.dtype.kind in "iu", f"needed integers, given {integers}")
-    require(not isinstance(classes, int) or 0 <= blank < classes, f"blank {blank} is none of {classes} classes")
+    require(
+        not isinstance(classes, int) or 0 <= blank < classes, f"needed a blank from 0 to {classes} - 1, given {blank}"
+    )
 
 
 def _alphas_type(log_probs: Type, targets: Type) -> Type:

@@ -12,7 +12,7 @@ from ..ir.types import BOOL, INT64
 from .common import normalize_axis
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
-_COUNTS = "it gives integers"
+_COUNTS = "its result is integers"
 _ORDER = "torch has no gradient of unique either: equal elements share one"
 
 
@@ -29,7 +29,7 @@ def read_sizes(x: Tensor, *, symbols: tuple[str, ...]) -> Tensor:
 @read_sizes.infer
 def _(x: Type, *, symbols: tuple[str, ...]) -> Type:
     require(x.dtype.kind in "iu" and x.rank <= 1, f"needed integers in one dimension at most, given {x}")
-    require(x.shape in ((), (len(symbols),)), f"{len(symbols)} sizes are to be read of {x}")
+    require(x.shape in ((), (len(symbols),)), f"needed {len(symbols)} integers for as many symbols, given {x}")
     return x
 
 
@@ -107,12 +107,12 @@ def unique(x: Tensor, *, symbols: tuple[str, ...], axis: int | None = None, sort
 
 @unique.infer
 def _(x: Type, *, symbols: tuple[str, ...], axis: int | None, sorted: bool) -> tuple[Type, ...]:
-    counted = symbol(symbols[0])
-    places = Type(INT64, (counted,))
+    count = symbol(symbols[0])
+    places = Type(INT64, (count,))
     if axis is None:
-        return Type(x.dtype, (counted,)), places, Type(INT64, (product(x.shape),)), places
+        return Type(x.dtype, (count,)), places, Type(INT64, (product(x.shape),)), places
     at = normalize_axis(axis, x.rank)
-    values = x.with_shape((*x.shape[:at], counted, *x.shape[at + 1 :]))
+    values = x.with_shape((*x.shape[:at], count, *x.shape[at + 1 :]))
     return values, places, Type(INT64, (x.shape[at],)), places
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..ir.types import BOOL, FLOAT64, INT64, is_floating
 from ..lowering.workarounds import is_needed
-from .common import broadcast_shapes, same_dtype, unbroadcast
+from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Rule, Tensor, Type, operator, require
 
@@ -18,22 +18,22 @@ Declare = Callable[[Callable[..., Any]], Op]
 # ---- infer rules ----
 
 
-def floating(*types: Type) -> Type:
+def infer_floating(*types: Type) -> Type:
     """Infer rule for floating-point operands of one dtype that broadcast; the result has the same dtype."""
     wrong = [str(t) for t in types if not is_floating(t.dtype)]
     require(not wrong, f"needed floating-point operands, given {', '.join(wrong)}; cast first")
-    return broadcast(*types)
+    return infer_broadcast(*types)
 
 
-def numeric(*types: Type) -> Type:
+def infer_numeric(*types: Type) -> Type:
     """Infer rule for operands of one dtype other than bool that broadcast; the result has the same dtype."""
     require(all(t.dtype != BOOL for t in types), "needed numbers, given bool; cast first")
-    return broadcast(*types)
+    return infer_broadcast(*types)
 
 
-def broadcast(*types: Type) -> Type:
+def infer_broadcast(*types: Type) -> Type:
     """Infer rule for operands of one dtype that broadcast as in NumPy; the result has the same dtype."""
-    same_dtype(*types)
+    require_same_dtype(*types)
     return types[0].with_shape(broadcast_shapes(*(t.shape for t in types)))
 
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from ..ir.types import BOOL, INT64, as_dtype, is_floating
 from . import comparison, error_function, float64_forms, integers_onnx
-from .common import broadcast_shapes, in_float32, same_dtype, unbroadcast
+from .common import broadcast_shapes, in_float32, require_same_dtype, unbroadcast
 from .declarations import (
     binary,
-    broadcast,
-    floating,
     from_writer,
-    numeric,
+    infer_broadcast,
+    infer_floating,
+    infer_numeric,
     onnx_larger,
     onnx_smaller,
     or_bool,
@@ -31,17 +31,17 @@ from .registry import Array, OnnxGraph, Rule, Tensor, Type, operator, require
 # ---- arithmetic ----
 
 
-@binary(broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_bool("Add", "Or"))
+@binary(infer_broadcast, np.add, vjp=lambda g, y, a, b: (g, g), onnx=or_bool("Add", "Or"))
 def add(a: Tensor, b: Tensor) -> Tensor:
     """Sum; for bools, or. ATen add.Tensor, ONNX Add-14."""
 
 
-@binary(numeric, np.subtract, vjp=lambda g, y, a, b: (g, -g), onnx="Sub")
+@binary(infer_numeric, np.subtract, vjp=lambda g, y, a, b: (g, -g), onnx="Sub")
 def sub(a: Tensor, b: Tensor) -> Tensor:
     """Difference. ATen sub.Tensor, ONNX Sub-14."""
 
 
-@binary(broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_bool("Mul", "And"))
+@binary(infer_broadcast, np.multiply, vjp=lambda g, y, a, b: (g * b, g * a), onnx=or_bool("Mul", "And"))
 def mul(a: Tensor, b: Tensor) -> Tensor:
     """Product; for bools, and. ATen mul.Tensor, ONNX Mul-14."""
 
@@ -52,13 +52,13 @@ def _div_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor
     return scaled, -(scaled * y)
 
 
-@binary(floating, np.divide, vjp=_div_vjp, onnx="Div")
+@binary(infer_floating, np.divide, vjp=_div_vjp, onnx="Div")
 def div(a: Tensor, b: Tensor) -> Tensor:
     """Quotient of floating-point numbers; for integers see `floor_divide`. ATen div.Tensor, ONNX Div-14."""
 
 
 def _pow_kernel(a: Array, b: Array) -> Array:
-    if b.ndim == 0 and b in (1, 2, 3):  # NumPy's general power is some thirty times slower than a product
+    if b.ndim == 0 and b in (1, 2, 3):  # NumPy's general power is about thirty times slower than a product
         return a if b == 1 else a * a if b == 2 else a * a * a
     if is_floating(a.dtype):
         return np.asarray(np.power(a, b))
@@ -69,17 +69,17 @@ def _pow_kernel(a: Array, b: Array) -> Array:
 
 @in_float32
 def _pow_vjp(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    nothing = zero(y)
-    to_base = where(comparison.equal(b, nothing), nothing, g * (b * pow(a, b - 1.0)))
-    flat = comparison.logical_and(comparison.equal(a, nothing), comparison.greater_equal(b, nothing))
-    return to_base, where(flat, nothing, g * (y * log(a)))
+    no_gradient = zero(y)
+    to_base = where(comparison.equal(b, no_gradient), no_gradient, g * (b * pow(a, b - 1.0)))
+    is_flat = comparison.logical_and(comparison.equal(a, no_gradient), comparison.greater_equal(b, no_gradient))
+    return to_base, where(is_flat, no_gradient, g * (y * log(a)))
 
 
 def _pow_onnx(graph: OnnxGraph, a: str, b: str) -> str:
     return str(graph.op("Pow", a, b)) if is_floating(graph.type(a).dtype) else integers_onnx.power(graph, a, b)
 
 
-@binary(numeric, _pow_kernel, vjp=_pow_vjp, onnx=_pow_onnx)
+@binary(infer_numeric, _pow_kernel, vjp=_pow_vjp, onnx=_pow_onnx)
 def pow(a: Tensor, b: Tensor) -> Tensor:
     """`a` to the power of `b`; an integer to a negative power is truncated. ATen pow.Tensor_Tensor, ONNX Pow-15."""
 
@@ -96,7 +96,7 @@ def _extremum_vjp(wins: str) -> Rule:
 
 
 @binary(
-    broadcast,
+    infer_broadcast,
     np.maximum,
     vjp=_extremum_vjp("greater"),
     onnx=lambda graph, a, b: onnx_larger(graph, a, b, graph.type(a).dtype),
@@ -106,7 +106,7 @@ def maximum(a: Tensor, b: Tensor) -> Tensor:
 
 
 @binary(
-    broadcast,
+    infer_broadcast,
     np.minimum,
     vjp=_extremum_vjp("less"),
     onnx=lambda graph, a, b: onnx_smaller(graph, a, b, graph.type(a).dtype),
@@ -115,7 +115,7 @@ def minimum(a: Tensor, b: Tensor) -> Tensor:
     """The smaller operand; NaN if either is; for bools, and. ATen minimum, ONNX Min-13."""
 
 
-@unary(numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
+@unary(infer_numeric, np.negative, vjp=lambda g, y, x: -g, onnx="Neg")
 def neg(x: Tensor) -> Tensor:
     """Minus x. ATen neg, ONNX Neg-13."""
 
@@ -129,17 +129,17 @@ def _sign_onnx(graph: OnnxGraph, x: str) -> str:
     return str(graph.op("Sub", positive, negative))
 
 
-@unary(numeric, lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype), vjp=lambda g, y, x: None, onnx=_sign_onnx)
+@unary(infer_numeric, lambda x: np.subtract(x > 0, x < 0, dtype=x.dtype), vjp=lambda g, y, x: None, onnx=_sign_onnx)
 def sign(x: Tensor) -> Tensor:
     """-1, 0 or 1; 0 for NaN. ATen sign, ONNX Sign-13."""
 
 
-@unary(numeric, np.abs, vjp=lambda g, y, x: g * sign(x) if is_floating(x.dtype) else None, onnx="Abs")
+@unary(infer_numeric, np.abs, vjp=lambda g, y, x: g * sign(x) if is_floating(x.dtype) else None, onnx="Abs")
 def abs(x: Tensor) -> Tensor:
     """Absolute value; its gradient at 0 is 0. ATen abs, ONNX Abs-13."""
 
 
-@unary(floating, np.reciprocal, vjp=in_float32(lambda g, y, x: -(g * (y * y))), onnx="Reciprocal")
+@unary(infer_floating, np.reciprocal, vjp=in_float32(lambda g, y, x: -(g * (y * y))), onnx="Reciprocal")
 def reciprocal(x: Tensor) -> Tensor:
     """1 / x. ATen reciprocal, ONNX Reciprocal-13."""
 
@@ -147,7 +147,7 @@ def reciprocal(x: Tensor) -> Tensor:
 # ---- powers, exponentials and logarithms ----
 
 
-@unary(floating, np.sqrt, vjp=in_float32(lambda g, y, x: g / (y * 2.0)), onnx="Sqrt")
+@unary(infer_floating, np.sqrt, vjp=in_float32(lambda g, y, x: g / (y * 2.0)), onnx="Sqrt")
 def sqrt(x: Tensor) -> Tensor:
     """Square root. ATen sqrt, ONNX Sqrt-13."""
 
@@ -159,7 +159,7 @@ def _rsqrt_kernel(x: Array) -> Array:
 
 
 @unary(
-    floating,
+    infer_floating,
     _rsqrt_kernel,
     vjp=in_float32(lambda g, y, x: g * -0.5 * (y * y * y)),
     onnx=from_writer(lambda w, x: w("Reciprocal", w("Sqrt", x))),
@@ -168,22 +168,22 @@ def rsqrt(x: Tensor) -> Tensor:
     """1 / sqrt(x). ATen rsqrt."""
 
 
-@unary(floating, np.exp, vjp=lambda g, y, x: g * y, onnx="Exp")
+@unary(infer_floating, np.exp, vjp=lambda g, y, x: g * y, onnx="Exp")
 def exp(x: Tensor) -> Tensor:
     """e to the power of x. ATen exp, ONNX Exp-13."""
 
 
-@unary(floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=from_writer(float64_forms.expm1))
+@unary(infer_floating, np.expm1, vjp=in_float32(lambda g, y, x: g * (y + 1.0)), onnx=from_writer(float64_forms.expm1))
 def expm1(x: Tensor) -> Tensor:
     """exp(x) - 1, accurate near 0. ATen expm1."""
 
 
-@unary(floating, np.log, vjp=lambda g, y, x: g / x, onnx="Log")
+@unary(infer_floating, np.log, vjp=lambda g, y, x: g / x, onnx="Log")
 def log(x: Tensor) -> Tensor:
     """Natural logarithm. ATen log, ONNX Log-13."""
 
 
-@unary(floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=from_writer(float64_forms.log1p))
+@unary(infer_floating, np.log1p, vjp=in_float32(lambda g, y, x: g / (x + 1.0)), onnx=from_writer(float64_forms.log1p))
 def log1p(x: Tensor) -> Tensor:
     """log(1 + x), accurate near 0. ATen log1p."""
 
@@ -192,12 +192,12 @@ def _scaled_log(base: float) -> Rule:
     return from_writer(lambda w, x: w("Div", w("Log", x), math.log(base)))
 
 
-@unary(floating, np.log2, vjp=in_float32(lambda g, y, x: g / (x * math.log(2.0))), onnx=_scaled_log(2.0))
+@unary(infer_floating, np.log2, vjp=in_float32(lambda g, y, x: g / (x * math.log(2.0))), onnx=_scaled_log(2.0))
 def log2(x: Tensor) -> Tensor:
     """Logarithm to base 2. ATen log2."""
 
 
-@unary(floating, np.log10, vjp=in_float32(lambda g, y, x: g / (x * math.log(10.0))), onnx=_scaled_log(10.0))
+@unary(infer_floating, np.log10, vjp=in_float32(lambda g, y, x: g / (x * math.log(10.0))), onnx=_scaled_log(10.0))
 def log10(x: Tensor) -> Tensor:
     """Logarithm to base 10. ATen log10."""
 
@@ -210,20 +210,20 @@ def _sigmoid_kernel(x: Array) -> Array:
     return result
 
 
-@unary(floating, _sigmoid_kernel, vjp=in_float32(lambda g, y, x: g * (y * (1.0 - y))), onnx="Sigmoid")
+@unary(infer_floating, _sigmoid_kernel, vjp=in_float32(lambda g, y, x: g * (y * (1.0 - y))), onnx="Sigmoid")
 def sigmoid(x: Tensor) -> Tensor:
     """1 / (1 + exp(-x)). ATen sigmoid, ONNX Sigmoid-13."""
 
 
-def _bell(x: Tensor) -> Any:
+def _erf_derivative(x: Tensor) -> Any:
     """The derivative of erf: 2 / sqrt(pi) * exp(-x**2)."""
     return exp(-(x * x)) * (2.0 / math.sqrt(math.pi))
 
 
 @unary(
-    floating,
+    infer_floating,
     error_function.erf,
-    vjp=in_float32(lambda g, y, x: g * _bell(x)),
+    vjp=in_float32(lambda g, y, x: g * _erf_derivative(x)),
     onnx=or_float64("Erf", float64_forms.erf),
 )
 def erf(x: Tensor) -> Tensor:
@@ -231,7 +231,10 @@ def erf(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating, error_function.erfc, vjp=in_float32(lambda g, y, x: -(g * _bell(x))), onnx=from_writer(float64_forms.erfc)
+    infer_floating,
+    error_function.erfc,
+    vjp=in_float32(lambda g, y, x: -(g * _erf_derivative(x))),
+    onnx=from_writer(float64_forms.erfc),
 )
 def erfc(x: Tensor) -> Tensor:
     """1 - erf(x), accurate where erf(x) is close to 1. ATen erfc."""
@@ -248,7 +251,7 @@ def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
 @where.infer
 def _(condition: Type, a: Type, b: Type) -> Type:
     require(condition.dtype == BOOL, f"needed a bool condition, given {condition}; cast first")
-    same_dtype(a, b)
+    require_same_dtype(a, b)
     return a.with_shape(broadcast_shapes(condition.shape, a.shape, b.shape))
 
 
@@ -286,9 +289,9 @@ def _(x: Type, *, minimum: float | None, maximum: float | None, inclusive: bool)
     bounds = [bound for bound in (minimum, maximum) if bound is not None]
     require(
         is_floating(x.dtype) or all(float(bound).is_integer() for bound in bounds),
-        f"needed whole bounds for {x.dtype.name}, given minimum {minimum} and maximum {maximum}; cast first",
+        f"needed integer bounds for {x.dtype.name}, given minimum {minimum} and maximum {maximum}; cast first",
     )
-    return numeric(x)
+    return infer_numeric(x)
 
 
 @clamp.kernel
@@ -322,7 +325,7 @@ _STRICTLY = comparison.greater, comparison.less
 @clamp.onnx
 def _(graph: OnnxGraph, x: str, *, minimum: float | None, maximum: float | None, inclusive: bool) -> str:
     dtype = graph.type(x).dtype
-    if is_floating(dtype):  # for an absent bound, ONNX Runtime uses the largest finite number
+    if is_floating(dtype):  # without a bound, ONNX Runtime clips at the largest finite number
         minimum = -np.inf if minimum is None else minimum
         maximum = np.inf if maximum is None else maximum
     if dtype == INT64:

@@ -21,7 +21,7 @@ def embedding(weight: Tensor, indices: Tensor, *, padding_index: int | None = No
     Args:
         weight: (rows, features).
         indices: int64 or int32, any shape.
-        padding_index: a row that isn't trained: it gets no gradient.
+        padding_index: the row that gets no gradient.
 
     Returns:
         (*indices, features).

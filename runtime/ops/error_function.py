@@ -18,7 +18,7 @@ Ratio = tuple[tuple[float, ...], tuple[float, ...]]
 # Rational functions as (numerator, denominator), highest power first.
 # erf(x) = x * INNER(x**2) for |x| <= INNER_BOUND
 # erfc(x) = exp(-x**2) * MIDDLE(x) for x <= MIDDLE_BOUND
-# erfc(x) = exp(-x**2) / x * (1 / sqrt(pi) - OUTER(1 / x**2) / x**2) above it; it is 0 in float64 above OUTER_BOUND
+# erfc(x) = exp(-x**2) / x * (1 / sqrt(pi) - OUTER(1 / x**2) / x**2) above; 0 in float64 above OUTER_BOUND
 INNER_BOUND, MIDDLE_BOUND, OUTER_BOUND = 0.46875, 4.0, 27.5
 # fmt: off
 INNER: Ratio = (
@@ -66,7 +66,7 @@ def _blockwise(function: Callable[[Array], Array], x: Array) -> Array:
 def _erf_float64(x: Array) -> Array:
     inner = ~(np.abs(x) > INNER_BOUND)  # includes NaN
     result = np.empty_like(x)
-    result[inner] = _inner(x[inner])
+    result[inner] = _inner_erf(x[inner])
     outer = x[~inner]
     size = np.minimum(np.abs(outer), OUTER_BOUND)
     result[~inner] = np.copysign(1.0 - np.exp(-size * size) * _scaled_erfc(size), outer)
@@ -76,17 +76,17 @@ def _erf_float64(x: Array) -> Array:
 def _erfc_float64(x: Array) -> Array:
     inner = ~(np.abs(x) > INNER_BOUND)
     result = np.empty_like(x)
-    result[inner] = 1.0 - _inner(x[inner])
+    result[inner] = 1.0 - _inner_erf(x[inner])
     outer = x[~inner]
     size = np.minimum(np.abs(outer), OUTER_BOUND)
-    # x**2 in two parts, of which the first is exact, keeps the relative error of its exponential small
+    # splitting x**2 into an exact part and a rest keeps the relative error of its exponential small
     coarse = np.trunc(size * 16.0) / 16.0
     positive = np.exp(-coarse * coarse) * np.exp(-(size - coarse) * (size + coarse)) * _scaled_erfc(size)
     result[~inner] = np.where(outer < 0, 2.0 - positive, positive)
     return result
 
 
-def _inner(x: Array) -> Array:
+def _inner_erf(x: Array) -> Array:
     return x * _ratio(x * x, INNER)
 
 
@@ -117,7 +117,7 @@ def _polynomial(x: Array, coefficients: tuple[float, ...]) -> Array:
     return result
 
 
-# erf(x) = x + x * NEAR(x**2) for |x| <= NEAR_BOUND, 1 - exp(FAR(x) * x - x) above it (it is 1 in float32 above 4)
+# erf(x) = x + x * NEAR(x**2) for |x| <= NEAR_BOUND, 1 - exp(FAR(x) * x - x) above (1 in float32 above 4)
 NEAR_BOUND = 0.927734375
 NEAR = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1, 1.28379166e-1)
 FAR = (

@@ -1,7 +1,7 @@
 """ONNX forms of functions that ONNX lacks, or that ONNX Runtime computes on the CPU in float32 only.
 
 Each takes a `Writer` and a value's name and returns the name of the result. They are accurate to a few units in the
-last place of float64, also near 0.
+last place of float64, even near 0.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def expm1(w: Writer, x: str) -> str:
 
 
 def log1p(w: Writer, x: str) -> str:
-    """log(u) * x / (u - 1) with u = 1 + x as rounded (Goldberg 1991, theorem 4)."""
+    """log(u) * x / (u - 1) with u = 1 + x, rounded (Goldberg 1991, theorem 4)."""
     u = w("Add", x, 1.0)
     difference = w("Sub", u, 1.0)
     corrected = w("Mul", w("Log", u), w("Div", x, difference))

@@ -9,11 +9,11 @@ import numpy as np
 from ..ir.types import BFLOAT16, FLOAT16, FLOAT32, FLOAT64, INT32, is_floating
 from . import comparison, creation, elementwise, float64_forms
 from .common import unbroadcast
-from .declarations import broadcast, zero
+from .declarations import infer_broadcast, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
-_SIGN = "a sign is constant except for a step"
+_SIGN = "a sign is a step function"
 
 
 @operator
@@ -54,7 +54,7 @@ def nextafter(x: Tensor, towards: Tensor) -> Tensor:
     """The number next to `x` in the direction of `towards`; NaN if either is. ATen nextafter."""
 
 
-nextafter.infer(broadcast)
+nextafter.infer(infer_broadcast)
 
 
 @nextafter.vjp
@@ -120,9 +120,9 @@ def _(graph: OnnxGraph, x: str) -> tuple[str, str]:
     size = w("Abs", wide)
     exponent = w("Floor", w("Add", w("Div", w("Log", size), float(np.log(2.0))), 1.0))
     # rounding may make the logarithm too large or too small by one
-    for beyond, change in (("GreaterOrEqual", 1.0), ("Less", -1.0)):
+    for comparison_name, change in (("GreaterOrEqual", 1.0), ("Less", -1.0)):
         bound = 1.0 if change > 0 else 0.5
-        off = w(beyond, w("Div", size, w("Pow", 2.0, exponent)), bound)
+        off = w(comparison_name, w("Div", size, w("Pow", 2.0, exponent)), bound)
         exponent = w("Add", exponent, w("Where", off, change, 0.0))
     ordinary = w("And", w("Greater", size, 0.0), w("Less", size, float("inf")))
     exponent = w("Where", ordinary, exponent, 0.0)

@@ -26,7 +26,7 @@ def dft(x: Tensor, *, axes: tuple[int, ...], inverse: bool = False, norm: str = 
     Args:
         x: (*S, 2), complex numbers as pairs; or (*S, 1), real numbers.
         axes: axes of S to transform, one after the other; negative ones count from the end of (*S, 2).
-        inverse: the exponent's sign.
+        inverse: whether the exponent is positive.
         norm: the divisor of the result: "none" for 1, "size" for the number n of transformed elements, "root" for the
             square root of n. `inverse=True, norm="size"` inverts `inverse=False, norm="none"`.
 
@@ -39,9 +39,12 @@ def dft(x: Tensor, *, axes: tuple[int, ...], inverse: bool = False, norm: str = 
 def _(x: Type, *, axes: tuple[int, ...], inverse: bool, norm: str) -> Type:
     require(is_floating(x.dtype), f"needed floating-point numbers, given {x}; cast first")
     require(x.rank > 0 and x.shape[-1] in (1, 2), f"needed a last axis of 2 (complex) or 1 (real), given {x.shape}")
-    require(norm in _NUMPY_NORM, f"needed a norm among {', '.join(_NUMPY_NORM)}, given {norm!r}")
+    require(norm in _NUMPY_NORM, f"needed one of the norms {', '.join(_NUMPY_NORM)}, given {norm!r}")
     require(len(axes) > 0, "needed an axis to transform")
-    require(x.rank - 1 not in normalize_axes(axes, x.rank), "the last axis holds the parts, it can't be transformed")
+    require(
+        x.rank - 1 not in normalize_axes(axes, x.rank),
+        "the last axis holds real and imaginary parts and can't be transformed",
+    )
     return x.with_shape((*x.shape[:-1], 2))
 
 

@@ -17,13 +17,13 @@ from .onnx_arrays import iterate
 Array = Any  # an array or an `OnnxArray`, see `onnx_arrays`
 
 SHIFT = 10
-"""The series are used from here on; recurrence maps smaller arguments above it."""
+"""The series are used for arguments of at least this; the recurrence shifts smaller ones up."""
 
 MAX_TERMS = 1_000_000
-"""Of the zeta function, below 0."""
+"""The largest number of terms of the zeta function below 0."""
 
 BERNOULLI = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
-"""The second, fourth, ... of the Bernoulli numbers."""
+"""The Bernoulli numbers of index 2, 4, ..."""
 
 
 def lgamma(x: Array) -> Array:
@@ -40,8 +40,8 @@ def lgamma(x: Array) -> Array:
 
 
 def stirling(x: Array) -> Array:
-    """The series of log gamma(x) without its elementary part, for x from `SHIFT` on."""
-    return _in_inverse_squares(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
+    """The series of log gamma(x) without its elementary part, for x of at least `SHIFT`."""
+    return _inverse_square_series(x, [b / ((2 * k + 2) * (2 * k + 1)) for k, b in enumerate(BERNOULLI)]) / x
 
 
 def digamma(x: Array) -> Array:
@@ -52,28 +52,28 @@ def digamma(x: Array) -> Array:
         below = large < SHIFT
         total = np.where(below, total - 1.0 / large, total)
         large = np.where(below, large + 1.0, large)
-    series = _in_inverse_squares(large, [b / (2 * k + 2) for k, b in enumerate(BERNOULLI)]) / (large * large)
+    series = _inverse_square_series(large, [b / (2 * k + 2) for k, b in enumerate(BERNOULLI)]) / (large * large)
     result = np.where(large == np.inf, np.inf, total + np.log(large) - 0.5 / large - series)
     reflected = result - math.pi * _cosine(x) / _sine(x)
     result = np.where(x < 0.5, reflected, result)
     result = np.where((x < 0.0) & (x == np.floor(x)), np.nan, result)
-    return np.where(x == 0.0, -1.0 / x, result)  # the infinity has the opposite sign of the zero
+    return np.where(x == 0.0, -1.0 / x, result)  # the infinity has the opposite sign to the zero
 
 
 def polygamma(order: int, x: Array) -> Array:
-    """The derivative of `digamma` of order at least 1, by reflection below 0; infinite at 0 and negative integers."""
+    """The derivative of `digamma` of order 1 or higher, by reflection below 0; infinite at 0 and negative integers."""
     sign = (-1.0) ** (order + 1)
     value = sign * math.factorial(order) * _zeta_above_zero(order + 1.0, np.where(x < 0.0, 1.0 - x, x))
     # psi_n(1 - x) - (-1)^n psi_n(x) = (-1)^n d^n/dx^n (pi cot(pi x)); psi_n(1 - x) has been computed
     cotangent = _cosine(x) / _sine(x)
     derivative = math.pi ** (order + 1) * _horner(cotangent, _cotangent_derivative(order))
     reflected = (-1.0) ** order * value - derivative
-    whole = (x <= 0.0) & (x == np.floor(x))
-    return np.where(whole, sign * np.inf, np.where(x < 0.0, reflected, value))
+    is_integer = (x <= 0.0) & (x == np.floor(x))
+    return np.where(is_integer, sign * np.inf, np.where(x < 0.0, reflected, value))
 
 
 def _cotangent_derivative(order: int) -> list[float]:
-    """Return the derivative of cot of an order as a polynomial in c = cot, lowest power first, by -(1 + c^2) d/dc."""
+    """Return the derivative of this order of cot as a polynomial in c = cot, lowest power first, by -(1 + c^2) d/dc."""
     polynomial = [0.0, 1.0]
     for _ in range(order):
         slope = [k * c for k, c in enumerate(polynomial)][1:]
@@ -87,17 +87,17 @@ def _cotangent_derivative(order: int) -> list[float]:
 def zeta(s: Array, q: Array) -> Array:
     """The Hurwitz zeta function: the sum of (q + k)**-s over all k >= 0.
 
-    It is infinite for s = 1 and if a term is, NaN for s below 1, and NaN below q = 0 unless s is an integer.
+    It is infinite for s = 1 or an infinite term, NaN for s below 1, and NaN for q below 0 unless s is an integer.
     """
-    whole = s == np.floor(s)
-    steps = np.where((q < 0.0) & (q > -np.inf) & whole, -np.floor(q), 0.0)
+    is_integer = s == np.floor(s)
+    steps = np.where((q < 0.0) & (q > -np.inf) & is_integer, -np.floor(q), 0.0)
 
     def add(k: Any, total: Array, s: Array, q: Array, steps: Array) -> tuple[Array, ...]:
         return k < steps, total + np.where(k <= steps, (q + (k - 1.0)) ** -s, 0.0)
 
     (total,) = iterate(add, (0.0 * steps,), (s, q, steps), MAX_TERMS)  # up to the first term that isn't below 0
     total = total + _zeta_above_zero(s, q + steps)
-    total = np.where((q <= 0.0) & ~whole, np.nan, total)
+    total = np.where((q <= 0.0) & ~is_integer, np.nan, total)
     total = np.where((q <= 0.0) & (q == np.floor(q)), np.inf, total)
     return np.where(s == 1.0, np.inf, np.where(s < 1.0, np.nan, np.where(np.isnan(s) | np.isnan(q), np.nan, total)))
 
@@ -116,7 +116,7 @@ def _zeta_above_zero(s: Any, q: Array) -> Array:
     return np.where(q == np.inf, 0.0, total)
 
 
-def _in_inverse_squares(x: Array, coefficients: list[float]) -> Array:
+def _inverse_square_series(x: Array, coefficients: list[float]) -> Array:
     return _horner(1.0 / (x * x), coefficients)
 
 
@@ -130,14 +130,14 @@ def _horner(x: Array, coefficients: list[float]) -> Array:
 
 def _sine(x: Array) -> Array:
     """sin(pi * x), 0 at the integers."""
-    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * _turn(x)))
+    return np.where(x == np.floor(x), 0.0, np.sin(math.pi * _reduce_modulo_2(x)))
 
 
 def _cosine(x: Array) -> Array:
     """cos(pi * x)."""
-    return np.cos(math.pi * _turn(x))
+    return np.cos(math.pi * _reduce_modulo_2(x))
 
 
-def _turn(x: Array) -> Array:
+def _reduce_modulo_2(x: Array) -> Array:
     """x minus the largest even number not above it."""
     return x - 2.0 * np.floor(0.5 * x)

@@ -14,13 +14,13 @@ from .per_channel import channel_array, channel_sums, onnx_per_channel, per_chan
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .standardization import (
     affine_array,
-    check_operands,
+    check_normalization_operands,
+    cotangent_from_both,
     onnx_affine,
     onnx_narrow,
     onnx_standardize,
-    onnx_wide,
+    onnx_widen,
     standardized_array,
-    through_both,
 )
 
 
@@ -46,7 +46,7 @@ def _(x: Type, weight: Type | None, bias: Type | None, *, groups: int, eps: floa
     require(x.rank >= 2, f"needed (batch, channels, ...), given {x}")
     channels = x.shape[1]
     require(groups > 0 and channels % groups == 0, f"{channels} channels don't divide into {groups} groups")
-    check_operands(x, (weight, bias), (channels,), 1)
+    check_normalization_operands(x, (weight, bias), (channels,), 1)
     return x
 
 
@@ -155,7 +155,7 @@ def _group_norm_vjp(
         )
     return (
         shaping.reshape(
-            through_both((add_cotangents(g_standardized, scaled), g_r), standardized, r, (2,)), shape=x.shape
+            cotangent_from_both((add_cotangents(g_standardized, scaled), g_r), standardized, r, (2,)), shape=x.shape
         ),
         None if weight is None or g_y is None else channel_sums(g_y * shaping.reshape(standardized, shape=x.shape)),
         None if bias is None or g_y is None else channel_sums(g_y),
@@ -165,7 +165,7 @@ def _group_norm_vjp(
 def _onnx_group_norm(graph: OnnxGraph, x: str, weight: str, bias: str, groups: int, eps: float) -> tuple[str, str, str]:
     """Return the result, the standardized tensor and `1 / deviation`."""
     kind = graph.type(x)
-    grouped = graph.op("Reshape", onnx_wide(graph, x), graph.constant(np.array([0, groups, -1])))
+    grouped = graph.op("Reshape", onnx_widen(graph, x), graph.constant(np.array([0, groups, -1])))
     standardized, deviation = onnx_standardize(graph, grouped, [-1], eps, kind.dtype)
     standardized = onnx_narrow(graph, standardized, kind.dtype)
     y = graph.op("Reshape", standardized, graph.dims(kind.shape))

@@ -9,18 +9,18 @@ import numpy as np
 
 from ..ir.types import BOOL
 from . import shaping
-from .common import same_dtype
+from .common import require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
 @operator
 def grouped_matmul(x: Tensor, weight: Tensor, ends: Tensor) -> Tensor:
-    """The rows of each group times the group's own matrix: ATen `_grouped_mm` of a matrix and a batch of matrices.
+    """The rows of each group times the matrix of the group: ATen `_grouped_mm` of a matrix and a batch of matrices.
 
     Args:
         x: (n, k), with the rows of each group contiguous.
         weight: (groups, k, m).
-        ends: (groups), non-decreasing integers: the number of rows in a group and all groups before it.
+        ends: (groups), non-decreasing integers: the number of rows in each group and all groups before it.
 
     Returns:
         (n, m); rows after the last group are zero.
@@ -42,7 +42,7 @@ def grouped_outer(a: Tensor, b: Tensor, ends: Tensor) -> Tensor:
 
 
 def _require_groups(ends: Type, *operands: Type) -> None:
-    same_dtype(*operands)
+    require_same_dtype(*operands)
     require(operands[0].dtype != BOOL, "needed numbers, given bool; cast first")
     require(ends.rank == 1 and ends.dtype.kind in "iu", f"needed a vector of integers as ends, given {ends}")
 
@@ -117,7 +117,7 @@ def _(graph: OnnxGraph, a: str, b: str, ends: str) -> Any:
 
 
 def _groups(graph: OnnxGraph, x: str, ends: str, axis: int = 0) -> list[str]:
-    """Split `x` into the parts of the groups and the rest."""
+    """Split `x` into the rows of each group and the remaining rows."""
     count = graph.type(ends).shape[0]
     assert isinstance(count, int)
     ends = graph.cast(ends, np.int64)

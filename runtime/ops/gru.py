@@ -94,7 +94,7 @@ def _(
 
 @gru.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
-    if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
+    if graph.type(x).dtype == FLOAT64:  # ONNX Runtime's GRU has no float64 kernel
         return _write_scan(graph, x, h0, *weights, reverse=reverse, with_gates=False)
     *others, lengths = weights
     return standard_operator(
@@ -114,7 +114,7 @@ def gru_with_gates(
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """As `gru`, and returns what its gradient needs.
+    """`gru` that also returns what its gradient needs.
 
     Args:
         x: see `gru`.
@@ -200,7 +200,7 @@ def _write_scan(
     reverse: bool,
     with_gates: bool,
 ) -> tuple[str, ...]:
-    """Write `gru` or `gru_with_gates` as a Scan."""
+    """Emit `gru` or `gru_with_gates` as a Scan."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(h0).shape[1]
     scan = Steps(graph, graph.type(x), time, batch, lengths)
     input_bias, state_bias = scan.bias(bias_ih), scan.bias(bias_hh)

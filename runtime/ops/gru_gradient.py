@@ -29,8 +29,8 @@ def gru_gradient(
     Args:
         weight_hh: see `gru`.
         r: the gate r of all steps, (time, hidden, batch), from `gru_with_gates`.
-        z: likewise.
-        n: likewise.
+        z: the gate z, likewise.
+        n: the gate n, likewise.
         b_n: the term b_n of the formula of `gru`, likewise.
         h: the state before each step, likewise.
         lengths: see `gru`.

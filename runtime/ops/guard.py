@@ -1,4 +1,4 @@
-"""`guard`: checks at run time what was assumed when the program was built."""
+"""`guard`: a check at run time of an assumption made when the program was built."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def _regularized(a: Array, x: Array) -> tuple[Array, Array]:
     inside = (a > 0.0) & (x > 0.0) & (a < np.inf) & (x < np.inf)
     left, right = inside & (x <= a + 1.0), inside & (x > a + 1.0)
     p = _series(np.where(left, a, 1.0), np.where(left, x, 1.0))
-    # 1 - P loses digits here
+    # here 1 - P would lose digits
     small = left & (x <= 1.1) & ((p > 0.5) | (a < 0.1))
     complement = _complement_series(np.where(small, a, 1.0), np.where(small, x, 1.0))
     q = np.where(
@@ -43,8 +43,8 @@ def _regularized(a: Array, x: Array) -> tuple[Array, Array]:
     )
     p = np.where(right, 1.0 - q, p)
     one = ((a == 0.0) & (x > 0.0)) | ((a > 0.0) & (a < np.inf) & (x == np.inf))
-    none = ((a > 0.0) & (x == 0.0)) | ((a == np.inf) & (x >= 0.0) & (x < np.inf))
-    outside = np.where(one, 1.0, np.where(none, 0.0, np.nan))
+    zero = ((a > 0.0) & (x == 0.0)) | ((a == np.inf) & (x >= 0.0) & (x < np.inf))
+    outside = np.where(one, 1.0, np.where(zero, 0.0, np.nan))
     return np.where(inside, p, outside), np.where(inside, q, 1.0 - outside)
 
 
@@ -89,7 +89,7 @@ def _fraction(a: Array, x: Array) -> Array:
 
 
 def _factor(a: Array, x: Array) -> Array:
-    """x**a exp(-x) / gamma(a), for large a without cancellation of its large factors."""
+    """x**a exp(-x) / gamma(a), computed for large a without cancellation between its factors."""
     mu = (x - a) / a
     large = np.maximum(a, float(SHIFT))
     near = np.exp(a * (np.log1p(mu) - mu) - stirling(large)) * np.sqrt(a / (2.0 * math.pi))

@@ -1,7 +1,7 @@
 """Reading and writing at computed indices. Indices are integers; negative ones count from the end.
 
 `take` and `index_add` address whole slices along an axis, `gather` and `scatter` single elements along an axis,
-`gather_nd` and `scatter_nd` slices by several coordinates; the two of each pair are each other's gradients.
+`gather_nd` and `scatter_nd` slices by several coordinates; the ops of each pair are each other's gradients.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..errors import ShapeError
 from ..ir.dims import Dim, product
 from ..ir.types import INT32, INT64
 from . import creation, scatter_reductions, shaping, slicing
-from .common import normalize_axis, same_dtype
+from .common import normalize_axis, require_same_dtype
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .scatter_reductions import cast_back, combine, combine_slices, require_reduction, to_float32
 
@@ -71,7 +71,7 @@ def index_add(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int) -> Tens
 @index_add.infer
 def _(x: Type, indices: Type, updates: Type, *, axis: int) -> Type:
     _require_integers(indices)
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     at = normalize_axis(axis, x.rank)
     require(x.rank > 0 and indices.rank == 1, "needed an x of at least one dimension, and a vector of indices")
     shape = (*x.shape[:at], indices.shape[0], *x.shape[at + 1 :])
@@ -83,7 +83,7 @@ def _(x: Type, indices: Type, updates: Type, *, axis: int) -> Type:
 def _(x: Array, indices: Array, updates: Array, *, axis: int) -> Array:
     y = np.array(x)
     if indices.size and x.size:
-        # the updates of equal indices are summed first, so that each slice of y is written once
+        # sum the updates of equal indices first, so that each slice of y is written once
         indices = np.where(indices < 0, indices + x.shape[axis], indices)
         order = np.argsort(indices, kind="stable")
         ordered = indices[order]
@@ -151,13 +151,13 @@ def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, reduction
         updates: of the shape of `indices`.
         axis: which axis `indices` address.
         reduction: how updates combine with `x` and each other: "none" replaces (with several updates of one element,
-            any of them may win, and the gradient is defined only for a single one), "add", "mul", "max", "min".
+            any of them may win, and the gradient is undefined), "add", "mul", "max", "min".
     """
 
 
 @scatter.infer
 def _(x: Type, indices: Type, updates: Type, *, axis: int, reduction: str) -> Type:
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     _require_element_indices(x, indices, axis)
     require(updates.shape == indices.shape, f"needed updates of shape {indices.shape}, given {updates.shape}")
     require_reduction(x, reduction)
@@ -253,7 +253,7 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, reduction: str = 
 
 @scatter_nd.infer
 def _(x: Type, indices: Type, updates: Type, *, reduction: str) -> Type:
-    same_dtype(x, updates)
+    require_same_dtype(x, updates)
     depth = _coordinates(x, indices)
     shape = (*indices.shape[:-1], *x.shape[depth:])
     require(updates.shape == shape, f"needed updates of shape {shape}, given {updates.shape}")
@@ -298,10 +298,10 @@ def _(graph: OnnxGraph, x: str, indices: str, updates: str, *, reduction: str) -
     sizes, shape = type.shape[:depth], (product(leading), product(type.shape[depth:]))
     zero, ends = graph.constant(0, np.int64), graph.dims(sizes)
     rows = graph.op("Where", graph.op("Less", rows, zero), graph.op("Add", rows, ends), rows)
-    # an index out of range would otherwise become the number of another slice
+    # an index out of range must not become the number of another slice
     fits = graph.op("And", graph.op("GreaterOrEqual", rows, zero), graph.op("Less", rows, ends))
     rows = graph.op("Where", fits, rows, graph.dims((product(sizes),)))
-    if depth > 1:  # coordinates as the number of the slice
+    if depth > 1:  # convert coordinates to the number of the slice
         strides = tuple(product(sizes[i + 1 :]) for i in range(depth))
         rows = graph.op("ReduceSum", graph.op("Mul", rows, graph.dims(strides)), graph.constant([-1], np.int64))
     rows = graph.op("Reshape", rows, graph.dims((shape[0], 1)))
@@ -322,7 +322,7 @@ def slice_scatter(x: Tensor, src: Tensor, *, axis: int, start: Dim, stop: Dim, s
 
 @slice_scatter.infer
 def _(x: Type, src: Type, *, axis: int, start: Dim, stop: Dim, step: int) -> Type:
-    same_dtype(x, src)
+    require_same_dtype(x, src)
     require(step > 0, f"needed a positive step, given {step}")
     at = normalize_axis(axis, x.rank)
     shape = (*x.shape[:at], (stop - start + (step - 1)) // step, *x.shape[at + 1 :])
@@ -357,13 +357,13 @@ def _(graph: OnnxGraph, x: str, src: str, *, axis: int, start: Dim, stop: Dim, s
     order = [at_front, *(i for i in range(type.rank) if i != at_front)]
     bounds = (graph.op("Squeeze", graph.dims((bound,))) for bound in (start, stop))
     places = graph.op("Range", *bounds, graph.constant(step, np.int64))
-    moved = graph.op(
+    updated = graph.op(
         "ScatterND",
         graph.op("Transpose", x, perm=order),
         graph.op("Unsqueeze", places, graph.constant([1], np.int64)),
         graph.op("Transpose", src, perm=order),
     )
-    return graph.op("Transpose", moved, perm=[order.index(i) for i in range(type.rank)])
+    return graph.op("Transpose", updated, perm=[order.index(i) for i in range(type.rank)])
 
 
 def _require_integers(indices: Type) -> None:

@@ -17,7 +17,7 @@ _UINT64 = np.dtype(np.uint64)
 
 
 def _divisor(w: Writer, b: str) -> str:
-    """Return the divisor, with 1 in place of -1."""
+    """Return the divisor, with 1 instead of -1."""
     return w("Where", w("Equal", b, -1), 1, b) if w.dtype.kind == "i" else b
 
 
@@ -42,7 +42,7 @@ def remainder(graph: OnnxGraph, a: str, b: str) -> str:
 
 
 def floor_quotient(graph: OnnxGraph, a: str, b: str) -> str:
-    """Return the quotient rounded down: the truncated one minus one where their remainders differ."""
+    """Return the quotient rounded down: the truncated quotient, minus 1 where the remainders differ."""
     w = Writer(graph, graph.type(a).dtype)
     quotient = _truncated_quotient(w, a, b)
     same = w("Equal", w("Sub", a, w("Mul", quotient, b)), w("Mod", a, _divisor(w, b)))
@@ -69,7 +69,7 @@ def right_shift(graph: OnnxGraph, a: str, b: str) -> str:
 
 
 def _shift_operands(graph: OnnxGraph, a: str, b: str) -> tuple[Writer, np.dtype[np.generic], str, str, str]:
-    """Return the operands of a shift in int64, and whether the number of bits is from 0 to 63."""
+    """Return a writer for int64, the dtype of `a`, both operands in int64, and whether `b` is from 0 to 63."""
     w, dtype = Writer(graph, INT64), graph.type(a).dtype
     a, b = graph.cast(a, INT64), graph.cast(b, INT64)
     return w, dtype, a, b, w("And", w("GreaterOrEqual", b, 0), w("Less", b, WIDTH))
@@ -84,7 +84,7 @@ def _to_signed(graph: OnnxGraph, x: str) -> str:
 
 
 def power(graph: OnnxGraph, a: str, b: str) -> str:
-    """Return a ** b by squaring: 1 / a ** -b truncated for negative b; 0 for b from 64 on unless a is 1 or -1."""
+    """Return a ** b by squaring: 1 / a ** -b truncated for negative b; 0 for b of at least 64 unless a is 1 or -1."""
     dtype, known = graph.type(a).dtype, graph.constant_value(b)
     w, a = Writer(graph, INT64), graph.cast(a, INT64)
     if known is not None and known.ndim == 0 and 0 < known < WIDTH:
@@ -96,9 +96,9 @@ def power(graph: OnnxGraph, a: str, b: str) -> str:
         square, left = w("Mul", square, square), w("Div", left, 2)
         result = w("Mul", result, w("Where", w("Equal", w("Mod", left, 2), 1), square, 1))
     small = w("Less", w("Abs", w("Where", w("Equal", a, int(np.iinfo(INT64).min)), 2, a)), 2)  # 0, 1 or -1
-    of_sign = w("Where", odd, a, w("Mul", a, a))
-    beyond = w("Or", w("Less", b, 0), w("GreaterOrEqual", b, WIDTH))
-    result = w("Where", beyond, w("Where", small, of_sign, 0), result)
+    unit_power = w("Where", odd, a, w("Mul", a, a))
+    outside = w("Or", w("Less", b, 0), w("GreaterOrEqual", b, WIDTH))
+    result = w("Where", outside, w("Where", small, unit_power, 0), result)
     return str(graph.op("Cast", result, to=dtype))
 
 

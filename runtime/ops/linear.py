@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import product
 from ..ir.types import BOOL, is_floating
 from . import reduction, shaping
-from .common import broadcast_shapes, same_dtype, unbroadcast
+from .common import broadcast_shapes, require_same_dtype, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -32,7 +32,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
 
 @matmul.infer
 def _(a: Type, b: Type) -> Type:
-    same_dtype(a, b)
+    require_same_dtype(a, b)
     require(a.dtype != BOOL, "needed numbers, given bool; cast first")
     require(a.rank > 0 and b.rank > 0, "needed operands with at least one dimension")
     inner = b.shape[-2] if b.rank > 1 else b.shape[0]
@@ -45,8 +45,8 @@ def _(a: Type, b: Type) -> Type:
 def _(a: Array, b: Array) -> Any:
     if a.ndim > 2 and b.ndim == 2:  # one large product instead of one for each matrix of the batch
         rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-        return (_for_blas(rows) @ _for_blas(b)).reshape(*a.shape[:-1], b.shape[1])
-    return np.matmul(_for_blas(a), _for_blas(b))
+        return (_copy_for_blas(rows) @ _copy_for_blas(b)).reshape(*a.shape[:-1], b.shape[1])
+    return np.matmul(_copy_for_blas(a), _copy_for_blas(b))
 
 
 @matmul.vjp
@@ -56,31 +56,31 @@ def _(g: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Any, ...]:
     batch = g.shape[: len(g.shape) - (a.ndim > 1) - (b.ndim > 1)]
     g = shaping.reshape(g, shape=(*batch, rows.shape[-2], columns.shape[-1]))
 
-    def to_a() -> Any:
+    def g_a() -> Any:
         return shaping.reshape(unbroadcast(matmul(g, _swap_last_axes(columns)), rows), shape=a.shape)
 
-    def to_b() -> Any:
+    def g_b() -> Any:
         if columns.ndim == 2:
-            to_columns = matmul(_swap_last_axes(_flatten_rows(rows)), _flatten_rows(g))
+            g_columns = matmul(_swap_last_axes(_flatten_rows(rows)), _flatten_rows(g))
         else:
-            to_columns = unbroadcast(matmul(_swap_last_axes(rows), g), columns)
-        return shaping.reshape(to_columns, shape=b.shape)
+            g_columns = unbroadcast(matmul(_swap_last_axes(rows), g), columns)
+        return shaping.reshape(g_columns, shape=b.shape)
 
-    return to_a, to_b
+    return g_a, g_b
 
 
 @matmul.onnx
 def _(graph: OnnxGraph, a: str, b: str) -> Any:
-    # vectors as matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
-    left_out: list[int] = []
+    # convert vectors to matrices: ONNX Runtime fuses a Transpose into a MatMul with a vector, with a wrong result
+    added_axes: list[int] = []
     if graph.type(a).rank == 1:
         a = graph.op("Unsqueeze", a, graph.constant(np.array([0])))
-        left_out.append(-2)
+        added_axes.append(-2)
     if graph.type(b).rank == 1:
         b = graph.op("Unsqueeze", b, graph.constant(np.array([1])))
-        left_out.append(-1)
+        added_axes.append(-1)
     y = graph.op("MatMul", a, b)
-    return graph.op("Squeeze", y, graph.constant(np.array(left_out))) if left_out else y
+    return graph.op("Squeeze", y, graph.constant(np.array(added_axes))) if added_axes else y
 
 
 @operator
@@ -99,7 +99,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @linear.infer
 def _(x: Type, weight: Type, bias: Type | None = None) -> Type:
-    same_dtype(x, weight, *([] if bias is None else [bias]))
+    require_same_dtype(x, weight, *([] if bias is None else [bias]))
     require(x.dtype != BOOL, "needed numbers, given bool; cast first")
     require(x.rank > 0, "needed an x of at least one dimension")
     require(weight.rank in (1, 2), f"needed a weight of shape (m, k) or (k), given {weight.shape}")
@@ -113,7 +113,7 @@ def _(x: Type, weight: Type, bias: Type | None = None) -> Type:
 
 @linear.kernel
 def _(x: Array, weight: Array, bias: Array | None = None) -> Array:
-    y: Array = _for_blas(x.reshape(math.prod(x.shape[:-1]), x.shape[-1])) @ _for_blas(weight).T
+    y: Array = _copy_for_blas(x.reshape(math.prod(x.shape[:-1]), x.shape[-1])) @ _copy_for_blas(weight).T
     if bias is not None:
         y += bias
     return y.reshape(*x.shape[:-1], *weight.shape[:-1])
@@ -124,11 +124,11 @@ def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None = Non
     matrix = shaping.reshape(weight, shape=(1, *weight.shape)) if weight.ndim == 1 else weight
     g = shaping.reshape(g, shape=(*x.shape[:-1], matrix.shape[0]))
     rows = _flatten_rows(g)
-    to_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
+    g_bias = None if bias is None else shaping.reshape(reduction.reduce_sum(rows, axes=(0,)), shape=bias.shape)
     return (
         lambda: matmul(g, matrix),
         lambda: shaping.reshape(matmul(_swap_last_axes(rows), _flatten_rows(x)), shape=weight.shape),
-        to_bias,
+        g_bias,
     )
 
 
@@ -153,8 +153,8 @@ def _swap_last_axes(x: Tensor) -> Any:
     return shaping.transpose(x, permutation=(*range(rank - 2), rank - 1, rank - 2))
 
 
-def _for_blas(x: Array) -> Array:
-    """Copy `x` if neither of its last two axes is contiguous, or if one overlaps itself (as after an expansion).
+def _copy_for_blas(x: Array) -> Array:
+    """Copy `x` if neither of its last two axes is contiguous, or if one has overlapping elements (after an expansion).
 
     NumPy multiplies such matrices without BLAS, which is hundreds of times slower.
     """

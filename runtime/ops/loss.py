@@ -1,4 +1,4 @@
-"""Ops for losses: one with a gradient that a composition wouldn't have, and a check of class indices."""
+"""Ops for losses: binary cross-entropy, whose gradient no composition of ops has, and a check of class indices."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from . import elementwise, float64_forms
 from .common import in_float32
-from .declarations import floating
+from .declarations import infer_floating
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
@@ -31,7 +31,7 @@ def binary_cross_entropy(x: Tensor, target: Tensor) -> Tensor:
 @binary_cross_entropy.infer
 def _(x: Type, target: Type) -> Type:
     require(x == target, f"needed probabilities and targets of one dtype and shape, given {x} and {target}")
-    return floating(x)
+    return infer_floating(x)
 
 
 @binary_cross_entropy.kernel
@@ -50,18 +50,18 @@ def _(g: Tensor, y: Tensor, x: Tensor, target: Tensor) -> tuple[Any, Any]:
 @binary_cross_entropy.onnx
 def _(graph: OnnxGraph, x: str, target: str) -> str:
     w = Writer(graph, graph.type(x).dtype)
-    other = w("Max", float64_forms.log1p(w, w("Neg", x)), -100.0)
-    same = w("Max", w("Log", x), -100.0)
-    return w("Sub", w("Mul", w("Sub", target, 1.0), other), w("Mul", target, same))
+    log_complement = w("Max", float64_forms.log1p(w, w("Neg", x)), -100.0)
+    log_x = w("Max", w("Log", x), -100.0)
+    return w("Sub", w("Mul", w("Sub", target, 1.0), log_complement), w("Mul", target, log_x))
 
 
 @operator
 def class_index(target: Tensor, *, classes: int, ignore_index: int | None = None) -> Tensor:
-    """`target` as valid indices: 0 in place of `ignore_index`, and an error for any other that isn't a class.
+    """`target` as valid indices: 0 instead of `ignore_index`, and an error for any other index that isn't a class.
 
     Args:
         target: int32 or int64, any shape.
-        classes: how many classes there are.
+        classes: number of classes.
         ignore_index: the index that means "no class".
 
     Raises:
@@ -96,7 +96,7 @@ def _(graph: OnnxGraph, target: str, *, classes: int, ignore_index: int | None) 
     dtype = graph.type(target).dtype
     zero = graph.constant(0, dtype)
     beyond = graph.cast(graph.op("Squeeze", graph.dims((classes,))), dtype)
-    indices = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would be looked up as the last
+    indices = graph.op("Where", graph.op("Less", target, zero), beyond, target)  # -1 would select the last class
     if ignore_index is not None:
         indices = graph.op("Where", graph.op("Equal", target, graph.constant(ignore_index, dtype)), zero, indices)
     return str(indices)

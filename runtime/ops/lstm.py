@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ir.types import FLOAT64
 from . import shaping
-from .common import in_float32, same_dtype
+from .common import in_float32, require_same_dtype
 from .float64_forms import Writer
 from .lstm_gradient import lstm_gradient
 from .recurrent import (
@@ -78,7 +78,7 @@ def _(
     reverse: bool,
 ) -> tuple[Type, Type, Type]:
     check_operands(4, x, h0, weight_ih, weight_hh, bias_ih, bias_hh, lengths)
-    same_dtype(x, c0, *([] if weight_hr is None else [weight_hr]))
+    require_same_dtype(x, c0, *([] if weight_hr is None else [weight_hr]))
     hidden = weight_ih.shape[0] // 4
     require(c0.shape == (x.shape[1], hidden), f"needed a cell state {(x.shape[1], hidden)}, given {c0}")
     if weight_hr is None:
@@ -129,7 +129,7 @@ def _(
 @lstm.onnx
 def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) -> tuple[str, ...]:
     *others, weight_hr, lengths = weights
-    if weight_hr or graph.type(x).dtype == FLOAT64:  # LSTM has no projection, and no float64 kernel in ONNX Runtime
+    if weight_hr or graph.type(x).dtype == FLOAT64:  # ONNX's LSTM has no projection, ONNX Runtime's no float64 kernel
         return _write_scan(graph, x, h0, c0, *weights, reverse=reverse, with_gates=False)
     return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
 
@@ -148,7 +148,7 @@ def lstm_with_gates(
     *,
     reverse: bool,
 ) -> tuple[Tensor, ...]:
-    """As `lstm`, and returns what its gradient needs.
+    """`lstm` that also returns what its gradient needs.
 
     Args:
         x: see `lstm`.
@@ -239,7 +239,7 @@ def _write_scan(
     reverse: bool,
     with_gates: bool,
 ) -> tuple[str, ...]:
-    """Write `lstm` or `lstm_with_gates` as a Scan."""
+    """Emit `lstm` or `lstm_with_gates` as a Scan."""
     (time, batch, _), hidden = graph.type(x).shape, graph.type(c0).shape[1]
     scan = Steps(graph, graph.type(x), time, batch, lengths)
     bias = scan.bias(bias_ih, bias_hh)

@@ -32,9 +32,9 @@ def lstm_gradient(
     Args:
         weight_hh: see `lstm`.
         i: the gate i of all steps, (time, hidden, batch), from `lstm_with_gates`.
-        f: likewise.
-        g: likewise.
-        o: likewise.
+        f: the gate f, likewise.
+        g: the gate g, likewise.
+        o: the gate o, likewise.
         c: the cell state before each step, likewise.
         tanh_c: tanh of the cell state after each step, likewise.
         weight_hr: see `lstm`.

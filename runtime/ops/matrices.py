@@ -22,7 +22,7 @@ from .registry import OnnxGraph, Op, Rule, Type, require
 
 @dataclass(frozen=True)
 class Numbers:
-    """Says which operands and results of an op are complex if it is `paired`, and decorates its rules accordingly.
+    """Which operands and results of an op are complex numbers, with decorators for its rules.
 
     Each operand or result has a letter: n is complex if the op is paired, c always, r never (nor i, an integer).
     """
@@ -35,7 +35,7 @@ class Numbers:
 
         @functools.wraps(rule)
         def wrapper(*types: Any, paired: bool = False, **attributes: Any) -> Any:
-            bare = [self._bare(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
+            bare = [self._strip_pair_axis(t, letter, paired) for t, letter in zip(types, self.operands, strict=False)]
             inferred = rule(*bare, **attributes)
             results = inferred if isinstance(inferred, tuple) else (inferred,)
             return tuple(
@@ -45,7 +45,7 @@ class Numbers:
 
         return wrapper
 
-    def _bare(self, type: Type | None, letter: str, paired: bool) -> Type | None:
+    def _strip_pair_axis(self, type: Type | None, letter: str, paired: bool) -> Type | None:
         if type is None or not _complex(letter, paired):
             return type
         require(type.rank > 0 and type.shape[-1] == 2, f"needed pairs of reals, a last axis of 2, given {type.shape}")
@@ -102,16 +102,18 @@ class Numbers:
         return wrapper
 
     def vjp(self, rule: Rule) -> Rule:
-        """Decorate a gradient rule, which takes and returns `Complex` tensors; half precision computes in float32."""
+        """Decorate a gradient rule, which takes and returns `Complex` tensors; it gets half precision as float32."""
 
         @in_float32
         @functools.wraps(rule)
         def wrapper(g: Any, y: Any, *inputs: Any, paired: bool = False, **attributes: Any) -> Any:
-            several = isinstance(y, tuple)
-            gs, ys = (g, y) if several else ((g,), (y,))
+            is_tuple = isinstance(y, tuple)
+            gs, ys = (g, y) if is_tuple else ((g,), (y,))
             gs, ys = ([_wrap(x, letter, paired) for x, letter in zip(xs, self.results, strict=True)] for xs in (gs, ys))
             operands = [_wrap(x, letter, paired) for x, letter in zip(inputs, self.operands, strict=False)]
-            cotangents = rule(tuple(gs) if several else gs[0], tuple(ys) if several else ys[0], *operands, **attributes)
+            cotangents = rule(
+                tuple(gs) if is_tuple else gs[0], tuple(ys) if is_tuple else ys[0], *operands, **attributes
+            )
             if not isinstance(cotangents, tuple):
                 return _unwrap(cotangents, self.operands[0], paired)
             return tuple(_unwrap(x, letter, paired) for x, letter in zip(cotangents, self.operands, strict=False))
@@ -145,15 +147,15 @@ def on_numbers(op: Op, *operands: Any, **attributes: Any) -> Any:
 # ---- algebra of matrices, real or complex, which are the last two axes of a tensor ----
 
 
-def square(x: Type) -> Type:
-    """Return the type if it is one of square matrices; `ShapeError` for any other."""
-    matrix(x)
+def require_square(x: Type) -> Type:
+    """Return the type of a tensor of square matrices; `ShapeError` for any other type."""
+    require_matrices(x)
     require(x.shape[-1] == x.shape[-2], f"needed square matrices, given shape {x.shape}")
     return x
 
 
-def matrix(x: Type) -> Type:
-    """Return the type if it is one of floating-point matrices; `ShapeError` for any other."""
+def require_matrices(x: Type) -> Type:
+    """Return the type of a tensor of floating-point matrices; `ShapeError` for any other type."""
     require(is_floating(x.dtype), f"needed floating-point numbers, given {x}; cast first")
     require(x.rank >= 2, f"needed matrices, given shape {x.shape}")
     return x
@@ -164,8 +166,8 @@ def each(x: Any, function: Any) -> Any:
     return x.each(function) if isinstance(x, Complex) else function(x)
 
 
-def part(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
-    """Return the block of matrices up to a row and a column."""
+def block(x: Any, rows: Any, columns: Any, *, first_row: Any = 0, first_column: Any = 0) -> Any:
+    """Return the block of each matrix from the first row and column up to `rows` and `columns`, exclusive."""
     bounds = {"starts": (first_row, first_column), "stops": (rows, columns), "steps": (1, 1)}
     axes = (x.ndim - 2, x.ndim - 1)
     return each(x, lambda y: slicing.slice(y, **bounds, axes=axes))
@@ -184,7 +186,7 @@ def real(x: Any) -> Any:
 
 
 def conjugate(x: Any) -> Any:
-    """The complex conjugate; a real tensor itself."""
+    """The complex conjugate; a real tensor is returned unchanged."""
     return x.conjugate() if isinstance(x, Complex) else x
 
 
@@ -215,7 +217,7 @@ def upper(x: Any, k: int = 0) -> Any:
 
 
 def identity(like: Any, shape: tuple[Dim, ...]) -> Any:
-    """Matrices with ones on the diagonal, in the dtype of `like`, complex if that is."""
+    """Matrices with ones on the diagonal, in the dtype of `like`, complex if `like` is."""
     ones = lower(upper(creation.full_like(real(like), 1, shape=shape)))
     return Complex.from_real(ones) if isinstance(like, Complex) else ones
 
@@ -255,7 +257,7 @@ def off_diagonal(x: Any) -> Any:
     return lower(x, -1) + upper(x, 1)
 
 
-def on_diagonal(s: Any, like: Any) -> Any:
+def diagonal_matrix(s: Any, like: Any) -> Any:
     """Square diagonal matrices with the diagonals (..., n), of the size of `like`."""
     return as_rows(s) * identity_like(like)
 
@@ -265,12 +267,12 @@ def diagonal(x: Any) -> Any:
     return each(x, lambda part: reduction.reduce_sum(part * identity_like(part), axes=(-1,)))
 
 
-def half_diagonal(x: Any) -> Any:
-    """x plus its adjoint, but with the real diagonal of `x` itself: for triangular `x`, a Hermitian matrix."""
+def mirror_triangle(x: Any) -> Any:
+    """x plus its adjoint, but with the real diagonal of `x`: for triangular `x`, a Hermitian matrix."""
     return x + adjoint(x) - real(x) * identity_like(x)
 
 
 def differences(s: Any) -> Any:
     """The numbers s[j] - s[i] at row i and column j for vectors s (..., n), with ones on the diagonal."""
-    gaps = as_rows(s) - as_columns(s)
-    return gaps + identity_like(gaps)
+    result = as_rows(s) - as_columns(s)
+    return result + identity_like(result)

@@ -14,7 +14,7 @@ from ..ir.types import FLOAT32, FLOAT64, INT64, at_least_float32, is_floating
 from . import indexing, shaping
 from .pooling_windows import check_pooling, onnx_ceil_mode, pooled_counts, required_padding
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .windows import Padding, Sizes, at, onnx_pads, pad, taps, window_span, windows
+from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, window_span, windows
 
 
 @operator
@@ -27,10 +27,10 @@ def max_pool(
 
     Args:
         x: `(batch, channels, *spatial)`, one to three spatial dimensions.
-        kernel: size of a window, per spatial dimension, like all that follow.
-        stride: distance of the windows.
-        padding: `(before, after)`, each at most half a window; it is never the maximum.
-        dilation: distance between the taps.
+        kernel: size of a window per spatial dimension.
+        stride: distance between windows per spatial dimension.
+        padding: `(before, after)` per spatial dimension, each at most half a window; it is never the maximum.
+        dilation: distance between the taps per spatial dimension.
         ceil_mode: include windows that extend beyond the end, if they start inside `x` or in the padding before it.
 
     Returns:
@@ -56,19 +56,19 @@ def _(
     counts = pooled_counts(sizes, kernel, stride, padding, dilation, ceil_mode)
     reach = required_padding(sizes, counts, kernel, stride, padding, dilation)
     view = windows(pad(x, reach, lowest), kernel, stride, dilation, counts)
-    values = view[at((0,) * len(kernel))].copy()
+    values = view[tap_index((0,) * len(kernel))].copy()
     for tap in taps(kernel):
-        np.maximum(values, view[at(tap)], out=values)
+        np.maximum(values, view[tap_index(tap)], out=values)
     starts = [np.arange(n) * s - before for n, s, (before, _) in zip(counts, stride, padding, strict=True)]
     chosen = np.zeros(values.shape, np.int32)  # number of the first tap with the maximum
     missed = np.ones(values.shape, bool)
     for tap in taps(kernel):
         places = [start + t * d for start, t, d in zip(starts, tap, dilation, strict=True)]
-        missed &= (view[at(tap)] != values) | _outside(places, sizes)
+        missed &= (view[tap_index(tap)] != values) | _outside(places, sizes)
         chosen += missed
     if floating and np.isnan(values).any():
         for number, tap in enumerate(taps(kernel)):
-            chosen[np.isnan(view[at(tap)])] = number
+            chosen[np.isnan(view[tap_index(tap)])] = number
     steps = _flat_positions([np.arange(k) * d for k, d in zip(kernel, dilation, strict=True)], sizes).reshape(-1)
     indices = _flat_positions(starts, sizes) + steps[chosen]
     return values, indices
@@ -96,11 +96,11 @@ def _(
     }
     geometry["ceil_mode"] = onnx_ceil_mode(graph, x, kernel, stride, padding, dilation, ceil_mode)
     kind = graph.type(x)
-    as_it_is = is_floating(kind.dtype) or kind.dtype.itemsize == 1
-    if not as_it_is and kind.dtype.itemsize > np.dtype(np.int32).itemsize:
-        raise ConversionError(f"MaxPool doesn't support {kind.dtype.name}, whose numbers floats can't all represent")
-    values, indices = graph.op("MaxPool", x if as_it_is else graph.cast(x, FLOAT64), outputs=2, **geometry)
-    values = values if as_it_is else graph.op("Cast", values, to=kind.dtype)
+    is_supported = is_floating(kind.dtype) or kind.dtype.itemsize == 1
+    if not is_supported and kind.dtype.itemsize > np.dtype(np.int32).itemsize:
+        raise ConversionError(f"MaxPool doesn't support {kind.dtype.name}, which float64 can't represent exactly")
+    values, indices = graph.op("MaxPool", x if is_supported else graph.cast(x, FLOAT64), outputs=2, **geometry)
+    values = values if is_supported else graph.op("Cast", values, to=kind.dtype)
     return values, graph.op("Sub", indices, _onnx_planes(graph, kind.shape))
 
 
@@ -112,7 +112,7 @@ def max_pool_gradient(g: Tensor, indices: Tensor, *, size: tuple[Dim, ...], disj
         g: `(batch, channels, *counts)`, cotangent of the maxima.
         indices: the same shape, positions in the flattened spatial dimensions.
         size: spatial sizes of the input of the pooling.
-        disjoint: no position occurs twice in a plane.
+        disjoint: whether no position occurs twice in a plane.
 
     Returns:
         `(batch, channels, *size)`: the sums of `g` at the positions in `indices`, zero elsewhere.
@@ -148,19 +148,19 @@ def _(h: Tensor, y: Tensor, g: Tensor, indices: Tensor, *, size: tuple[Dim, ...]
 @max_pool_gradient.onnx
 def _(graph: OnnxGraph, g: str, indices: str, *, size: tuple[Dim, ...], disjoint: bool) -> str:
     kind = graph.type(g)
-    if disjoint and kind.dtype != FLOAT64:  # for which ONNX Runtime has no kernel
+    if disjoint and kind.dtype != FLOAT64:  # ONNX Runtime's MaxUnpool has no float64 kernel
         shape = (*kind.shape[:2], *size)
         places = graph.op("Add", indices, _onnx_planes(graph, shape))
         # ONNX uses the windows only to check the given sizes
         unit = (1,) * len(size)
         unpooled = graph.op("MaxUnpool", graph.cast(g, FLOAT32), places, graph.dims(shape), kernel_shape=unit)
         return unpooled if kind.dtype == FLOAT32 else graph.cast(unpooled, kind.dtype)
-    dtype = at_least_float32(kind.dtype)  # added up in float32, as the kernel does
+    dtype = at_least_float32(kind.dtype)  # sums are in float32, as in the kernel
     planes = graph.dims((*kind.shape[:2], product(kind.shape[2:])))
     zeros = graph.op("Expand", graph.constant(0, dtype), graph.dims((*kind.shape[:2], product(size))))
     flat = [graph.op("Reshape", value, planes) for value in (indices, graph.cast(g, dtype))]
-    summed = graph.op("ScatterElements", zeros, *flat, axis=2, reduction="add")
-    result = graph.op("Reshape", summed, graph.dims((*kind.shape[:2], *size)))
+    sums = graph.op("ScatterElements", zeros, *flat, axis=2, reduction="add")
+    result = graph.op("Reshape", sums, graph.dims((*kind.shape[:2], *size)))
     return result if dtype == kind.dtype else graph.cast(result, kind.dtype)
 
 
@@ -187,5 +187,5 @@ def _onnx_planes(graph: OnnxGraph, shape: tuple[Dim, ...]) -> str:
     """
     plane, ones = product(shape[2:]), (1,) * len(shape[2:])
     bounds = (0, product(shape), plane)
-    begins = graph.op("Range", *(graph.op("Squeeze", graph.dims((bound,))) for bound in bounds))
-    return str(graph.op("Reshape", begins, graph.dims((*shape[:2], *ones))))
+    starts = graph.op("Range", *(graph.op("Squeeze", graph.dims((bound,))) for bound in bounds))
+    return str(graph.op("Reshape", starts, graph.dims((*shape[:2], *ones))))

@@ -1,6 +1,6 @@
 """The scaled complementary error function, the inverse error function, and the log of the normal distribution function.
 
-They compute float64 numbers in NumPy without looking at the elements, so that `onnx_arrays` can turn them into ONNX.
+They compute float64 numbers in NumPy without branching on elements, so that `onnx_arrays` can turn them into ONNX.
 """
 
 from __future__ import annotations
@@ -41,32 +41,34 @@ FAR_TAIL: Ratio = (
 def erfinv(x: Array) -> Array:
     """The number whose erf is x; infinite at -1 and 1, NaN outside."""
     size = np.absolute(x)
-    value: Array = np.where(size <= 0.85, _central(0.5 * x), _signed(x, _tail(0.5 * (1.0 - size))))
+    value: Array = np.where(
+        size <= 0.85, _central_quantile(0.5 * x), _apply_sign(x, _tail_quantile(0.5 * (1.0 - size)))
+    )
     value = value / math.sqrt(2.0)
-    return np.where(size > 1.0, np.nan, np.where(size == 1.0, _signed(x, np.inf), value))
+    return np.where(size > 1.0, np.nan, np.where(size == 1.0, _apply_sign(x, np.inf), value))
 
 
 def ndtri(p: Array) -> Array:
     """The p-quantile of the standard normal distribution; infinite at 0 and 1, NaN outside."""
     middle = p - 0.5
-    tail = _tail(np.where(middle < 0.0, p, 1.0 - p))
-    value: Array = np.where(np.absolute(middle) <= 0.425, _central(middle), _signed(middle, tail))
-    value = np.where((p == 0.0) | (p == 1.0), _signed(middle, np.inf), value)
+    tail = _tail_quantile(np.where(middle < 0.0, p, 1.0 - p))
+    value: Array = np.where(np.absolute(middle) <= 0.425, _central_quantile(middle), _apply_sign(middle, tail))
+    value = np.where((p == 0.0) | (p == 1.0), _apply_sign(middle, np.inf), value)
     return np.where((p < 0.0) | (p > 1.0), np.nan, value)
 
 
-def _central(q: Array) -> Array:
+def _central_quantile(q: Array) -> Array:
     """The quantile for the probability 0.5 + q between 0.075 and 0.925."""
     return q * _ratio(0.180625 - q * q, CENTRAL)
 
 
-def _tail(p: Array) -> Array:
+def _tail_quantile(p: Array) -> Array:
     """The negative of the quantile for a probability p near 0."""
     r = np.sqrt(-np.log(np.maximum(p, 5e-324)))
     return np.where(r <= 5.0, _ratio(r - 1.6, NEAR_TAIL), _ratio(r - 5.0, FAR_TAIL))
 
 
-def _signed(x: Array, size: Any) -> Array:
+def _apply_sign(x: Array, size: Any) -> Array:
     return np.where(x < 0.0, -1.0, 1.0) * size
 
 

@@ -12,20 +12,20 @@ from .common import add_cotangents, in_float32, unbroadcast
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 from .standardization import (
     affine_array,
-    as_rows,
-    check_operands,
+    check_normalization_operands,
+    cotangent_from_both,
+    cotangent_from_factor,
+    flatten_to_rows,
     inverse_root,
     onnx_affine,
     onnx_deviation,
     onnx_narrow,
     onnx_standardize,
     onnx_standardize_with_factor,
-    onnx_wide,
-    restore_axes,
+    onnx_widen,
+    restore_normalized_axes,
     standardize,
     standardized_array,
-    through_both,
-    through_factor,
     trailing_axes,
 )
 
@@ -42,14 +42,14 @@ def layer_norm(
         x: floating-point, (..., *normalized).
         weight: (*normalized), multiplies the standardized input.
         bias: (*normalized), added.
-        axes_count: how many trailing axes are normalized.
+        axes_count: number of trailing axes that are normalized.
         eps: added to the variance.
     """
 
 
 @layer_norm.infer
 def _(x: Type, weight: Type | None, bias: Type | None, *, axes_count: int, eps: float) -> Type:
-    check_operands(x, (weight, bias), x.shape[x.rank - axes_count :], axes_count)
+    check_normalization_operands(x, (weight, bias), x.shape[x.rank - axes_count :], axes_count)
     return x
 
 
@@ -139,7 +139,9 @@ def _layer_norm_vjp(
     g_y, g_standardized, g_r = g
     scaled = g_y if weight is None or g_y is None else g_y * weight
     return (
-        through_both((add_cotangents(g_standardized, scaled), g_r), standardized, r, trailing_axes(x, axes_count)),
+        cotangent_from_both(
+            (add_cotangents(g_standardized, scaled), g_r), standardized, r, trailing_axes(x, axes_count)
+        ),
         None if weight is None or g_y is None else unbroadcast(g_y * standardized, weight),
         None if bias is None or g_y is None else unbroadcast(g_y, bias),
     )
@@ -154,14 +156,14 @@ def rms_norm(x: Tensor, weight: Tensor | None = None, *, axes_count: int, eps: f
     Args:
         x: floating-point, (..., *normalized).
         weight: (*normalized).
-        axes_count: how many trailing axes are normalized.
+        axes_count: number of trailing axes that are normalized.
         eps: added to the mean of squares.
     """
 
 
 @rms_norm.infer
 def _(x: Type, weight: Type | None, *, axes_count: int, eps: float) -> Type:
-    check_operands(x, (weight,), x.shape[x.rank - axes_count :], axes_count)
+    check_normalization_operands(x, (weight,), x.shape[x.rank - axes_count :], axes_count)
     return x
 
 
@@ -234,9 +236,9 @@ def _(graph: OnnxGraph, x: str, weight: str, *, axes_count: int, eps: float) -> 
 
 def _scaled_array(x: Array, axes_count: int, eps: float) -> tuple[Array, Array]:
     """Return `x * r` (a new array) and `r`."""
-    rows = as_rows(x, axes_count)
+    rows = flatten_to_rows(x, axes_count)
     r = inverse_root(np.vecdot(rows, rows)[:, None] / rows.dtype.type(rows.shape[1]), eps)
-    return (rows * r).reshape(x.shape), restore_axes(r, x, axes_count)
+    return (rows * r).reshape(x.shape), restore_normalized_axes(r, x, axes_count)
 
 
 def _rms_norm_vjp(
@@ -248,12 +250,12 @@ def _rms_norm_vjp(
     if total is not None:
         direct = (total - scaled * reduction.reduce_mean(total * scaled, axes=axes, keepdims=True)) * r
     g_weight = None if weight is None or g_y is None else unbroadcast(g_y * scaled, weight)
-    return add_cotangents(direct, through_factor(g_r, scaled, r, axes)), g_weight
+    return add_cotangents(direct, cotangent_from_factor(g_r, scaled, r, axes)), g_weight
 
 
 def _onnx_rms_norm(graph: OnnxGraph, x: str, weight: str, axes_count: int, eps: float) -> tuple[str, str, str]:
     """Return the result, `x / deviation` and `1 / deviation`."""
-    wide, dtype = onnx_wide(graph, x), graph.type(x).dtype
+    wide, dtype = onnx_widen(graph, x), graph.type(x).dtype
     squares = graph.op("ReduceMean", graph.op("Mul", wide, wide), graph.constant(np.arange(-axes_count, 0)))
     deviation = onnx_deviation(graph, squares, eps, dtype)
     scaled = onnx_narrow(graph, graph.op("Div", wide, deviation), dtype)

@@ -1,7 +1,7 @@
 """Turning NumPy code into ONNX: functions composed of NumPy's elementwise functions and `np.where` run on `OnnxArray`s.
 
 Thus one definition of a special function serves as kernel and as ONNX rule. It may use the functions in `OPERATORS`,
-and must not look at the elements (no masks as indices, no `if` on a value), except through `iterate`.
+and must not branch on elements (no masks as indices, no `if` on a value), except through `iterate`.
 """
 
 from __future__ import annotations
@@ -83,38 +83,40 @@ class OnnxArray(np.lib.mixins.NDArrayOperatorsMixin):
         return OnnxArray(self.graph, name, self.shape)
 
 
-def iterate(step: Callable[..., tuple[Any, ...]], state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
+def iterate(
+    step: Callable[..., tuple[Any, ...]], state: Sequence[Any], captured: Sequence[Any], limit: int
+) -> list[Any]:
     """Repeat a step on a state until no element needs to continue, and return the final state.
 
     Args:
-        step: takes the number of the step, counted from 1, the state and `given`; returns which elements continue, and
-            the new state.
+        step: takes the number of the step, counted from 1, the state and `captured`; returns which elements continue,
+            and the new state.
         state: the initial state, arrays of one shape.
-        given: further arguments of every step, arrays of the same shape.
+        captured: values that are the same in every step, arrays of the same shape.
         limit: the largest number of steps.
     """
     first = state[0]
     if isinstance(first, OnnxArray):
-        return _loop(first, step, state, given, limit)
+        return _loop(first, step, state, captured, limit)
     state = list(state)
     for k in range(1, limit + 1):
-        going, *state = step(float(k), *state, *given)
+        going, *state = step(float(k), *state, *captured)
         if not np.any(going):
             break
     return state
 
 
-def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], given: Sequence[Any], limit: int) -> list[Any]:
+def _loop(first: OnnxArray, step: Rule, state: Sequence[Any], captured: Sequence[Any], limit: int) -> list[Any]:
     """Emit `iterate` as an ONNX Loop-21."""
     shape = first.shape
     number, flag, numbers = Type(np.dtype(np.int64), ()), Type(np.dtype(bool), ()), Type(FLOAT64, shape)
 
     def body(graph: OnnxGraph, iteration: str, _: str, *names: str) -> tuple[str, ...]:
         k = OnnxArray(graph, graph.op("Cast", iteration, to=FLOAT64), shape) + 1.0
-        arrays = [OnnxArray(graph, name, shape) for name in (*names, *(x.name for x in given))]
+        arrays = [OnnxArray(graph, name, shape) for name in (*names, *(x.name for x in captured))]
         going, *now = step(k, *arrays)
-        anywhere = graph.op("ReduceMax", graph.op("Cast", going.name, to=np.dtype(np.int32)), keepdims=0)
-        return graph.op("Cast", anywhere, to=np.dtype(bool)), *(x.name for x in now)
+        any_continues = graph.op("ReduceMax", graph.op("Cast", going.name, to=np.dtype(np.int32)), keepdims=0)
+        return graph.op("Cast", any_continues, to=np.dtype(bool)), *(x.name for x in now)
 
     count = len(state)
     body_graph = first.graph.body("terms", [number, flag, *[numbers] * count], [flag, *[numbers] * count], body)

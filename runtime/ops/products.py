@@ -34,14 +34,14 @@ def _(x: Array, *, axes: Axes, keepdims: bool) -> Any:
 @reduce_prod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
-    # the product of all others, as the product from the left times that from the right: division by x fails at zeros
+    # the product of all others is the product from the left times that from the right; division by x fails at zeros
     at = normalize_axes(axes, x.ndim)
     order = (*(axis for axis in range(x.ndim) if axis not in at), *at)
     transposed = shaping.transpose(x, permutation=order)
     kept = transposed.shape[: x.ndim - len(at)]
     flat = shaping.reshape(transposed, shape=(*kept, dims.product(transposed.shape[len(kept) :])))
-    left = scanning.product_before(flat, -1)
-    right = shaping.flip(scanning.product_before(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
+    left = scanning.exclusive_cumprod(flat, -1)
+    right = shaping.flip(scanning.exclusive_cumprod(shaping.flip(flat, axes=(-1,)), -1), axes=(-1,))
     others = shaping.reshape(left * right, shape=transposed.shape)
     inverse = tuple(order.index(axis) for axis in range(x.ndim))
     return restore_axes(g, x, axes) * shaping.transpose(others, permutation=inverse)

@@ -31,7 +31,7 @@ def seed(value: int) -> None:
 
 
 class _Observer(threading.local):
-    by: Callable[[str, Array], Array] | None = None
+    function: Callable[[str, Array], Array] | None = None
 
 
 _observer = _Observer()
@@ -40,21 +40,21 @@ _observer = _Observer()
 @contextlib.contextmanager
 def observe_draws(observer: Callable[[str, Array], Array]) -> Iterator[None]:
     """Within the context, call `observer(op name, array)` for all random numbers; its result replaces them."""
-    before = _observer.by
-    _observer.by = observer
+    before = _observer.function
+    _observer.function = observer
     try:
         yield
     finally:
-        _observer.by = before
+        _observer.function = before
 
 
 def report_draw(op: str, array: Array) -> Array:
-    """Return the random numbers of an op, or what an observer replaces them by."""
-    return array if _observer.by is None else _observer.by(op, array)
+    """Return the random numbers of an op, or their replacement by an observer."""
+    return array if _observer.function is None else _observer.function(op, array)
 
 
 class _SeedState(threading.local):
-    now = False
+    active = False
 
 
 _seed_state = _SeedState()
@@ -67,17 +67,17 @@ def use_seed(value: int | None) -> Iterator[None]:
         yield
         return
     global _generator
-    before = _generator, _seed_state.now
-    _generator, _seed_state.now = np.random.default_rng(value), True
+    before = _generator, _seed_state.active
+    _generator, _seed_state.active = np.random.default_rng(value), True
     try:
         yield
     finally:
-        _generator, _seed_state.now = before
+        _generator, _seed_state.active = before
 
 
 def is_seeded() -> bool:
     """Whether `use_seed` is in effect, so that random numbers are the same each time."""
-    return _seed_state.now
+    return _seed_state.active
 
 
 def generator() -> np.random.Generator:
@@ -91,7 +91,7 @@ def _floating(shape: Shape, dtype: DType) -> Type:
 
 
 def _scaled_draw(graph: OnnxGraph, name: str, shape: Shape, dtype: DType, *, factor: float, offset: float) -> str:
-    """Emit offset + factor * random numbers in the dtype: as attributes of the operator the two would be float32."""
+    """Emit offset + factor * random numbers in the dtype; as attributes of the operator, both would be float32."""
     w = Writer(graph, as_dtype(dtype))
     draw = graph.op(name, graph.op("Expand", graph.constant(0.0, dtype), graph.dims(shape)), dtype=w.dtype)
     return w("Add", w("Mul", draw, float(factor)), float(offset))
@@ -121,7 +121,7 @@ def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> st
     if probability in (0.0, 1.0):
         return str(graph.op("Expand", graph.constant(probability, dtype), graph.dims(shape)))
     # uniform 32-bit integers; ONNX Runtime draws in one thread, at 6 ns a number, and multiplies in several
-    axis = _first_of_the_last(shape)
+    axis = _start_of_trailing_axes(shape)
     numbers = _integers(graph, shape[axis:], -(2.0**31), 2.0**31)
     if axis:
         rows = _integers(graph, (*shape[:axis], *(1 for _ in shape[axis:])), 0.0, 2.0**24)
@@ -131,8 +131,8 @@ def _(graph: OnnxGraph, *, shape: Shape, probability: float, dtype: DType) -> st
     return graph.cast(graph.op("Less", numbers, graph.constant(bound, INT32)), dtype)
 
 
-def _first_of_the_last(shape: Shape) -> int:
-    """Return the start of the shortest run of last axes with 64 elements (as a symbolic one counts); 0 if none has."""
+def _start_of_trailing_axes(shape: Shape) -> int:
+    """Return the start of the shortest run of trailing axes with 64 elements (a symbolic axis counts as 64), or 0."""
     count = 1
     for axis in range(len(shape) - 1, 0, -1):
         size = shape[axis]
@@ -160,7 +160,7 @@ def _(*, shape: Shape, low: float, high: float, dtype: DType) -> Type:
 
 @uniform.kernel
 def _(*, shape: tuple[int, ...], low: float, high: float, dtype: DType) -> Array:
-    # only as many random bits as the dtype holds: a number of more bits could be rounded to 1
+    # only as many random bits as the dtype holds: a number with more bits could be rounded to 1
     steps = 2 ** _PRECISION[as_dtype(dtype)]
     draws = _generator.integers(0, steps, size=shape) / steps
     return report_draw("uniform", np.asarray(draws * (high - low) + low).astype(dtype))
@@ -221,8 +221,8 @@ exponential.no_vjp(NO_OPERAND)
 @exponential.onnx
 def _(graph: OnnxGraph, *, shape: Shape, rate: float, dtype: DType) -> str:
     w = Writer(graph, as_dtype(dtype))
-    even = _scaled_draw(graph, "RandomUniformLike", shape, dtype, factor=1.0, offset=0.0)
-    return w("Mul", w("Log", w("Max", even, _SMALLEST[w.dtype])), -1.0 / rate)
+    draws = _scaled_draw(graph, "RandomUniformLike", shape, dtype, factor=1.0, offset=0.0)
+    return w("Mul", w("Log", w("Max", draws, _SMALLEST[w.dtype])), -1.0 / rate)
 
 
 @operator
@@ -247,8 +247,8 @@ integers.no_vjp(NO_OPERAND)
 @integers.onnx
 def _(graph: OnnxGraph, *, shape: Shape, low: int, high: int, dtype: DType) -> str:
     w = Writer(graph, FLOAT64)
-    even = _scaled_draw(graph, "RandomUniformLike", shape, FLOAT64, factor=high - low, offset=low)
-    return graph.cast(w("Min", w("Floor", even), float(high - 1)), dtype)
+    draws = _scaled_draw(graph, "RandomUniformLike", shape, FLOAT64, factor=high - low, offset=low)
+    return graph.cast(w("Min", w("Floor", draws), float(high - 1)), dtype)
 
 
 @operator

@@ -13,7 +13,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import FLOAT32, FLOAT64, INT64, as_dtype, is_floating
 from . import random
-from .declarations import broadcast
+from .declarations import infer_broadcast
 from .float64_forms import Writer
 from .random import NO_OPERAND, DType, Shape, report_draw
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
@@ -21,7 +21,7 @@ from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 _TINY = 1e-300
 
 
-def _no_flow(g: Tensor, y: Tensor, *parameters: Tensor) -> tuple[None, ...] | None:
+def _no_gradient(g: Tensor, y: Tensor, *parameters: Tensor) -> tuple[None, ...] | None:
     return None if len(parameters) == 1 else (None,) * len(parameters)
 
 
@@ -52,7 +52,7 @@ def geometric(*, shape: Shape, probability: float, dtype: DType) -> Tensor:
     """
 
 
-def _distribution(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) -> None:
+def _set_distribution_rules(op: Op, draw: Callable[..., Array], onnx: Callable[..., str]) -> None:
     """Set the rules of a distribution: `draw(generator, shape, **parameters)`, and `onnx` of uniform numbers."""
 
     @op.infer
@@ -90,13 +90,15 @@ def _onnx_geometric(w: Writer, zeros: str, *, probability: float) -> str:
     return w("Max", trials, 1.0)
 
 
-_distribution(
+_set_distribution_rules(
     cauchy, lambda draws, shape, *, median, scale: median + scale * draws.standard_cauchy(shape), _onnx_cauchy
 )
-_distribution(
+_set_distribution_rules(
     log_normal, lambda draws, shape, *, mean, deviation: draws.lognormal(mean, deviation, shape), _onnx_log_normal
 )
-_distribution(geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _onnx_geometric)
+_set_distribution_rules(
+    geometric, lambda draws, shape, *, probability: draws.geometric(probability, shape), _onnx_geometric
+)
 
 
 # ---- with tensors as parameters ----
@@ -107,8 +109,8 @@ def normal_each(mean: Tensor, deviation: Tensor) -> Tensor:
     """Random numbers from the normal distribution, with elementwise mean and deviation. ATen normal.Tensor_Tensor."""
 
 
-normal_each.infer(broadcast)
-normal_each.vjp(_no_flow)
+normal_each.infer(infer_broadcast)
+normal_each.vjp(_no_gradient)
 
 
 @normal_each.kernel
@@ -130,8 +132,8 @@ def poisson(rate: Tensor) -> Tensor:
     """Random numbers from the Poisson distribution with elementwise mean. ATen poisson."""
 
 
-poisson.infer(broadcast)
-poisson.vjp(_no_flow)
+poisson.infer(infer_broadcast)
+poisson.vjp(_no_gradient)
 poisson.no_onnx("ONNX has no operator for the Poisson distribution")
 
 
@@ -145,8 +147,8 @@ def binomial(count: Tensor, probability: Tensor) -> Tensor:
     """Random numbers of successes in `count` trials with elementwise probability. ATen binomial."""
 
 
-binomial.infer(broadcast)
-binomial.vjp(_no_flow)
+binomial.infer(infer_broadcast)
+binomial.vjp(_no_gradient)
 binomial.no_onnx("ONNX has no operator for the binomial distribution")
 
 
@@ -177,8 +179,8 @@ def _(weights: Array, *, count: int, replacement: bool) -> Array:
     rows = weights.reshape(-1, weights.shape[-1]).astype(np.float64)
     if replacement:
         ends = np.cumsum(rows, axis=1)
-        even = random.generator().random((len(rows), count)) * ends[:, -1:]
-        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, even, strict=True)])
+        draws = random.generator().random((len(rows), count)) * ends[:, -1:]
+        indices = np.stack([np.searchsorted(e, u, "right") for e, u in zip(ends, draws, strict=True)])
     else:  # the Gumbel trick: the largest of log(weight) + noise are a random sample by weight
         noise = random.generator().gumbel(size=rows.shape)
         indices = np.argsort(-(np.log(rows) + noise), axis=1)[:, :count]

@@ -9,12 +9,12 @@ import numpy as np
 from ..ir.types import FLOAT64, is_floating
 from . import comparison, elementwise, float64_forms, reduction, shaping
 from .common import in_float32
-from .declarations import floating, numeric, onnx_larger, or_float64, unary, zero
+from .declarations import infer_floating, infer_numeric, onnx_larger, or_float64, unary, zero
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
-def _where_positive(x: Tensor, positive: Tensor, otherwise: Tensor) -> Any:
+def _select_by_sign(x: Tensor, positive: Tensor, otherwise: Tensor) -> Any:
     return elementwise.where(comparison.greater(x, zero(x)), positive, otherwise)
 
 
@@ -31,7 +31,7 @@ def _relu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return elementwise.where(comparison.less_equal(y, zero(y)), zero(g), g)
 
 
-@unary(numeric, lambda x: np.maximum(x, 0), vjp=_relu_vjp, onnx=_relu_onnx)
+@unary(infer_numeric, lambda x: np.maximum(x, 0), vjp=_relu_vjp, onnx=_relu_onnx)
 def relu(x: Tensor) -> Tensor:
     """max(x, 0); its gradient at 0 is 0. ATen relu, ONNX Relu-14."""
 
@@ -41,7 +41,7 @@ def leaky_relu(x: Tensor, *, negative_slope: float = 0.01) -> Tensor:
     """x where it is positive, `negative_slope` times x elsewhere. ATen leaky_relu, ONNX LeakyRelu-16."""
 
 
-leaky_relu.infer(lambda x, **_: floating(x))
+leaky_relu.infer(lambda x, **_: infer_floating(x))
 
 
 @leaky_relu.kernel
@@ -51,7 +51,7 @@ def _(x: Array, *, negative_slope: float) -> Array:
 
 @leaky_relu.vjp
 def _(g: Tensor, y: Tensor, x: Tensor, *, negative_slope: float) -> Any:
-    return _where_positive(x, g, g * negative_slope)
+    return _select_by_sign(x, g, g * negative_slope)
 
 
 @leaky_relu.onnx
@@ -76,11 +76,11 @@ def _(x: Type, weight: Type) -> Type:
     fits = weight.rank == 1 and (weight.shape[0] == 1 or weight.shape[0] == channels)
     require(fits, f"needed a weight of shape (1,) or ({channels},), given {weight}")
     require(x.dtype == weight.dtype, f"needed x and weight of one dtype, given {x} and {weight}; cast first")
-    return floating(x)
+    return infer_floating(x)
 
 
 def _weight_shape(x: Any, weight: Any) -> tuple[Any, ...]:
-    """The shape in which `weight` broadcasts along the channels of `x`."""
+    """The shape with which `weight` broadcasts along the channels of `x`."""
     return (1,) if len(x.shape) < 2 else (weight.shape[0],) + (1,) * (len(x.shape) - 2)
 
 
@@ -93,12 +93,12 @@ def _(x: Array, weight: Array) -> Array:
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     slopes = shaping.reshape(weight, shape=_weight_shape(x, weight))
-    to_weight = _where_positive(x, zero(g), g * x)
+    g_weight = _select_by_sign(x, zero(g), g * x)
     channel_axis = 1 if weight.shape[0] != 1 else None
     axes = tuple(axis for axis in range(len(x.shape)) if axis != channel_axis)
-    summed = reduction.reduce_sum(to_weight, axes=axes, keepdims=False) if axes else to_weight
-    to_x = _where_positive(x, g, shaping.reshape(g * slopes, shape=x.shape))
-    return to_x, shaping.reshape(summed, shape=weight.shape)
+    slope_sums = reduction.reduce_sum(g_weight, axes=axes, keepdims=False) if axes else g_weight
+    gx = _select_by_sign(x, g, shaping.reshape(g * slopes, shape=x.shape))
+    return gx, shaping.reshape(slope_sums, shape=weight.shape)
 
 
 @prelu.onnx
@@ -114,7 +114,7 @@ def elu(x: Tensor, *, alpha: float = 1.0, scale: float = 1.0, input_scale: float
     """scale * x where x is positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere. ATen elu, ONNX Elu-22."""
 
 
-elu.infer(lambda x, **_: floating(x))
+elu.infer(lambda x, **_: infer_floating(x))
 
 
 @elu.kernel
@@ -125,9 +125,9 @@ def _elu(x: Array, *, alpha: float, scale: float, input_scale: float) -> Array:
 @elu.vjp
 @in_float32
 def _elu_vjp(g: Tensor, y: Tensor, x: Tensor, *, alpha: float, scale: float, input_scale: float) -> Any:
-    # exp of positive numbers isn't used, could overflow, and would put 0 * inf into the second derivative
+    # exp of a positive x isn't needed; it could overflow, and the second derivative would contain 0 * inf
     slope = elementwise.exp(elementwise.minimum(x, zero(x)) * input_scale) * (alpha * scale * input_scale)
-    return _where_positive(x, g * scale, g * slope)
+    return _select_by_sign(x, g * scale, g * slope)
 
 
 @elu.onnx
@@ -150,7 +150,7 @@ def _selu_float64(w: Writer, x: str) -> str:
 
 
 @unary(
-    floating,
+    infer_floating,
     lambda x: _elu(x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0),
     vjp=lambda g, y, x: _elu_vjp(g, y, x, alpha=SELU_ALPHA, scale=SELU_SCALE, input_scale=1.0),
     onnx=or_float64("Selu", _selu_float64),
@@ -164,7 +164,7 @@ def softplus(x: Tensor, *, beta: float = 1.0, threshold: float = 20.0) -> Tensor
     """log(1 + exp(beta * x)) / beta; x itself where beta * x is above `threshold`. ATen softplus, ONNX Softplus-22."""
 
 
-softplus.infer(lambda x, **_: floating(x))
+softplus.infer(lambda x, **_: infer_floating(x))
 
 
 @softplus.kernel
@@ -196,7 +196,7 @@ def hardtanh(x: Tensor, *, minimum: float, maximum: float) -> Tensor:
     """
 
 
-hardtanh.infer(lambda x, **_: numeric(x))
+hardtanh.infer(lambda x, **_: infer_numeric(x))
 
 
 @hardtanh.kernel

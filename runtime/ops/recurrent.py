@@ -1,13 +1,13 @@
 """The common part of the recurrent ops. Each op is one layer in one direction, and loops over time.
 
-Inputs are (time, batch, features). The inputs of all steps are projected by one matrix product; only what depends on
-the previous state is computed step by step. The gradient is split in the same way. A separate op, such as
+Inputs are (time, batch, features). The inputs of all steps are projected by one matrix product; only the part that
+depends on the previous state is computed step by step. The gradient is split in the same way. A separate op, such as
 `lstm_gradient`, runs the backward recurrence: from the last step to the first, it computes the cotangents of the gates
 before their nonlinearities, and of the initial states. Matrix products then give the gradients of weights and inputs.
 
 The backward recurrence needs the gates and states of all steps. The op with gates, such as `lstm_with_gates`, returns
-them in addition to the results of `lstm`. It extends `lstm`: a program with both ops runs this one alone. The gates are
-(time, hidden, batch), the layout within the ONNX Scan, so that the exported model doesn't transpose them.
+them in addition to the results of `lstm`. It extends `lstm`: a program with both ops runs only the one with gates. The
+gates are (time, hidden, batch), the layout within the ONNX Scan, so that the exported model doesn't transpose them.
 
 Sequences may differ in length. Beyond the end of a sequence, its outputs are 0 and its state doesn't change.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from ..ir.types import is_floating
 from ..tracing import SymbolicTensor
 from . import comparison, creation, elementwise, reduction, shaping, slicing
-from .common import same_dtype
+from .common import require_same_dtype
 from .registry import Array, Type, require
 
 SECOND_ORDER = "second derivatives of recurrent layers are not implemented; write the layer as a loop over the steps"
@@ -40,7 +40,7 @@ def check_operands(
 ) -> None:
     """Raise `ShapeError` unless shapes and dtypes are those of a layer with `gates` gates; see `lstm` for them."""
     present = [bias for bias in (bias_ih, bias_hh) if bias is not None]
-    same_dtype(x, h0, weight_ih, weight_hh, *present)
+    require_same_dtype(x, h0, weight_ih, weight_hh, *present)
     require(is_floating(x.dtype) and x.rank == 3, f"needed floating-point (time, batch, features), given {x}")
     require(weight_ih.rank == 2 and weight_ih.shape[1] == x.shape[2], f"{weight_ih} doesn't fit the features of {x}")
     rows = weight_ih.shape[0]
@@ -83,7 +83,7 @@ def run_steps(
         step: `step(t, *states)` returns the states after step `t`, the first of which is the output of the step.
         x: the input (time, batch, features); only its first two sizes and its dtype matter.
         states: the initial states, each (batch, n).
-        lengths: the number of steps of each sequence, (batch,), all if it is None. Beyond them, outputs are 0 and
+        lengths: the number of steps of each sequence, (batch,), all steps if None. Beyond them, outputs are 0 and
             states don't change.
         reverse: run from the last step to the first.
 

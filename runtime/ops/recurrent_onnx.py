@@ -239,7 +239,7 @@ class Steps:
 
         Args:
             step: `step(writer, valid, *states, *slices)` writes a step; it returns the new states and its outputs.
-                `valid` is a mask (1, batch) of the sequences that haven't ended; `""` if none has.
+                `valid` is a mask (1, batch) of the sequences that haven't ended; `""` if none has ended.
             states: the initial states (size, batch), paired with their sizes.
             scan_inputs: tensors (time, size, batch) that each step gets a slice of, paired with their sizes.
             output_sizes: the size of each output of a step.
@@ -249,7 +249,7 @@ class Steps:
         state_types, slice_types = ([self.step_type(size) for _, size in pairs] for pairs in (states, scan_inputs))
         operands = [tensor for tensor, _ in (*states, *scan_inputs)]
         if self.lengths:
-            operands.append(self._valid())
+            operands.append(self._mask())
             slice_types.append(Type(BOOL, (1, self.batch)))
 
         def write(graph: OnnxGraph, *inputs: str) -> tuple[str, ...]:
@@ -270,7 +270,7 @@ class Steps:
             )
         )
 
-    def _valid(self) -> str:
+    def _mask(self) -> str:
         """A mask of the steps within each sequence, (time, 1, batch)."""
         graph = self.graph
         end = graph.op("Squeeze", graph.dims((self.time,)))

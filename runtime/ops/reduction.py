@@ -73,12 +73,12 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 @reduce_mean.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
-        return nothing
+    if empty := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
+        return empty
     sizes = tuple(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     if not graph.depend_on_data(sizes):
         return reduce_onnx(graph, "ReduceMean", x, axes, keepdims)
-    # the tensor may be empty, for which ReduceMean of ONNX Runtime returns 0
+    # the tensor may be empty, and ONNX Runtime's ReduceMean would then return 0
     dtype = at_least_float32(type.dtype)
     total = reduce_onnx(graph, "ReduceSum", graph.cast(x, dtype), axes, keepdims, type.shape)
     count = graph.op("Squeeze", graph.cast(graph.dims((dims.product(sizes),)), dtype))
@@ -95,11 +95,11 @@ def reduce_min(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Smallest element, or NaN: ATen `amin`, ONNX ReduceMin-18. Elements that are equally small share the gradient."""
 
 
-def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
+def _set_extremum_rules(op: Op, ufunc: np.ufunc, name: str) -> None:
     @op.infer
     def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
         empty = [axis for axis in normalize_axes(axes, x.rank) if x.shape[axis] == 0]
-        require(not empty, f"no element along axes {empty}: the result is not defined")
+        require(not empty, f"no element along axes {empty}: the result is undefined")
         return reduced_type(x, axes, keepdims)
 
     @op.kernel
@@ -126,8 +126,8 @@ def _extremum(op: Op, ufunc: np.ufunc, name: str) -> None:
         return graph.op("Reshape", result, graph.dims(reduced_type(type, axes, keepdims).shape))
 
 
-_extremum(reduce_max, np.maximum, "Max")
-_extremum(reduce_min, np.minimum, "Min")
+_set_extremum_rules(reduce_max, np.maximum, "Max")
+_set_extremum_rules(reduce_min, np.minimum, "Min")
 
 
 @operator
@@ -140,7 +140,7 @@ def reduce_all(x: Tensor, *, axes: Axes = None, keepdims: bool = False) -> Tenso
     """Whether all elements of boolean `x` are true: ATen `all`, ONNX ReduceMin-18."""
 
 
-def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
+def _set_logical_rules(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
     @op.infer
     def _(x: Type, *, axes: Axes, keepdims: bool) -> Type:
         require(x.dtype == BOOL, "needed a boolean operand; compare with 0 first")
@@ -152,15 +152,15 @@ def _logical(op: Op, ufunc: np.ufunc, onnx_name: str) -> None:
 
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
-        # ReduceMax and ReduceMin support bool from opset 20 on; for no elements they return the dtype's extreme numbers
+        # ReduceMax and ReduceMin support bool from opset 20 on; without elements they return a limit of the dtype
         number = reduce_onnx(graph, onnx_name, graph.cast(x, np.int32), axes, keepdims, graph.type(x).shape)
         return graph.op("Greater", number, graph.constant(0, np.int32))
 
     op.no_vjp("booleans have no gradient")
 
 
-_logical(reduce_any, np.logical_or, "ReduceMax")
-_logical(reduce_all, np.logical_and, "ReduceMin")
+_set_logical_rules(reduce_any, np.logical_or, "ReduceMax")
+_set_logical_rules(reduce_all, np.logical_and, "ReduceMin")
 
 
 @operator
@@ -192,8 +192,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, keepdims: bool) -> Any:
 @logsumexp.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
-        return nothing
+    if empty := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims), -np.inf):
+        return empty
     # sums of exponentials easily overflow half precision
     dtype = at_least_float32(type.dtype)
     y = onnx_log_sum_exp(graph, graph.cast(x, dtype), normalize_axes(axes, type.rank), keepdims, dtype)
@@ -230,8 +230,8 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, axes: Axes, correction: int, keepdims:
 @variance.onnx
 def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) -> Any:
     type = graph.type(x)
-    if nothing := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
-        return nothing
+    if empty := _empty_reduction(graph, x, axes, reduced_type(type, axes, keepdims)):
+        return empty
     count = dims.product(type.shape[axis] for axis in normalize_axes(axes, type.rank))
     deviation = graph.op("Sub", x, reduce_onnx(graph, "ReduceMean", x, axes, True, type.shape))
     squares = graph.op("Mul", deviation, deviation)
@@ -241,7 +241,7 @@ def _(graph: OnnxGraph, x: str, *, axes: Axes, correction: int, keepdims: bool) 
 
 
 def _empty_reduction(graph: OnnxGraph, x: str, axes: Axes, reduced: Type, value: float = np.nan) -> Any:
-    """Return the reduction of no elements (NaN for a mean, unlike ONNX Runtime); None if there are elements."""
+    """Return `value` as the reduction of an empty tensor (ONNX Runtime's mean is 0); None for any other tensor."""
     shape = graph.type(x).shape
     if all(shape[axis] != 0 for axis in normalize_axes(axes, len(shape))):
         return None

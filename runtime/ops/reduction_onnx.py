@@ -15,9 +15,9 @@ from .float64_forms import Writer
 from .registry import OnnxGraph
 
 MANY_ROWS = 256
-"""From this size on, rows of a matrix are added in blocks."""
+"""At least this many rows of a matrix are added in blocks."""
 MANY = 8192
-"""From this size on, all other sums are added in blocks."""
+"""In other sums, at least this many elements are added in blocks."""
 LEAST_BLOCK = 8
 
 
@@ -27,15 +27,15 @@ def reduce_onnx(
 ) -> str:  # fmt: skip
     """Emit a reduction by a Reduce operator; sum and mean of many elements take two steps, block by block.
 
-    ONNX Runtime adds row by row, so the rounding error grows with their number, unlike torch's, and it is up to 20
-    times slower than in blocks: 17 ms instead of 1.5 ms for 8192 rows of 1000 with two threads.
+    ONNX Runtime adds row by row, so the rounding error grows with the number of rows, unlike torch's, and it
+    takes up to 20 times as long as in blocks: 17 ms instead of 1.5 ms for 8192 rows of 1000 with two threads.
 
     Args:
         graph: the graph to emit to.
         op_type: ReduceSum, ReduceMean, ...
         x: the tensor to reduce.
         axes: the axes to reduce; None for all.
-        keepdims: whether they stay, with size 1.
+        keepdims: whether to keep the axes, with size 1.
         shape: the shape of `x`, if it isn't an operand of the op being lowered.
     """
     shape = graph.type(x).shape if shape is None else shape
@@ -48,10 +48,10 @@ def reduce_onnx(
 
     if op_type not in ("ReduceSum", "ReduceMean"):
         return reduce(x, at, keepdims)
-    last = _last_neighbours(at)
+    last = _trailing_run(at)
     if last != at:
         count = dims.product(shape[axis] for axis in at)
-        # for first and last axes, as in the sums of channels, the last ones are reduced first
+        # if the first and last axes are reduced, as in channel sums, reduce the last ones first
         both_ends = at == (*range(at[-len(last) - 1] + 1), *range(last[0], len(shape)))
         if both_ends or not isinstance(count, int) or count < MANY:
             return reduce(x, at, keepdims)
@@ -69,7 +69,7 @@ def reduce_onnx(
     return graph.op("Unsqueeze", x, graph.constant(at, np.int64)) if keepdims else x
 
 
-def _last_neighbours(at: tuple[int, ...]) -> tuple[int, ...]:
+def _trailing_run(at: tuple[int, ...]) -> tuple[int, ...]:
     """Return the longest run of consecutive axes at the end of ascending axes."""
     begin = max((i for i in range(1, len(at)) if at[i] != at[i - 1] + 1), default=0)
     return at[begin:]
@@ -78,12 +78,12 @@ def _last_neighbours(at: tuple[int, ...]) -> tuple[int, ...]:
 def _block(shape: Sequence[Dim], at: tuple[int, ...]) -> int | None:
     """Return the number of elements along consecutive axes `at` in a block; None to add all in one step.
 
-    It is as close as possible to the number of blocks; if that is symbolic, a known divisor of it.
+    A block has about as many elements as there are blocks; if their number is symbolic, a known divisor of it.
     """
     count = dims.product(shape[axis] for axis in at)
-    are_rows = at[-1] + 1 < len(shape) and dims.product(shape[: at[0]]) == 1
+    is_row_sum = at[-1] + 1 < len(shape) and dims.product(shape[: at[0]]) == 1
     if isinstance(count, int):
-        if count < (MANY_ROWS if are_rows else MANY):
+        if count < (MANY_ROWS if is_row_sum else MANY):
             return None
         known, most = count, isqrt(count)
     else:
@@ -107,13 +107,13 @@ def onnx_log_sum_exp(graph: OnnxGraph, x: str, axes: Sequence[int], keepdims: bo
     at = graph.constant(np.array(axes, np.int64))
     largest = graph.op("ReduceMax", x, at, keepdims=1)
     shift = graph.op("Where", graph.op("IsInf", largest), graph.constant(0, dtype), largest)
-    summed = graph.op("ReduceSum", graph.op("Exp", graph.op("Sub", x, shift)), at, keepdims=int(keepdims))
-    logarithm = graph.op("Log", summed)
+    total = graph.op("ReduceSum", graph.op("Exp", graph.op("Sub", x, shift)), at, keepdims=int(keepdims))
+    logarithm = graph.op("Log", total)
     return str(graph.op("Add", logarithm, shift if keepdims else graph.op("Squeeze", shift, at)))
 
 
 def log_of_sum(w: Writer, *terms: str) -> str:
-    """Emit log(exp(a) + exp(b) + ...), which is minus infinity if all terms are."""
+    """Emit log(exp(a) + exp(b) + ...), which is minus infinity if all terms are minus infinity."""
     bounds = np.finfo(w.dtype)
     largest = w("Clip", w("Max", *terms), float(bounds.min), float(bounds.max))
     parts = [w("Exp", w("Sub", term, largest)) for term in terms]

@@ -65,7 +65,7 @@ class OnnxGraph(Protocol):
     def has(self, op_type: str, version: int) -> bool:
         """Whether the opset has an operator, given the first version that has it in the required form.
 
-        If the opset isn't fixed, and ONNX Runtime has a kernel for the operator, an opset with it is chosen.
+        If the opset isn't fixed and ONNX Runtime has a kernel for the operator, an opset with the operator is chosen.
         """
 
     def note(self, key: str, text: str) -> None:
@@ -88,7 +88,7 @@ class OnnxGraph(Protocol):
 
         Args:
             program: the sub-program.
-            captured: tensors of this graph for its last inputs; the inputs before them are inputs of the subgraph.
+            captured: tensors of this graph for its last inputs; the other inputs become inputs of the subgraph.
             unused: by position, types of further inputs that ONNX requires of the subgraph.
         """
 
@@ -220,7 +220,7 @@ class Op:
     def __call__(self, *inputs: Any, **attributes: Any) -> Any:
         """Delegate to the first operand that isn't an array; on arrays, compute immediately."""
         if not self.variadic and not self.required_inputs <= len(inputs) <= len(self.input_names):
-            raise TypeError(f"op {self.name}{self.signature} takes other operands: {len(inputs)} given")
+            raise TypeError(f"op {self.name}{self.signature} takes other numbers of operands, given {len(inputs)}")
         if not self.variadic:  # rules get all operands, None for an absent one
             inputs += (None,) * (len(self.input_names) - len(inputs))
         complete = with_dtype_override(self.attributes(attributes))
@@ -258,8 +258,10 @@ class Op:
             **attributes,
         )
         cotangents = result if isinstance(result, tuple) else (result,)
-        asked = [True] * len(cotangents) if wanted is None else wanted
-        return tuple(None if not ask else g() if callable(g) else g for g, ask in zip(cotangents, asked, strict=True))
+        needed = [True] * len(cotangents) if wanted is None else wanted
+        return tuple(
+            None if not need else g() if callable(g) else g for g, need in zip(cotangents, needed, strict=True)
+        )
 
     def __repr__(self) -> str:
         return f"<op {self.name}{self.signature}>"
@@ -332,7 +334,7 @@ def evaluate(
             array = array.astype(expected.dtype)
         if array.dtype != expected.dtype or not _shape_matches(array.shape, expected.shape):
             raise ProgramError(
-                f"kernel of op {op.name} returned {Type(array.dtype, array.shape)}, infer says {expected}: "
+                f"kernel of op {op.name} returned {Type(array.dtype, array.shape)}, its infer rule says {expected}: "
                 "a fault in cellbridge, please report it"
             )
         outputs.append(array)

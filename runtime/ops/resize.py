@@ -87,7 +87,7 @@ def _(
         axes = list(_axes(sizes, size, scales, mode))
         exact = all(new % old == 0 and scale in (None, new // old) for _, old, new, scale in axes)
         keeps = any(old == new and scale not in (None, 1.0) for _, old, new, scale in axes)
-        double = dtype == FLOAT64  # ONNX Runtime's Resize has no such kernel on the CPU
+        double = dtype == FLOAT64  # ONNX Runtime's Resize has no float64 kernel on the CPU
         if mode.startswith("nearest") and (double or (keeps if mode == "nearest-exact" else not exact)):
             # ONNX Runtime divides by the rounded scale where ATen multiplies, and may select a neighbour
             for axis, old, new, scale in axes:
@@ -100,8 +100,8 @@ def _(
                 taps = _taps(old, new, scale, mode, align_corners, half_pixel, dtype)
                 x = onnx_product_along(graph, x, axis, len(axes) + 2, interpolation_matrix(*taps, size=old), dtype)
             return x
-    # not `axes` (available from opset 18 on): after a Transpose, ONNX Runtime's optimizer would take the scales or
-    # sizes for those of all axes
+    # without the attribute `axes` of opset 18: after a Transpose, ONNX Runtime's optimizer would apply the scales or
+    # sizes to all axes
     lead = graph.type(x).shape[:2]
     attributes: dict[str, Any] = {}
     if mode == "nearest":
@@ -144,7 +144,7 @@ def resize_gradient(
     Args:
         g: `(batch, channels, *resized)`, cotangent of the result.
         size: spatial sizes of the input of `resize`.
-        mode: see `resize`, like all that follow.
+        mode: see `resize`.
         align_corners: whether the centres of the corner elements keep their positions.
         half_pixel: whether elements are at the centres of their pixels.
         scales: resized / size per dimension; None to compute it from the sizes.
@@ -228,24 +228,26 @@ def onnx_product_along(graph: OnnxGraph, x: str, axis: int, rank: int, matrix: A
     """Emit the product of `axis` of `x`, of this rank, with a constant matrix `(old size, new size)`."""
     swap = list(range(rank))
     swap[axis], swap[-1] = swap[-1], swap[axis]
-    last = axis == rank - 1
-    columns = x if last else graph.op("Transpose", x, perm=swap)
+    is_last = axis == rank - 1
+    columns = x if is_last else graph.op("Transpose", x, perm=swap)
     product: str = graph.op("MatMul", columns, graph.constant(matrix, dtype))
-    return product if last else str(graph.op("Transpose", product, perm=swap))
+    return product if is_last else str(graph.op("Transpose", product, perm=swap))
 
 
 def _onnx_scale(old: Dim, new: Dim, scale: float | None) -> Array:
-    """Return `scale` as a float32 with which ONNX's `floor(old * scale)` is the new size, if needed one unit off."""
+    """Return `scale` as a float32 for which ONNX's `floor(old * scale)` is the new size, if needed its neighbour."""
     if scale is None:
         if not (isinstance(old, int) and isinstance(new, int)):
-            raise ConversionError(f"resize from {old} to {new} has no ONNX form beside an axis with a scale of its own")
+            raise ConversionError(f"resize from {old} to {new} has no ONNX form if another axis has its own scale")
         scale = new / old
     factor = np.asarray(scale, np.float32)
     if not (isinstance(old, int) and isinstance(new, int)) or int(factor * np.float32(old)) == new:
         return factor
     neighbour: Array = np.nextafter(factor, np.float32(np.inf if int(factor * np.float32(old)) < new else 0))
     if int(neighbour * np.float32(old)) != new:
-        raise ConversionError(f"resize from {old} to {new} with a scale of {scale} has no ONNX form: the two disagree")
+        raise ConversionError(
+            f"resize from {old} to {new} with a scale of {scale} has no ONNX form: scale and sizes disagree"
+        )
     return neighbour
 
 

@@ -110,7 +110,7 @@ def _(
 
 @rnn.onnx
 def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinearity: str) -> tuple[str, ...]:
-    if graph.type(x).dtype == FLOAT64:  # no kernel in ONNX Runtime
+    if graph.type(x).dtype == FLOAT64:  # ONNX Runtime's RNN has no float64 kernel
         return _write_scan(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
     function = [nonlinearity.capitalize()]

@@ -9,36 +9,41 @@ import numpy as np
 from ..ir.types import is_floating
 from . import integers_onnx
 from .common import in_float32
-from .declarations import binary, floating, from_writer, numeric, unary
+from .declarations import binary, from_writer, infer_floating, infer_numeric, unary
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Rule, Tensor
 
 
-def _no_flow(g: Tensor, y: Tensor, x: Tensor) -> None:
+def _no_gradient(g: Tensor, y: Tensor, x: Tensor) -> None:
     """The gradient of a step function: zero wherever it is defined."""
 
 
-@unary(floating, np.floor, vjp=_no_flow, onnx="Floor")
+@unary(infer_floating, np.floor, vjp=_no_gradient, onnx="Floor")
 def floor(x: Tensor) -> Tensor:
     """The largest integer not above x. ATen floor, ONNX Floor-13."""
 
 
-@unary(floating, np.ceil, vjp=_no_flow, onnx="Ceil")
+@unary(infer_floating, np.ceil, vjp=_no_gradient, onnx="Ceil")
 def ceil(x: Tensor) -> Tensor:
     """The smallest integer not below x. ATen ceil, ONNX Ceil-13."""
 
 
-@unary(floating, np.rint, vjp=_no_flow, onnx="Round")
+@unary(infer_floating, np.rint, vjp=_no_gradient, onnx="Round")
 def round(x: Tensor) -> Tensor:
     """The nearest integer, rounding half to even. ATen round, ONNX Round-22."""
 
 
-@unary(floating, np.trunc, vjp=_no_flow, onnx=from_writer(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))))
+@unary(
+    infer_floating,
+    np.trunc,
+    vjp=_no_gradient,
+    onnx=from_writer(lambda w, x: w("Mul", w("Sign", x), w("Floor", w("Abs", x)))),
+)
 def trunc(x: Tensor) -> Tensor:
     """The nearest integer towards 0. ATen trunc."""
 
 
-def _needs_divisor(function: Rule) -> Rule:
+def _check_divisor(function: Rule) -> Rule:
     """Make a kernel raise for integer division by 0, as torch does (NumPy returns 0)."""
 
     def kernel(a: Array, b: Array) -> Any:
@@ -55,7 +60,7 @@ def _truncated_remainder(graph: OnnxGraph, a: str, b: str) -> str:
     return str(graph.op("Mod", a, b, fmod=1))
 
 
-def _opposite(w: Writer, rest: str, b: str) -> str:
+def _has_opposite_sign(w: Writer, rest: str, b: str) -> str:
     """Where a truncated remainder isn't 0 and has the opposite sign of the divisor."""
     return w("Less", w("Mul", w("Sign", rest), w("Sign", b)), 0.0)
 
@@ -66,11 +71,11 @@ def _floor_divide_onnx(graph: OnnxGraph, a: str, b: str) -> str:
     w = Writer(graph, graph.type(a).dtype)
     rest = _truncated_remainder(graph, a, b)
     quotient = w("Round", w("Div", w("Sub", a, rest), b))
-    floored = w("Sub", quotient, w("Where", _opposite(w, rest, b), 1.0, 0.0))
+    floored = w("Sub", quotient, w("Where", _has_opposite_sign(w, rest, b), 1.0, 0.0))
     return w("Where", w("Equal", b, 0.0), w("Div", a, b), floored)
 
 
-@binary(numeric, _needs_divisor(np.floor_divide), vjp=lambda g, y, a, b: (None, None), onnx=_floor_divide_onnx)
+@binary(infer_numeric, _check_divisor(np.floor_divide), vjp=lambda g, y, a, b: (None, None), onnx=_floor_divide_onnx)
 def floor_divide(a: Tensor, b: Tensor) -> Tensor:
     """The quotient rounded down; for floats, the floor of the exact quotient.
 
@@ -83,12 +88,12 @@ def _remainder_onnx(graph: OnnxGraph, a: str, b: str) -> str:
         return integers_onnx.remainder(graph, a, b)
     w = Writer(graph, graph.type(a).dtype)
     rest = _truncated_remainder(graph, a, b)
-    return w("Where", _opposite(w, rest, b), w("Add", rest, b), rest)
+    return w("Where", _has_opposite_sign(w, rest, b), w("Add", rest, b), rest)
 
 
 @binary(
-    numeric,
-    _needs_divisor(np.remainder),
+    infer_numeric,
+    _check_divisor(np.remainder),
     vjp=in_float32(lambda g, y, a, b: (g, -(g * floor_divide(a, b)))),
     onnx=_remainder_onnx,
 )
@@ -100,8 +105,8 @@ def remainder(a: Tensor, b: Tensor) -> Tensor:
 
 
 @binary(
-    numeric,
-    _needs_divisor(np.fmod),
+    infer_numeric,
+    _check_divisor(np.fmod),
     vjp=in_float32(lambda g, y, a, b: (g, -(g * trunc(a / b)))),
     onnx=_truncated_remainder,
 )

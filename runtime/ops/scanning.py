@@ -25,7 +25,7 @@ def cumprod(x: Tensor, *, axis: int) -> Tensor:
     """Cumulative products along `axis`: ATen `cumprod`."""
 
 
-def _accumulation(op: Op, ufunc: np.ufunc) -> None:
+def _set_accumulation_rules(op: Op, ufunc: np.ufunc) -> None:
     @op.infer
     def _(x: Type, *, axis: int) -> Type:
         require(x.dtype != BOOL, "needed numbers, given bool; cast first")
@@ -36,12 +36,12 @@ def _accumulation(op: Op, ufunc: np.ufunc) -> None:
     def _(x: Array, *, axis: int) -> Array:
         if x.ndim == 0:
             return x
-        accumulated: Array = ufunc.accumulate(x, axis=axis, dtype=scanning_onnx.wide(x.dtype))
+        accumulated: Array = ufunc.accumulate(x, axis=axis, dtype=scanning_onnx.accumulation_dtype(x.dtype))
         return accumulated.astype(x.dtype, copy=False)
 
 
-_accumulation(cumsum, np.add)
-_accumulation(cumprod, np.multiply)
+_set_accumulation_rules(cumsum, np.add)
+_set_accumulation_rules(cumprod, np.multiply)
 
 
 @cumsum.vjp
@@ -57,11 +57,10 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 @cumprod.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)), without a division that would fail
-    # at zeros
+    # dx[k] = (product before k) * (g[k] + x[k + 1] * (g[k + 1] + x[k + 2] * ...)), without dividing by zeros
     if x.ndim == 0:
         return g
-    return product_before(x, axis) * _recurrence_from_the_end(shift(x, axis, -1, 0.0), g, axis)
+    return exclusive_cumprod(x, axis) * _reverse_recurrence(shift(x, axis, -1, 0.0), g, axis)
 
 
 @cumprod.onnx
@@ -73,7 +72,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
     return scanning_onnx.accumulate(graph, (x,), axis, 1, lambda w, product, factor: w("Mul", product, factor))
 
 
-def product_before(x: Any, axis: int) -> Any:
+def exclusive_cumprod(x: Any, axis: int) -> Any:
     """Return for each element along an axis the product of those before it."""
     return cumprod(shift(x, axis, 1, 1.0), axis=axis)
 
@@ -102,14 +101,14 @@ def linear_recurrence(factors: Tensor, terms: Tensor, *, axis: int) -> Tensor:
 @linear_recurrence.infer
 def _(factors: Type, terms: Type, *, axis: int) -> Type:
     fits = is_floating(factors.dtype) and factors == terms
-    require(fits, f"needed floating-point factors and terms alike, given {factors} and {terms}")
+    require(fits, f"needed floating-point factors and terms of one type, given {factors} and {terms}")
     normalize_axis(axis, terms.rank)
     return terms
 
 
 @linear_recurrence.kernel
 def _(factors: Array, terms: Array, *, axis: int) -> Array:
-    wide = scanning_onnx.wide(terms.dtype)
+    wide = scanning_onnx.accumulation_dtype(terms.dtype)
     y = np.empty(terms.shape, wide)
     result, *rows = (np.moveaxis(x, axis, 0) for x in (y, factors, terms))
     so_far = np.zeros(result.shape[1:], wide)
@@ -121,8 +120,8 @@ def _(factors: Array, terms: Array, *, axis: int) -> Array:
 @linear_recurrence.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, factors: Tensor, terms: Tensor, *, axis: int) -> tuple[Any, Any]:
-    to_terms = _recurrence_from_the_end(shift(factors, axis, -1, 0.0), g, axis)
-    return to_terms * shift(y, axis, 1, 0.0), to_terms
+    g_terms = _reverse_recurrence(shift(factors, axis, -1, 0.0), g, axis)
+    return g_terms * shift(y, axis, 1, 0.0), g_terms
 
 
 @linear_recurrence.onnx
@@ -133,7 +132,7 @@ def _(graph: OnnxGraph, factors: str, terms: str, *, axis: int) -> str:
     return scanning_onnx.accumulate(graph, (factors, terms), axis, 0, step)
 
 
-def _recurrence_from_the_end(factors: Any, terms: Any, axis: int) -> Any:
+def _reverse_recurrence(factors: Any, terms: Any, axis: int) -> Any:
     flipped = (shaping.flip(x, axes=(axis,)) for x in (factors, terms))
     return shaping.flip(linear_recurrence(*flipped, axis=axis), axes=(axis,))
 
@@ -154,24 +153,26 @@ def _(x: Type, *, axis: int) -> Type:
 def _(x: Array, *, axis: int) -> Array:
     if x.ndim == 0:
         return x
-    return np.logaddexp.accumulate(x, axis=axis, dtype=scanning_onnx.wide(x.dtype)).astype(x.dtype, copy=False)
+    return np.logaddexp.accumulate(x, axis=axis, dtype=scanning_onnx.accumulation_dtype(x.dtype)).astype(
+        x.dtype, copy=False
+    )
 
 
 @logcumsumexp.vjp
 @in_float32
 def _(g: Tensor, y: Tensor, x: Tensor, *, axis: int) -> Any:
-    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]); terms of either sign are summed separately, by logarithms
+    # exp(x[k]) * sum over i >= k of g[i] * exp(-y[i]); positive and negative terms are summed separately, by logarithms
     if x.ndim == 0:
         return g
 
-    def of_one_sign(g: Tensor) -> Any:
+    def sum_positive_terms(g: Tensor) -> Any:
         positive = comparison.greater(g, zero(g))
         logarithm = elementwise.log(elementwise.where(positive, g, np.ones((), g.dtype))) - y
         terms = elementwise.where(positive, logarithm, np.asarray(-np.inf, x.dtype))
         later = shaping.flip(logcumsumexp(shaping.flip(terms, axes=(axis,)), axis=axis), axes=(axis,))
         return elementwise.exp(x + later)
 
-    return of_one_sign(g) - of_one_sign(-g)
+    return sum_positive_terms(g) - sum_positive_terms(-g)
 
 
 @logcumsumexp.onnx
@@ -181,15 +182,15 @@ def _(graph: OnnxGraph, x: str, *, axis: int) -> Any:
 
 @operator
 def cummax(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Cumulative maximum and its index (the last of equals): ATen `cummax`."""
+    """Cumulative maximum and its index (the last one among equal elements): ATen `cummax`."""
 
 
 @operator
 def cummin(x: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
-    """Cumulative minimum and its index (the last of equals): ATen `cummin`."""
+    """Cumulative minimum and its index (the last one among equal elements): ATen `cummin`."""
 
 
-def _cumulative_extremum(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:
+def _set_extremum_rules(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> None:
     @op.infer
     def _(x: Type, *, axis: int) -> tuple[Type, Type]:
         require(x.dtype != BOOL, "needed numbers, given bool; cast first")
@@ -219,8 +220,8 @@ def _cumulative_extremum(op: Op, ufunc: np.ufunc, compared: str, worst: str) -> 
         return scanning_onnx.extrema(graph, x, axis, _bound(type.dtype, worst), compared)
 
 
-_cumulative_extremum(cummax, np.maximum, "Less", "min")
-_cumulative_extremum(cummin, np.minimum, "Greater", "max")
+_set_extremum_rules(cummax, np.maximum, "Less", "min")
+_set_extremum_rules(cummin, np.minimum, "Greater", "max")
 
 
 def _bound(dtype: np.dtype[Any], end: str) -> Any:

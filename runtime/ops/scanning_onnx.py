@@ -13,10 +13,10 @@ from .float64_forms import Writer
 from .reduction_onnx import MANY_ROWS
 from .registry import OnnxGraph, Type
 
-CUMPROD_DTYPES = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # by CumProd
+CUMPROD_DTYPES = {np.dtype(kind) for kind in ("float32", "float64", "int32", "int64", "uint32", "uint64")}  # of CumProd
 
 
-def wide(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def accumulation_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype in which to accumulate numbers; like ATen, float64 for float32."""
     return FLOAT64 if is_floating(dtype) else dtype
 
@@ -33,24 +33,24 @@ def cumulative_sum(graph: OnnxGraph, x: str, axis: int) -> str:
 def cumulative_product(graph: OnnxGraph, x: str, axis: int) -> str:
     """Emit CumProd-26, in float64 like the interpreter."""
     type, at = graph.type(x), graph.constant(axis, np.int64)
-    return graph.cast(graph.op("CumProd", graph.cast(x, wide(type.dtype)), at), type.dtype)
+    return graph.cast(graph.op("CumProd", graph.cast(x, accumulation_dtype(type.dtype)), at), type.dtype)
 
 
 def accumulate(graph: OnnxGraph, operands: Sequence[str], axis: int, first: float, step: Callable[..., str]) -> str:
-    """Emit the repeated application of `step` to the last result, initially `first`, and the next elements."""
+    """Emit the repeated application of `step` to its last result, which starts as `first`, and the next elements."""
     type = graph.type(operands[0])
-    kind = type.with_dtype(wide(type.dtype))
+    kind = type.with_dtype(accumulation_dtype(type.dtype))
 
-    def body(graph: OnnxGraph, *given: str) -> tuple[str, ...]:
-        return (step(Writer(graph, kind.dtype), *given),)
+    def body(graph: OnnxGraph, *inputs: str) -> tuple[str, ...]:
+        return (step(Writer(graph, kind.dtype), *inputs),)
 
-    elements = [_from(graph, first, graph.cast(x, kind.dtype), kind, axis) for x in operands]
+    elements = [_prepend(graph, first, graph.cast(x, kind.dtype), kind, axis) for x in operands]
     (result,) = _scan(graph, kind, axis, [(first, kind.dtype)], elements, body)
     return graph.cast(result, type.dtype)
 
 
 def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) -> tuple[str, ...]:
-    """Emit the cumulative best element along an axis and its index, the last of equals.
+    """Emit the cumulative best element along an axis and its index, the last one among equal elements.
 
     Args:
         graph: the graph to emit to.
@@ -71,7 +71,7 @@ def extrema(graph: OnnxGraph, x: str, axis: int, worst: float, comparison: str) 
 
     size = graph.op("Squeeze", graph.dims((type.shape[axis],)))
     positions = graph.op("Range", graph.constant(-1, np.int64), size, graph.constant(1, np.int64))
-    elements = [_from(graph, worst, x, type, axis), (positions, Type(INT64, ()))]
+    elements = [_prepend(graph, worst, x, type, axis), (positions, Type(INT64, ()))]
     return _scan(graph, type, axis, [(worst, dtype), (0, INT64)], elements, body)
 
 
@@ -79,10 +79,10 @@ Elements = tuple[str, Type]
 """A tensor that a Scan slices along its first axis, and the type of the slices."""
 
 
-def _from(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
+def _prepend(graph: OnnxGraph, first: float, x: str, type: Type, axis: int) -> Elements:
     """Return `x` with `axis` first and with an additional element at its start.
 
-    A Scan of ONNX Runtime fails for no elements, and along another axis it even crashes.
+    ONNX Runtime's Scan fails without elements, and crashes without them along another axis.
     """
     at = normalize_axis(axis, type.rank)
     shape = graph.dims((*type.shape[:at], 1, *type.shape[at + 1 :]))
@@ -115,20 +115,20 @@ def _scan(
     row = _row(type, at)
     states = [row.with_dtype(dtype) for _, dtype in first]
 
-    def body(graph: OnnxGraph, *given: str) -> tuple[str, ...]:
-        now = step(graph, *given)
+    def body(graph: OnnxGraph, *inputs: str) -> tuple[str, ...]:
+        now = step(graph, *inputs)
         return *now, *now
 
-    begin = [graph.op("Expand", graph.constant(x, dtype), graph.dims(row.shape)) for x, dtype in first]
+    initial = [graph.op("Expand", graph.constant(x, dtype), graph.dims(row.shape)) for x, dtype in first]
     results = graph.op(
         "Scan",
-        *begin,
+        *initial,
         *(tensor for tensor, _ in elements),
         outputs=2 * len(first),
         body=graph.body("accumulate", [*states, *(part for _, part in elements)], [*states, *states], body),
         num_scan_inputs=len(elements),
     )
     begin_end_axis = [graph.constant([number], np.int64) for number in (1, LAST, 0)]
-    back = [*range(1, at + 1), 0, *range(at + 1, type.rank)]
+    permutation = [*range(1, at + 1), 0, *range(at + 1, type.rank)]
     rows = (graph.op("Slice", result, *begin_end_axis) for result in results[len(first) :])
-    return tuple(graph.op("Transpose", each, perm=back) for each in rows)
+    return tuple(graph.op("Transpose", result, perm=permutation) for result in rows)

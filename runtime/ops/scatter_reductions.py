@@ -1,4 +1,4 @@
-"""Reductions of a scatter, by which updates combine with elements, and their gradients."""
+"""The reductions by which a scatter combines updates with elements, and their gradients."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ UFUNCS = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimu
 
 def require_reduction(x: Type, reduction: str) -> None:
     """Raise `ShapeError` unless the reduction exists for the dtype of `x`."""
-    require(reduction in ("none", *UFUNCS), f"reduction {reduction!r} is neither none nor one of {', '.join(UFUNCS)}")
+    require(reduction in ("none", *UFUNCS), f"reduction {reduction!r} isn't none or one of {', '.join(UFUNCS)}")
     require(reduction == "none" or x.dtype != BOOL, "needed numbers to reduce, given bool; cast first")
 
 
@@ -59,14 +59,14 @@ def gradients(
         share = g / write(x_chosen, updates_chosen, "add")
         return x_chosen * share, updates_chosen * read(share)
     # the product of all others; if an update is the only zero, the others are all nonzero elements
-    to_x = g * write(creation.full_like(x, 1), updates, "mul")
+    gx = g * write(creation.full_like(x, 1), updates, "mul")
     zero = comparison.equal(updates, 0)
-    zeros_there = read(write(creation.full_like(x, 0), elementwise.cast(zero, dtype=g.dtype), "add"))
-    only_zero = comparison.logical_and(zero, comparison.equal(zeros_there, 1))
+    zero_counts = read(write(creation.full_like(x, 0), elementwise.cast(zero, dtype=g.dtype), "add"))
+    only_zero = comparison.logical_and(zero, comparison.equal(zero_counts, 1))
     one = creation.full_like(updates, 1)
     without_zeros = read(g * write(x, elementwise.where(only_zero, one, updates), "mul"))
-    to_others = read(g * y) / elementwise.where(zero, one, updates)
-    return to_x, elementwise.where(only_zero, without_zeros, to_others)
+    quotients = read(g * y) / elementwise.where(zero, one, updates)
+    return gx, elementwise.where(only_zero, without_zeros, quotients)
 
 
 def to_float32(graph: OnnxGraph, x: str) -> str:
@@ -106,11 +106,11 @@ def combine_slices(
     whole, shape = shapes
     row = product(shape[1:])
     if axis or len(shape) == 1 or not isinstance(row, int):
-        everywhere = graph.op("Expand", places, graph.dims(shape))
-        return str(graph.op("ScatterElements", x, everywhere, updates, axis=axis, reduction=reduction))
+        indices = graph.op("Expand", places, graph.dims(shape))
+        return str(graph.op("ScatterElements", x, indices, updates, axis=axis, reduction=reduction))
     columns = graph.constant(np.arange(row).reshape(1, *shape[1:]))
-    everywhere = graph.op("Add", graph.op("Mul", places, graph.constant(row, np.int64)), columns)
+    indices = graph.op("Add", graph.op("Mul", places, graph.constant(row, np.int64)), columns)
     flat = graph.constant([-1], np.int64)
-    vectors = (graph.op("Reshape", tensor, flat) for tensor in (x, everywhere, updates))
+    vectors = (graph.op("Reshape", tensor, flat) for tensor in (x, indices, updates))
     combined = graph.op("ScatterElements", *vectors, axis=0, reduction=reduction)
     return str(graph.op("Reshape", combined, graph.dims(whole), allowzero=1))

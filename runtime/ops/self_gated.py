@@ -1,6 +1,6 @@
 """Activation functions that are `x` times a gate of `x`: silu, mish, gelu.
 
-The gradients recompute the gate, as in ATen, except for mish, whose gate is so expensive that it is passed on.
+The gradients recompute the gate, as in ATen, except for mish, whose gate is expensive and therefore kept.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from ..ir.types import FLOAT64
 from . import elementwise, float64_forms, trigonometry
 from .common import add_cotangents, in_float32
-from .declarations import floating, from_writer, unary
+from .declarations import from_writer, infer_floating, unary
 from .error_function import erf
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
@@ -34,7 +34,7 @@ def _silu_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
 
 
 @unary(
-    floating,
+    infer_floating,
     _silu_kernel,
     vjp=_silu_vjp,
     onnx=from_writer(lambda w, x: w("Mul", x, w("Sigmoid", x))),
@@ -64,12 +64,12 @@ def mish_with_gate(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 mish_with_gate.extends(mish)
-mish.infer(floating)
+mish.infer(infer_floating)
 
 
 @mish_with_gate.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return floating(x), x
+    return infer_floating(x), x
 
 
 @mish.kernel
@@ -139,7 +139,7 @@ TANH_CUBIC = 0.044715
 @gelu.infer
 def _(x: Type, *, approximate: str) -> Type:
     require(approximate in ("none", "tanh"), f"needed approximate 'none' or 'tanh', given {approximate!r}")
-    return floating(x)
+    return infer_floating(x)
 
 
 @gelu.kernel

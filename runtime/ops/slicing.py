@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..ir.dims import Dim
-from .common import normalize_axes, normalize_axis, same_dtype
+from .common import normalize_axes, normalize_axis, require_same_dtype
 from .reduction import reduce_sum
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .shaping import flip, reshape
@@ -47,7 +47,7 @@ def _(
 ) -> Array:
     index = [builtins.slice(None)] * x.ndim
     for start, stop, step, axis in zip(starts, stops, steps, axes, strict=True):
-        size = x.shape[axis]  # a symbolic size couldn't be checked before
+        size = x.shape[axis]  # `infer` can't check a symbolic size
         require(0 <= start <= stop <= size, f"{start}:{stop} does not lie within axis {axis} of size {size}")
         index[axis] = builtins.slice(start, stop, step)
     return x[tuple(index)]
@@ -91,7 +91,7 @@ def concat(*xs: Tensor, axis: int) -> Tensor:
 @concat.infer
 def _(*xs: Type, axis: int) -> Type:
     require(len(xs) > 0, "needed at least one operand")
-    same_dtype(*xs)
+    require_same_dtype(*xs)
     shape = list(xs[0].shape)
     require(len(shape) > 0, "needed operands with at least one dimension")
     at = normalize_axis(axis, len(shape))
@@ -170,7 +170,7 @@ def pad(x: Tensor, *, before: Shape, after: Shape, mode: str = "constant", value
 @pad.infer
 def _(x: Type, *, before: Shape, after: Shape, mode: str, value: float) -> Type:
     require(len(before) == len(after) == x.rank, f"needed {x.rank} sizes before and after, given {before} and {after}")
-    require(mode == "constant" or mode in NUMPY_MODES, f"mode {mode!r} is none of constant, {', '.join(NUMPY_MODES)}")
+    require(mode == "constant" or mode in NUMPY_MODES, f"mode {mode!r} isn't one of constant, {', '.join(NUMPY_MODES)}")
     for axis, (size, b, a) in enumerate(zip(x.shape, before, after, strict=True)):
         if not isinstance(size, int) or not isinstance(b, int) or not isinstance(a, int):
             continue
@@ -255,8 +255,8 @@ def _(graph: OnnxGraph, x: str, *, before: Shape, after: Shape, mode: str, value
     names = {"constant": "constant", "reflect": "reflect", "replicate": "edge"}
     options = [graph.constant(value, graph.type(x).dtype)] if mode == "constant" and value else []
     if not options and mode == "constant" and graph.has("Pad with axes", 18):
-        # with explicit axes, ONNX Runtime's optimizer leaves a Pad alone. Otherwise it fuses it into a following pool,
-        # whose padding isn't 0 (MaxPool) or isn't counted (AveragePool)
+        # ONNX Runtime's optimizer would fuse a Pad without axes into a pool that follows, whose padding isn't 0
+        # (MaxPool) or isn't counted (AveragePool)
         options = ["", graph.constant(np.arange(len(before)), np.int64)]
     return graph.op("Pad", x, graph.dims((*before, *after)), *options, mode=names[mode])
 

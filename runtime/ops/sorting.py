@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.dims import Dim
 from ..ir.types import BOOL, INT64, is_floating
 from . import creation, indexing
-from .common import normalize_axis, same_dtype
+from .common import normalize_axis, require_same_dtype
 from .float64_forms import Writer
 from .registry import Array, OnnxGraph, Op, Tensor, Type, operator, require
 
@@ -25,7 +25,7 @@ def argmin(x: Tensor, *, axis: int | None = None, keepdims: bool = False) -> Ten
     """Index (int64) of the first smallest element along `axis`, or of `x` flattened: ATen `argmin`, ONNX ArgMin-13."""
 
 
-def _index_of_extremum(op: Op, numpy_function: Any, onnx_name: str) -> None:
+def _set_index_rules(op: Op, numpy_function: Any, onnx_name: str) -> None:
     @op.infer
     def _(x: Type, *, axis: int | None, keepdims: bool) -> Type:
         require(x.dtype != BOOL, "needed numbers, given bool; cast first")
@@ -41,7 +41,7 @@ def _index_of_extremum(op: Op, numpy_function: Any, onnx_name: str) -> None:
     @op.onnx
     def _(graph: OnnxGraph, x: str, *, axis: int | None, keepdims: bool) -> Any:
         type = graph.type(x)
-        rank, x = type.rank, _with_order(graph, x, type, largest=onnx_name == "ArgMax")
+        rank, x = type.rank, _replace_nonfinite(graph, x, type, largest=onnx_name == "ArgMax")
         if axis is not None and rank:
             return graph.op(onnx_name, x, axis=axis, keepdims=int(keepdims))
         index = graph.op(onnx_name, graph.op("Reshape", x, graph.constant([-1], np.int64)), axis=0, keepdims=0)
@@ -50,8 +50,8 @@ def _index_of_extremum(op: Op, numpy_function: Any, onnx_name: str) -> None:
     op.no_vjp("an index has no gradient")
 
 
-_index_of_extremum(argmax, np.argmax, "ArgMax")
-_index_of_extremum(argmin, np.argmin, "ArgMin")
+_set_index_rules(argmax, np.argmax, "ArgMax")
+_set_index_rules(argmin, np.argmin, "ArgMin")
 
 
 @operator
@@ -79,7 +79,7 @@ def _(x: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:
 
 @sort.vjp
 def _(g: Any, y: Any, x: Tensor, *, axis: int, descending: bool) -> Any:
-    return _back_to_places(g[0], y[1], x, axis)
+    return _scatter_gradient(g[0], y[1], x, axis)
 
 
 @sort.onnx
@@ -87,7 +87,7 @@ def _(graph: OnnxGraph, x: str, *, axis: int, descending: bool) -> Any:
     type = graph.type(x)
     if type.rank == 0:
         return x, graph.constant(0, np.int64)
-    return _first(graph, x, type, type.shape[axis], axis, descending)
+    return _onnx_topk(graph, x, type, type.shape[axis], axis, descending)
 
 
 @operator
@@ -119,7 +119,7 @@ def _(x: Array, *, k: int, axis: int, largest: bool, sorted: bool) -> tuple[Arra
 
 @topk.vjp
 def _(g: Any, y: Any, x: Tensor, *, k: Dim, axis: int, largest: bool, sorted: bool) -> Any:
-    return _back_to_places(g[0], y[1], x, axis)
+    return _scatter_gradient(g[0], y[1], x, axis)
 
 
 @topk.onnx
@@ -127,17 +127,17 @@ def _(graph: OnnxGraph, x: str, *, k: Dim, axis: int, largest: bool, sorted: boo
     type = graph.type(x)
     if type.rank == 0:
         return x, graph.constant(0, np.int64)
-    return _first(graph, x, type, k, axis, largest)
+    return _onnx_topk(graph, x, type, k, axis, largest)
 
 
-def _first(graph: OnnxGraph, x: str, type: Type, k: Dim, axis: int, largest: bool) -> tuple[str, str]:
+def _onnx_topk(graph: OnnxGraph, x: str, type: Type, k: Dim, axis: int, largest: bool) -> tuple[str, str]:
     """Emit the first `k` elements in order, and their indices."""
-    ordered = _with_order(graph, x, type)
+    ordered = _replace_nonfinite(graph, x, type)
     values, indices = graph.op("TopK", ordered, graph.dims((k,)), outputs=2, axis=axis, largest=int(largest), sorted=1)
     return values if ordered is x else graph.op("GatherElements", x, indices, axis=axis), indices
 
 
-def _with_order(graph: OnnxGraph, x: str, type: Type, *, largest: bool = True) -> str:
+def _replace_nonfinite(graph: OnnxGraph, x: str, type: Type, *, largest: bool = True) -> str:
     """Replace NaN, which ONNX Runtime doesn't sort, by infinity, and infinity by the largest finite number."""
     if not is_floating(type.dtype):
         return x
@@ -154,13 +154,13 @@ def searchsorted(boundaries: Tensor, x: Tensor, *, right: bool = False) -> Tenso
     Args:
         boundaries: (..., n), ascending along the last axis; a vector for values of any shape.
         x: (..., k), values of the same dtype.
-        right: whether to insert after boundaries equal to the value, or before. NaN comes after all.
+        right: whether to insert after boundaries equal to the value rather than before. NaN comes after all.
     """
 
 
 @searchsorted.infer
 def _(boundaries: Type, x: Type, *, right: bool) -> Type:
-    same_dtype(boundaries, x)
+    require_same_dtype(boundaries, x)
     fits = boundaries.rank == 1 or boundaries.shape[:-1] == x.shape[:-1]
     require(boundaries.rank >= 1 and fits, "needed a vector of boundaries, or one for each row of values")
     return x.with_dtype(INT64)
@@ -181,7 +181,7 @@ def _move_nan_to_end(x: Array, positions: Any, boundaries: Array) -> Any:
     return np.where(x != x, boundaries.shape[-1], positions).astype(np.int64)
 
 
-searchsorted.no_vjp("it gives integers")
+searchsorted.no_vjp("its result is integers")
 
 
 @searchsorted.onnx
@@ -190,10 +190,10 @@ def _(graph: OnnxGraph, boundaries: str, x: str, *, right: bool) -> Any:
     if graph.type(boundaries).rank > 1:  # (..., 1, n) versus (..., k, 1)
         boundaries = graph.op("Unsqueeze", boundaries, graph.constant([-2], np.int64))
     values = graph.op("Unsqueeze", x, graph.constant([-1], np.int64))
-    # boundaries not above the value (or, for left, below it) come before it, and so do all if it is NaN
+    # boundaries not above the value (or, for left, below it) come before it; all do if it is NaN
     beyond = graph.op("Greater" if right else "GreaterOrEqual", boundaries, values)
     before = graph.op("Cast", graph.op("Not", beyond), to=INT64)
-    # the last axis by its number: for no values, ONNX Runtime before 1.32 doesn't drop axis -1
+    # counted from the front: without values, ONNX Runtime before 1.32 doesn't drop axis -1
     return graph.op("ReduceSum", before, graph.constant([rank], np.int64), keepdims=0)
 
 
@@ -205,7 +205,7 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
     return np.flip(x.shape[axis] - 1 - backwards, axis)
 
 
-def _back_to_places(g: Tensor | None, indices: Tensor, x: Tensor, axis: int) -> Any:
+def _scatter_gradient(g: Tensor | None, indices: Tensor, x: Tensor, axis: int) -> Any:
     if g is None or x.ndim == 0:
         return g
     return indexing.scatter(creation.full_like(x, 0), indices, g, axis=axis)

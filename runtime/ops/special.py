@@ -12,7 +12,7 @@ from ..ir.types import FLOAT64
 from . import bessel_functions, elementwise, gamma_function, incomplete_gamma, normal_distribution, trigonometry
 from .common import in_float32
 from .comparison import equal
-from .declarations import Declare, binary, floating, unary
+from .declarations import Declare, binary, infer_floating, unary
 from .elementwise import exp, where
 from .onnx_arrays import as_onnx_rule
 from .registry import Array, Rule, Tensor, Type, get, operator, require
@@ -29,7 +29,7 @@ def _float64_kernel(function: Callable[..., Array]) -> Rule:
 
 
 def _special(function: Callable[[Any], Any], vjp: Rule) -> Declare:
-    return unary(floating, _float64_kernel(function), vjp=in_float32(vjp), onnx=as_onnx_rule(function))
+    return unary(infer_floating, _float64_kernel(function), vjp=in_float32(vjp), onnx=as_onnx_rule(function))
 
 
 # ---- the error function and the normal distribution ----
@@ -78,13 +78,13 @@ def lgamma(x: Tensor) -> Tensor:
 
 @operator
 def polygamma(x: Tensor, *, order: int) -> Tensor:
-    """The derivative of digamma of an order; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
+    """The `order`-th derivative of digamma; order 0 is digamma itself, the derivative of `lgamma`. ATen polygamma."""
 
 
 @polygamma.infer
 def _(x: Type, *, order: int) -> Type:
     require(order >= 0, f"needed an order of at least 0, given {order}")
-    return floating(x)
+    return infer_floating(x)
 
 
 def _polygamma(x: Any, *, order: int) -> Any:
@@ -102,17 +102,17 @@ def _(g: Tensor, y: Tensor, x: Tensor, *, order: int) -> Any:
 
 
 @binary(
-    floating,
+    infer_floating,
     _float64_kernel(gamma_function.zeta),
     vjp=in_float32(lambda g, y, s, q: (None, -(g * s * get("zeta")(s + 1.0, q)))),
     onnx=as_onnx_rule(gamma_function.zeta),
 )
 def zeta(s: Tensor, q: Tensor) -> Tensor:
-    """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; gradient of `q` only. ATen special_zeta."""
+    """The Hurwitz zeta function, the sum of (q + k)**-s over k >= 0; only `q` has a gradient. ATen special_zeta."""
 
 
 def _incomplete_vjp(sign: float) -> Rule:
-    """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` gets none."""
+    """Return the rule for the gradient of `x`, x**(a - 1) exp(-x) / gamma(a); as in torch, `a` has no gradient."""
 
     def vjp(g: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[None, Any]:
         return None, g * exp((a - 1.0) * elementwise.log(x) - x - lgamma(a)) * sign
@@ -121,17 +121,17 @@ def _incomplete_vjp(sign: float) -> Rule:
 
 
 @binary(
-    floating,
+    infer_floating,
     _float64_kernel(incomplete_gamma.lower),
     vjp=_incomplete_vjp(1.0),
     onnx=as_onnx_rule(incomplete_gamma.lower),
 )
 def igamma(a: Tensor, x: Tensor) -> Tensor:
-    """The regularized lower incomplete gamma function P(a, x); gradient of `x` only. ATen igamma."""
+    """The regularized lower incomplete gamma function P(a, x); only `x` has a gradient. ATen igamma."""
 
 
 @binary(
-    floating,
+    infer_floating,
     _float64_kernel(incomplete_gamma.upper),
     vjp=_incomplete_vjp(-1.0),
     onnx=as_onnx_rule(incomplete_gamma.upper),
@@ -143,7 +143,7 @@ def igammac(a: Tensor, x: Tensor) -> Tensor:
 # ---- Bessel functions ----
 
 
-def _over(y: Tensor, x: Tensor, at_zero: float) -> Any:
+def _divide_with_limit(y: Tensor, x: Tensor, at_zero: float) -> Any:
     """y / x, with the given limit at 0."""
     zero, one = (np.asarray(number, x.dtype) for number in (0.0, 1.0))
     is_zero = equal(x, zero)
@@ -160,12 +160,12 @@ def i0e(x: Tensor) -> Tensor:
     """exp(-|x|) I0(x). ATen special_i0e."""
 
 
-@_special(bessel_functions.i1, lambda g, y, x: g * (i0(x) - _over(y, x, 0.5)))
+@_special(bessel_functions.i1, lambda g, y, x: g * (i0(x) - _divide_with_limit(y, x, 0.5)))
 def i1(x: Tensor) -> Tensor:
     """The modified Bessel function I1. ATen special_i1."""
 
 
-@_special(bessel_functions.i1e, lambda g, y, x: g * (i0e(x) - elementwise.sign(x) * y - _over(y, x, 0.5)))
+@_special(bessel_functions.i1e, lambda g, y, x: g * (i0e(x) - elementwise.sign(x) * y - _divide_with_limit(y, x, 0.5)))
 def i1e(x: Tensor) -> Tensor:
     """exp(-|x|) I1(x). ATen special_i1e."""
 
@@ -195,7 +195,7 @@ def bessel_j0(x: Tensor) -> Tensor:
     """The Bessel function J0. ATen special_bessel_j0."""
 
 
-@_special(bessel_functions.j1, lambda g, y, x: g * (bessel_j0(x) - _over(y, x, 0.5)))
+@_special(bessel_functions.j1, lambda g, y, x: g * (bessel_j0(x) - _divide_with_limit(y, x, 0.5)))
 def bessel_j1(x: Tensor) -> Tensor:
     """The Bessel function J1. ATen special_bessel_j1."""
 
@@ -210,15 +210,15 @@ def bessel_y1(x: Tensor) -> Tensor:
     """The Bessel function Y1; -infinite at 0, NaN below. ATen special_bessel_y1."""
 
 
-@_special(bessel_functions.spherical_j0, lambda g, y, x: g * _over(trigonometry.cos(x) - y, x, 0.0))
+@_special(bessel_functions.spherical_j0, lambda g, y, x: g * _divide_with_limit(trigonometry.cos(x) - y, x, 0.0))
 def spherical_bessel_j0(x: Tensor) -> Tensor:
     """sin(x) / x, 1 at 0. ATen special_spherical_bessel_j0."""
 
 
 @unary(
-    floating,
+    infer_floating,
     _float64_kernel(bessel_functions.airy_ai),
-    no_vjp="torch has no derivative of it either",
+    no_vjp="torch has no gradient of it either",
     onnx=as_onnx_rule(bessel_functions.airy_ai),
 )
 def airy_ai(x: Tensor) -> Tensor:

@@ -32,12 +32,12 @@ def _attach(name: str, op: Op) -> None:
     def method(self: SymbolicTensor, other: Any) -> Any:
         return NotImplemented if isinstance(other, Compound) else op(self, other)
 
-    def reflected(self: SymbolicTensor, other: Any) -> Any:
+    def reflected_method(self: SymbolicTensor, other: Any) -> Any:
         return op(other, self)
 
     setattr(SymbolicTensor, f"__{name}__", method)
     if name in REFLECTED:
-        setattr(SymbolicTensor, f"__r{name}__", reflected)
+        setattr(SymbolicTensor, f"__r{name}__", reflected_method)
 
 
 for _name, _op in BINARY.items():

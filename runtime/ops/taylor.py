@@ -32,7 +32,7 @@ def degree_4(one: Any, x: Any) -> Any:
 
 
 def degree_8(one: Any, x: Any) -> Any:
-    """Up to x^8 / 8!, with 3 products: section 3.1 there."""
+    """Up to x^8 / 8!, with 3 products (section 3.1)."""
     return _degree_8(one, x, (2 / 3) ** 2)
 
 
@@ -57,24 +57,24 @@ def _degree_8(one: Any, x: Any, last: float) -> Any:
     return one + x + squared * ((857 - 58 * root) / 630) + eighth
 
 
-_OF_12 = (
+_WEIGHTS_12 = (
     (9.0198e-16, 0.46932117595418237389, -0.20099424927047284052, -0.04623946134063071740),
     (5.31597895759871264183, 1.19926790417132231573, 0.01179296240992997031, 0.01108844528519167989),
     (0.18188869982170434744, 0.05502798439925399070, 0.09351590770535414968, 0.00610700528898058230),
     (-2.0861320e-13, -0.13181061013830184015, -0.02027855540589259079, -0.00675951846863086359),
-)  # equation 12 there
+)  # equation 12
 
 
 def degree_12(one: Any, x: Any) -> Any:
     """Up to x^12 / 12!, with 4 products."""
     squared = x @ x
     powers = [one, x, squared, x @ squared]
-    first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _OF_12)
+    first, second, third, fourth = (_weighted_sum(weights, powers) for weights in _WEIGHTS_12)
     sixth = third + fourth @ fourth
     return first + (second + sixth) @ sixth
 
 
-_OF_18 = (
+_WEIGHTS_18 = (
     (0.0, -1.00365581030144618291e-01, -8.02924648241156932449e-03, -8.92138498045729985177e-04, 0.0),
     (
         0.0, 3.97849749499645077844e-01, 1.36783778460411720168e00, 4.98289622525382669416e-01,
@@ -90,7 +90,7 @@ _OF_18 = (
     ),
     (0.0, 0.0, -9.23364619367118555360e-02, -1.69364939002081722752e-02, -1.40086798182036094347e-05),
 )  # fmt: skip
-# equation 15 there
+# equation 15
 
 
 def degree_18(one: Any, x: Any) -> Any:
@@ -98,7 +98,7 @@ def degree_18(one: Any, x: Any) -> Any:
     squared = x @ x
     cubed = x @ squared
     powers = [one, x, squared, cubed, cubed @ cubed]
-    first, second, third, fourth, fifth = (_weighted_sum(weights, powers) for weights in _OF_18)
+    first, second, third, fourth, fifth = (_weighted_sum(weights, powers) for weights in _WEIGHTS_18)
     ninth = fourth + first @ fifth
     return second + (third + ninth) @ ninth
 
@@ -107,12 +107,12 @@ POLYNOMIALS: tuple[tuple[float, Polynomial], ...] = (
     (2.220446049250313e-16, degree_1), (2.580956802971767e-08, degree_2), (3.397168839976962e-04, degree_4),
     (4.991228871115323e-02, degree_8), (2.996158913811580e-01, degree_12),
 )  # fmt: skip
-"""The largest 1-norm for which each is exact up to float64's rounding: table 3 there."""
+"""Each polynomial with the largest 1-norm for which it is exact up to float64's rounding (table 3)."""
 TRUNCATED: tuple[tuple[float, Polynomial], ...] = tuple(
     (bound, truncated_degree_8 if polynomial is degree_8 else polynomial) for bound, polynomial in POLYNOMIALS
 )
 """The polynomials of ATen before torch 2.15."""
-MAX_NORM = 1.090863719290036e00  # for the last
+MAX_NORM = 1.090863719290036e00  # for `degree_18`
 
 
 def _weighted_sum(weights: Sequence[float], matrices: Sequence[Any]) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from ..ir.types import FLOAT64
 from . import comparison, float64_forms
 from .common import in_float32
-from .declarations import binary, floating, from_writer, or_float64, unary, zero
+from .declarations import binary, from_writer, infer_floating, or_float64, unary, zero
 from .elementwise import rsqrt, where
 from .float64_forms import Writer
 from .registry import Tensor
@@ -21,12 +21,12 @@ def _sin_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return g * cos(x)
 
 
-@unary(floating, np.sin, vjp=_sin_vjp, onnx="Sin")
+@unary(infer_floating, np.sin, vjp=_sin_vjp, onnx="Sin")
 def sin(x: Tensor) -> Tensor:
     """Sine. ATen sin, ONNX Sin-7."""
 
 
-@unary(floating, np.cos, vjp=in_float32(lambda g, y, x: -(g * sin(x))), onnx="Cos")
+@unary(infer_floating, np.cos, vjp=in_float32(lambda g, y, x: -(g * sin(x))), onnx="Cos")
 def cos(x: Tensor) -> Tensor:
     """Cosine. ATen cos, ONNX Cos-7."""
 
@@ -40,7 +40,7 @@ def sinc(x: Tensor) -> Any:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.tan,
     vjp=in_float32(lambda g, y, x: g * (y * y + 1.0)),
     onnx=or_float64("Tan", float64_forms.tan),
@@ -50,7 +50,7 @@ def tan(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arcsin,
     vjp=in_float32(lambda g, y, x: g * rsqrt(1.0 - x * x)),
     onnx=or_float64("Asin", float64_forms.asin),
@@ -60,7 +60,7 @@ def asin(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arccos,
     vjp=in_float32(lambda g, y, x: -(g * rsqrt(1.0 - x * x))),
     onnx=or_float64("Acos", float64_forms.acos),
@@ -70,7 +70,7 @@ def acos(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arctan,
     vjp=in_float32(lambda g, y, x: g / (x * x + 1.0)),
     onnx=or_float64("Atan", float64_forms.atan),
@@ -89,8 +89,8 @@ def _atan2_vjp(g: Tensor, angle: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, 
 def _atan2_onnx(w: Writer, y: str, x: str) -> str:
     """Emit the arctangent of y / |x|, mirrored at the y axis where x is negative; zeros have signs.
 
-    Two zeros or two infinities have no quotient, so 0 / 1 and 1 / 1 are used. In ONNX Runtime a zero keeps its sign
-    only as the last operand of Where.
+    Two zeros or two infinities have no quotient, so 0 / 1 and 1 / 1 are used instead. In ONNX Runtime a zero keeps its
+    sign only as the last operand of Where.
     """
     size = w("Abs", x)
     origin = w("And", w("Equal", y, 0.0), w("Equal", x, 0.0))
@@ -102,7 +102,7 @@ def _atan2_onnx(w: Writer, y: str, x: str) -> str:
     return w("Where", float64_forms.signbit(w, x), w("Sub", half_turn, right), right)
 
 
-@binary(floating, np.arctan2, vjp=_atan2_vjp, onnx=from_writer(_atan2_onnx))
+@binary(infer_floating, np.arctan2, vjp=_atan2_vjp, onnx=from_writer(_atan2_onnx))
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     """The angle of the point (x, y), between -pi and pi. ATen atan2."""
 
@@ -112,23 +112,25 @@ def _sinh_vjp(g: Tensor, y: Tensor, x: Tensor) -> Any:
     return g * cosh(x)
 
 
-@unary(floating, np.sinh, vjp=_sinh_vjp, onnx=or_float64("Sinh", float64_forms.sinh))
+@unary(infer_floating, np.sinh, vjp=_sinh_vjp, onnx=or_float64("Sinh", float64_forms.sinh))
 def sinh(x: Tensor) -> Tensor:
     """Hyperbolic sine. ATen sinh, ONNX Sinh-9."""
 
 
-@unary(floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=or_float64("Cosh", float64_forms.cosh))
+@unary(
+    infer_floating, np.cosh, vjp=in_float32(lambda g, y, x: g * sinh(x)), onnx=or_float64("Cosh", float64_forms.cosh)
+)
 def cosh(x: Tensor) -> Tensor:
     """Hyperbolic cosine. ATen cosh, ONNX Cosh-9."""
 
 
-@unary(floating, np.tanh, vjp=in_float32(lambda g, y, x: g * (1.0 - y * y)), onnx="Tanh")
+@unary(infer_floating, np.tanh, vjp=in_float32(lambda g, y, x: g * (1.0 - y * y)), onnx="Tanh")
 def tanh(x: Tensor) -> Tensor:
     """Hyperbolic tangent. ATen tanh, ONNX Tanh-13."""
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arcsinh,
     vjp=in_float32(lambda g, y, x: g * rsqrt(x * x + 1.0)),
     onnx=or_float64("Asinh", float64_forms.asinh),
@@ -138,7 +140,7 @@ def asinh(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arccosh,
     vjp=in_float32(lambda g, y, x: g * rsqrt(x * x - 1.0)),
     onnx=or_float64("Acosh", float64_forms.acosh),
@@ -148,7 +150,7 @@ def acosh(x: Tensor) -> Tensor:
 
 
 @unary(
-    floating,
+    infer_floating,
     np.arctanh,
     vjp=in_float32(lambda g, y, x: g / (1.0 - x * x)),
     onnx=or_float64("Atanh", float64_forms.atanh),

@@ -26,28 +26,28 @@ def window_span(kernel: int, dilation: int) -> int:
 
 def window_count(size: Dim, span: int, stride: int, padding: tuple[int, int]) -> Dim:
     """Return the number of windows that fit into a padded axis; `ShapeError` if none does."""
-    room = size + padding[0] + padding[1] - span
-    fits = not isinstance(room, int) or room >= 0
+    space = size + padding[0] + padding[1] - span
+    fits = not isinstance(space, int) or space >= 0
     require(fits, f"a window of {span} doesn't fit into {size} padded by {padding}: the kernel is too large")
-    return room // stride + 1
+    return space // stride + 1
 
 
 def pad(x: Array, padding: Padding, value: float = 0) -> Array:
-    """Pad each spatial axis of `x` with `value`; negative numbers crop; without any padding, return `x` itself."""
+    """Pad each spatial axis of `x` with `value`; negative numbers crop. Without padding, return a view of `x`."""
     sizes = x.shape[2:]
     kept = [slice(max(-b, 0), n - max(-a, 0)) for (b, a), n in zip(padding, sizes, strict=True)]
     x = x[_spatial(kept)]
     if max(map(max, padding)) <= 0:
         return x
-    grown = [n + b + a for (b, a), n in zip(padding, sizes, strict=True)]
-    result = np.full((*x.shape[:2], *grown), value, x.dtype)
-    inner = [slice(max(b, 0), n - max(a, 0)) for (b, a), n in zip(padding, grown, strict=True)]
+    padded_sizes = [n + b + a for (b, a), n in zip(padding, sizes, strict=True)]
+    result = np.full((*x.shape[:2], *padded_sizes), value, x.dtype)
+    inner = [slice(max(b, 0), n - max(a, 0)) for (b, a), n in zip(padding, padded_sizes, strict=True)]
     result[_spatial(inner)] = x
     return result
 
 
 def windows(x: Array, kernel: Sizes, stride: Sizes, dilation: Sizes, counts: Sizes) -> Array:
-    """Return a view `(batch, channels, *kernel, *counts)` of `x`; `view[at(tap)]` are the elements at a tap.
+    """Return a view `(batch, channels, *kernel, *counts)` of `x`; `view[tap_index(tap)]` are the elements at a tap.
 
     Writes to the view change `x`; elements of different taps overlap.
     """
@@ -66,13 +66,13 @@ def onnx_pads(padding: Padding) -> Sizes:
 
 
 def taps(kernel: Sizes) -> Iterator[Sizes]:
-    """Yield all positions inside a window, in row-major order; `ShapeError` for too many, as each is a step."""
+    """Yield all positions inside a window, in row-major order; `ShapeError` if there are too many to loop over."""
     shape = " x ".join(map(str, kernel))
-    require(prod(kernel) <= MAX_TAPS, f"a window of {shape} elements is too large: at most {MAX_TAPS} are computed")
+    require(prod(kernel) <= MAX_TAPS, f"a window of {shape} elements is too large: at most {MAX_TAPS} are supported")
     return product(*map(range, kernel))
 
 
-def at(tap: Sizes) -> tuple[Any, ...]:
+def tap_index(tap: Sizes) -> tuple[Any, ...]:
     """Return the index into `windows` for one tap."""
     return _spatial(tap)
 

@@ -21,7 +21,7 @@ OPERATORS: dict[type[ast.AST], str] = {
 
 
 # calls that mean the same with their operands swapped
-IN_ANY_ORDER = {"max", "min", "same_dtype", "zip", "comparison.equal", "elementwise.add", "elementwise.mul"}
+IN_ANY_ORDER = {"max", "min", "require_same_dtype", "zip", "comparison.equal", "elementwise.add", "elementwise.mul"}
 LEADING = {"context", "graph", "self"}  # what stands before the operands
 
 

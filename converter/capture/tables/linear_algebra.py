@@ -16,6 +16,7 @@ from ....runtime.ops.linear_algebra import matrix, symmetric, triangular
 from ....runtime.ops.matrices import (
     absolute,
     adjoint,
+    block,
     diagonal,
     each,
     identity_like,
@@ -23,7 +24,6 @@ from ....runtime.ops.matrices import (
     matmul,
     matrix_transpose,
     on_numbers,
-    part,
     real,
     upper,
 )  # fmt: skip
@@ -158,7 +158,7 @@ def _triangles(packed: Any) -> tuple[Any, Any]:
     """The lower factor (m, k), with a unit diagonal, and the upper one (k, n)."""
     *_, rows, columns = packed.shape
     count = minimum(rows, columns)
-    first, last = part(packed, rows, count), part(packed, count, columns)
+    first, last = block(packed, rows, count), block(packed, count, columns)
     return lower(first, -1) + identity_like(first), upper(last)
 
 

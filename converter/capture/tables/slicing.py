@@ -19,7 +19,7 @@ from ....runtime.ops import (
     slicing,
 )
 from ....runtime.ops.common import normalize_axis
-from ....runtime.ops.diagonals import diagonal_of, with_diagonal
+from ....runtime.ops.diagonals import extract_diagonal, replace_diagonal
 from ....runtime.tracing import SymbolicTensor
 from .table import Context, aten, cast, operands
 
@@ -200,7 +200,7 @@ def diagonal(context: Context, self: SymbolicTensor, offset: int = 0, dim1: int 
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if context.shape[-1] == 0:
         return context.builder.create(creation.full, shape=context.shape, value=0, dtype=context.dtype)
-    return diagonal_of(self, first, second, offset, context.shape[-1])
+    return extract_diagonal(self, first, second, offset, context.shape[-1])
 
 
 @aten("aten.diagonal_scatter.default")
@@ -211,11 +211,11 @@ def diagonal_scatter(
     first, second = (normalize_axis(axis, self.ndim) for axis in (dim1, dim2))
     if src.shape[-1] == 0:
         return self
-    return with_diagonal(self, cast(src, self.dtype), first, second, offset)
+    return replace_diagonal(self, cast(src, self.dtype), first, second, offset)
 
 
 @aten("aten.trace.default")
 def trace(context: Context, self: SymbolicTensor) -> Any:
     """trace(Tensor self) -> Tensor"""
     length = minimum(*self.shape)
-    return reduction.reduce_sum(cast(diagonal_of(self, 0, 1, length=length), context.dtype))
+    return reduction.reduce_sum(cast(extract_diagonal(self, 0, 1, length=length), context.dtype))

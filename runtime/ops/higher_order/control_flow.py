@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.program import Program
 from ...ir.types import BOOL
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating_operands, run
+from .subprogram_rules import align_cotangents, as_tuple, common_type, floating_cotangents, run
 
 
 @operator
@@ -69,13 +69,13 @@ def _(
         cond(
             predicate,
             *operands,
-            *cotangents_of(as_tuple(g), as_tuple(y)),
+            *floating_cotangents(as_tuple(g), as_tuple(y)),
             then_branch=branches[0],
             else_branch=branches[1],
             symbols=names,
         )
     )
-    return None, *for_floating_operands(operands, gradients)
+    return None, *align_cotangents(operands, gradients)
 
 
 @cond.onnx

@@ -17,7 +17,7 @@ from .. import comparison, creation, reduction
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import trips
 from .control_flow import cond
-from .subprogram_rules import as_tuple, common_type, cotangents_of, for_floating_operands, run
+from .subprogram_rules import align_cotangents, as_tuple, common_type, floating_cotangents, run
 
 
 @operator
@@ -51,10 +51,16 @@ def _(
     from ...programs.subprograms import own_symbols, result_types
 
     require(limit == Type(INT64, ()), f"needed an int64 without dimensions as limit, given {limit}")
-    require(going == Type(BOOL, ()), f"needed a bool without dimensions, given {going}")
+    require(going == Type(BOOL, ()), f"needed a bool without dimensions as condition, given {going}")
     condition, *results = result_types(body, [Type(INT64, ()), *operands])
-    require(condition == Type(BOOL, ()), f"the body must return a bool first, without dimensions, not {condition}")
-    require(carried <= min(len(results), len(operands)), f"{carried} carried values, {len(results)} are returned")
+    require(
+        condition == Type(BOOL, ()),
+        f"the first result of the body must be a bool without dimensions, given {condition}",
+    )
+    require(
+        carried <= min(len(results), len(operands)),
+        f"{carried} carried values, but {len(operands)} operands and {len(results)} results",
+    )
     own, fresh = own_symbols(body), iter(symbols)
     types = [common_type(a, b, own, fresh) for a, b in zip(operands[:carried], results[:carried], strict=True)]
     stacked = results[carried:]
@@ -102,18 +108,18 @@ def _(
     outputs = as_tuple(y)
     if any(a.shape != b.shape for a, b in zip(operands[:carried], outputs[:carried], strict=False)):
         raise ProgramError("op loop has no gradient where the shapes of carried values change")
-    # the loop once more, to record the carried values at the start of each iteration
+    # run the loop again to record the carried values at the start of each iteration
     state = body.inputs[1 : 1 + carried]
-    kept = _with_outputs(body, (*body.outputs, body.inputs[0], *state))
+    recording = _replace_outputs(body, (*body.outputs, body.inputs[0], *state))
     count = symbols[-1] if len(outputs) > carried else _new_symbol(limit)
-    again = as_tuple(loop(limit, going, *operands, body=kept, carried=carried, symbols=(count,)))[len(outputs) :]
-    step = _with_outputs(body, body.outputs[1:])
+    again = as_tuple(loop(limit, going, *operands, body=recording, carried=carried, symbols=(count,)))[len(outputs) :]
+    step = _replace_outputs(body, body.outputs[1:])
     step = step.replace(inputs=(*state, body.inputs[0], *body.inputs[1 + carried :]))
-    cotangents = cotangents_of(as_tuple(g), outputs)
+    cotangents = floating_cotangents(as_tuple(g), outputs)
     gradients = _backward_scan(
         cotangents, again[1:], again[:1], operands[carried:], step, reverse=True, may_be_empty=True
     )
-    return None, None, *for_floating_operands(operands, gradients)
+    return None, None, *align_cotangents(operands, gradients)
 
 
 @loop.onnx
@@ -154,7 +160,7 @@ def _(*operands: Type, body: Program, carried: int, scanned: int, reverse: bool)
     require(all(t.shape[0] == length for t in sliced), f"needed one length, given {', '.join(map(str, sliced))}")
     results = result_types(body, _iteration_types(operands, carried, scanned))
     for before, after in zip(operands[:carried], results[:carried], strict=True):
-        require(before == after, f"a carried value goes in as {before} and comes out as {after}")
+        require(before == after, f"a carried value has the type {before}, but the body returns {after}")
     return *results[:carried], *(Type(t.dtype, (length, *t.shape)) for t in results[carried:])
 
 
@@ -175,10 +181,10 @@ def _(*operands: Array, body: Program, carried: int, scanned: int, reverse: bool
         state = results[:carried]
         rows.append(results[carried:])
     ordered = rows[::-1] if reverse else rows
-    return *state, *_stack(ordered, body, carried, (*state, *(_slice_like(x) for x in sliced), *captured))
+    return *state, *_stack(ordered, body, carried, (*state, *(_zero_slice(x) for x in sliced), *captured))
 
 
-def _slice_like(x: Array) -> Array:
+def _zero_slice(x: Array) -> Array:
     return np.zeros(x.shape[1:], x.dtype)
 
 
@@ -186,28 +192,26 @@ def _slice_like(x: Array) -> Array:
 def _(g: Any, y: Any, *operands: Tensor, body: Program, carried: int, scanned: int, reverse: bool) -> tuple[Any, ...]:
     outputs = as_tuple(y)
     beginnings: tuple[Any, ...] = ()
-    if carried:  # the scan once more, to record the carried values at the start of each iteration
-        kept = _with_outputs(body, (*body.outputs, *body.inputs[:carried]))
-        again = as_tuple(scan(*operands, body=kept, carried=carried, scanned=scanned, reverse=reverse))
+    if carried:  # run the scan again to record the carried values at the start of each iteration
+        recording = _replace_outputs(body, (*body.outputs, *body.inputs[:carried]))
+        again = as_tuple(scan(*operands, body=recording, carried=carried, scanned=scanned, reverse=reverse))
         beginnings = again[len(outputs) :]
     _, sliced, captured = _split_operands(operands, carried, scanned)
-    cotangents = cotangents_of(as_tuple(g), outputs)
+    cotangents = floating_cotangents(as_tuple(g), outputs)
     return tuple(
-        for_floating_operands(
-            operands, _backward_scan(cotangents, beginnings, sliced, captured, body, reverse=not reverse)
-        )
+        align_cotangents(operands, _backward_scan(cotangents, beginnings, sliced, captured, body, reverse=not reverse))
     )
 
 
 @scan.onnx
 def _(graph: OnnxGraph, *operands: str, body: Program, carried: int, scanned: int, reverse: bool) -> Any:
-    given = operands[: carried + scanned]
+    scan_inputs = operands[: carried + scanned]
     stacked = len(body.outputs) - carried
     return graph.op(
         "Scan",
-        *given,
+        *scan_inputs,
         outputs=len(body.outputs),
-        body=graph.subgraph(body, operands[len(given) :]),
+        body=graph.subgraph(body, operands[len(scan_inputs) :]),
         num_scan_inputs=scanned,
         scan_input_directions=[int(reverse)] * scanned,
         scan_output_directions=[int(reverse)] * stacked if stacked else None,
@@ -244,19 +248,19 @@ def _backward_scan(
     from ...programs.subprograms import gradient, inline, trace_subprogram
 
     step_back = gradient(body)
-    of_state = sum(is_floating(x.dtype) for x in beginnings)
-    of_slices = sum(is_floating(x.dtype) for x in sliced)
+    state_count = sum(is_floating(x.dtype) for x in beginnings)
+    slice_count = sum(is_floating(x.dtype) for x in sliced)
     sums = [creation.full_like(x, 0) for x in captured if is_floating(x.dtype)]
-    sizes = (of_state, len(sums), len(beginnings), len(sliced), len(cotangents) - of_state, len(captured))
+    sizes = (state_count, len(sums), len(beginnings), len(sliced), len(cotangents) - state_count, len(captured))
 
     def step(*given: Any) -> list[Any]:
-        state, so_far, initial, slices, rows, constant = _parts(given, sizes)
+        state, so_far, initial, slices, rows, constant = _split(given, sizes)
         gradients = inline(given[0].builder, step_back, [*initial, *slices, *constant, *state, *rows])
-        more = [a + b for a, b in zip(so_far, gradients[of_state + of_slices :], strict=True)]
-        return [*gradients[:of_state], *more, *gradients[of_state : of_state + of_slices]]
+        more = [a + b for a, b in zip(so_far, gradients[state_count + slice_count :], strict=True)]
+        return [*gradients[:state_count], *more, *gradients[state_count : state_count + slice_count]]
 
-    operands = [*cotangents[:of_state], *sums, *beginnings, *sliced, *cotangents[of_state:], *captured]
-    carried, scanned = of_state + len(sums), len(operands) - of_state - len(sums) - len(captured)
+    operands = [*cotangents[:state_count], *sums, *beginnings, *sliced, *cotangents[state_count:], *captured]
+    carried, scanned = state_count + len(sums), len(operands) - state_count - len(sums) - len(captured)
     types = _iteration_types([Type(x.dtype, tuple(x.shape)) for x in operands], carried, scanned)
     back = trace_subprogram(step, types, f"{body.calls[0].class_name}_gradient")
 
@@ -277,21 +281,21 @@ def _backward_scan(
         )
     else:
         result = scan_back(*operands)
-    return [*result[:of_state], *result[carried:], *result[of_state:carried]]
+    return [*result[:state_count], *result[carried:], *result[state_count:carried]]
 
 
-def _parts(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
-    """Split the items into runs of these lengths."""
+def _split(items: Sequence[Any], sizes: Sequence[int]) -> list[Sequence[Any]]:
+    """Split the items into consecutive parts of these lengths."""
     starts = np.cumsum([0, *sizes])
     return [items[start : start + size] for start, size in zip(starts, sizes, strict=False)]
 
 
 def _split_operands(operands: Sequence[Any], carried: int, scanned: int) -> list[Any]:
     """Split the operands of a scan into carried, sliced and captured ones."""
-    return _parts(operands, (carried, scanned, len(operands) - carried - scanned))
+    return _split(operands, (carried, scanned, len(operands) - carried - scanned))
 
 
-def _with_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
+def _replace_outputs(program: Program, outputs: tuple[Any, ...]) -> Program:
     """Return the sub-program with other outputs."""
     return program.replace(outputs=outputs, result=sequence(len(outputs)))
 

@@ -7,7 +7,7 @@ from typing import Any
 from ...ir.program import Program
 from ...ir.types import FLOAT16, FLOAT32, is_floating
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
-from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands, run
+from .subprogram_rules import align_cotangents, as_tuple, floating_cotangents, run
 
 
 @operator
@@ -50,8 +50,8 @@ def _(*operands: Array, body: Program, **named: Any) -> tuple[Array, ...]:
 def _(g: Any, y: Any, *operands: Tensor, body: Program, **named: Any) -> tuple[Any, ...]:
     from ...programs.subprograms import apply_program, gradient
 
-    gradients = apply_program(gradient(body), [*operands, *cotangents_of(as_tuple(g), as_tuple(y))])
-    return tuple(for_floating_operands(operands, gradients))
+    gradients = apply_program(gradient(body), [*operands, *floating_cotangents(as_tuple(g), as_tuple(y))])
+    return tuple(align_cotangents(operands, gradients))
 
 
 @onnx_function.onnx

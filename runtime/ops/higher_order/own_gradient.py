@@ -7,7 +7,7 @@ from typing import Any
 from ...errors import UnsupportedPython
 from ...ir.program import Program
 from ..registry import Array, OnnxGraph, Tensor, Type, operator
-from .subprogram_rules import as_tuple, cotangents_of, for_floating_operands
+from .subprogram_rules import align_cotangents, as_tuple, floating_cotangents
 
 
 @operator
@@ -19,7 +19,7 @@ def own_gradient(*tensors: Tensor, outputs: int, backward: Program | None, refus
     Args:
         tensors: the `outputs` tensors to return, then the operands: those that get a cotangent before those that don't.
         outputs: the number of tensors to return.
-        backward: takes the operands, the returned tensors, and a cotangent for each floating-point one of these;
+        backward: takes the operands, the returned tensors, and a cotangent for each returned floating-point tensor;
             returns cotangents for the first floating-point operands. None: the gradient is refused.
         refusal: why there is no `backward`.
 
@@ -46,9 +46,9 @@ def _(
 
     if backward is None:
         raise UnsupportedPython(refusal)
-    operands, passed = tensors[outputs:], as_tuple(y)
-    gradients = apply_program(backward, [*operands, *passed, *cotangents_of(as_tuple(g), passed)])
-    return *(None for _ in passed), *for_floating_operands(operands, [*gradients, *(None for _ in operands)])
+    operands, returned = tensors[outputs:], as_tuple(y)
+    gradients = apply_program(backward, [*operands, *returned, *floating_cotangents(as_tuple(g), returned)])
+    return *(None for _ in returned), *align_cotangents(operands, [*gradients, *(None for _ in operands)])
 
 
 @own_gradient.onnx

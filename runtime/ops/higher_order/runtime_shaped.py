@@ -37,7 +37,7 @@ def runtime_shaped(*operands: Tensor, operator: str, options: Options, types: Ty
 def _(*operands: Type | None, operator: str, options: Options, types: Types) -> tuple[Type, ...]:
     get_onnx_function(operator)
     first = operands[0]
-    assert first is not None, "a structural operand may be absent, not the first"
+    assert first is not None, "only operands after the first may be absent"
     return tuple(
         Type(dtype or first.dtype, tuple(parse(size) if isinstance(size, str) else size for size in shape))
         for dtype, shape in types
@@ -110,9 +110,9 @@ def _(*operands: Array | None, operator: str, options: Options, count: int) -> A
     forward_operands, cotangents = operands[:count], operands[count:]
     program = _trace(operator, forward_operands, dict(options))
     backward = differentiate(program)
-    wanted = [v for v in backward.input_gradients if v is not None]
+    needed = [v for v in backward.input_gradients if v is not None]
     inputs = [operands[i] for i in _differentiable_positions(operator, forward_operands)]
-    computed = dict(zip(wanted, execute(backward.program, [*inputs, *cotangents], wanted=wanted), strict=True))  # type: ignore[list-item]
+    computed = dict(zip(needed, execute(backward.program, [*inputs, *cotangents], wanted=needed), strict=True))  # type: ignore[list-item]
     pairs = zip(backward.input_gradients, inputs, strict=True)
     gradients = tuple(np.zeros_like(x) if v is None else computed[v] for v, x in pairs)
     return gradients if len(gradients) > 1 else gradients[0]
@@ -134,11 +134,11 @@ def _to_tuple(items: Any) -> Any:
 def _apply(operator: str, tensors: Sequence[Any], arrays: Sequence[Array | None], options: dict[str, Any]) -> Any:
     """Apply the function to tensors, and to the contents of arrays for structural operands."""
     function = get_onnx_function(operator)
-    chosen = [
+    arguments = [
         contents(array) if structural else x
         for x, array, structural in zip(tensors, arrays, function.flags(len(arrays)), strict=True)
     ]
-    return function.function(*chosen, **options)
+    return function.function(*arguments, **options)
 
 
 def _trace(operator: str, operands: tuple[Array | None, ...], options: dict[str, Any]) -> Program:

@@ -1,4 +1,4 @@
-"""Iterative compositions of ops: Python functions of real or complex tensors, recorded as bodies of loops."""
+"""Iterative compositions of ops: Python functions of real or complex tensors, traced as bodies of loops."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from .loops import loop, scan
 from .subprogram_rules import as_tuple
 
 
-def along(
+def scan_slices(
     step: Callable[..., tuple[Sequence[Any], Sequence[Any]]], carried: Sequence[Any], sliced: Sequence[Any],
-    given: Sequence[Any] = (), *, reverse: bool = False,
+    captured: Sequence[Any] = (), *, reverse: bool = False,
 ) -> tuple[list[Any], list[Any]]:  # fmt: skip
     """Apply a step to each slice of tensors along their first axis.
 
     Args:
-        step: takes the carried values, the slices and `given`; returns the new carried values, and values to stack.
+        step: takes the carried values, the slices and `captured`; returns the new carried values, and values to stack.
         carried: the initial carried values.
         sliced: the tensors to slice, all of one length along the first axis.
-        given: further arguments of every step.
+        captured: values that are the same in every step.
         reverse: whether to go from the last slice to the first.
 
     Returns:
@@ -36,29 +36,29 @@ def along(
     """
     from ...programs.subprograms import trace_subprogram
 
-    operands = [*carried, *sliced, *given]
-    types = [_type(x) for x in _parts(carried)]
-    types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _parts(sliced)]
-    types += [_type(x) for x in _parts(given)]
-    seen: list[Any] = []
+    operands = [*carried, *sliced, *captured]
+    types = [_type(x) for x in _split_parts(carried)]
+    types += [_type(x).with_shape(tuple(x.shape[1:])) for x in _split_parts(sliced)]
+    types += [_type(x) for x in _split_parts(captured)]
+    stacked_like: list[Any] = []
 
     def body(*parts: Any) -> list[Any]:
-        now, kept = step(*_join(parts, operands))
-        seen.extend(kept)
-        return _parts([*now, *kept])
+        new_carried, stacked = step(*_join_parts(parts, operands))
+        stacked_like.extend(stacked)
+        return _split_parts([*new_carried, *stacked])
 
-    recorded = trace_subprogram(body, types, "step")
-    counts = {"carried": len(_parts(carried)), "scanned": len(_parts(sliced))}
-    results = scan(*_parts(operands), body=recorded, reverse=reverse, **counts)
-    tensors = _join(as_tuple(results), [*carried, *seen])
+    traced_body = trace_subprogram(body, types, "step")
+    counts = {"carried": len(_split_parts(carried)), "scanned": len(_split_parts(sliced))}
+    results = scan(*_split_parts(operands), body=traced_body, reverse=reverse, **counts)
+    tensors = _join_parts(as_tuple(results), [*carried, *stacked_like])
     return tensors[: len(carried)], tensors[len(carried) :]
 
 
-def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
-    """Repeat a step until it returns that it was the last.
+def repeat_step(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any], limit: Any) -> list[Any]:
+    """Repeat a step while it returns that there are more steps.
 
     Args:
-        step: takes the carried values; returns whether to continue (bool, without dimensions) and the new ones.
+        step: takes the carried values; returns whether to continue (bool, without dimensions) and their new values.
         carried: the initial carried values.
         limit: the largest number of steps; int64, without dimensions.
 
@@ -68,13 +68,13 @@ def until(step: Callable[..., tuple[Any, Sequence[Any]]], carried: Sequence[Any]
     from ...programs.subprograms import trace_subprogram
 
     def body(_: Any, *parts: Any) -> list[Any]:
-        going, now = step(*_join(parts, carried))
-        return [going, *_parts(now)]
+        going, now = step(*_join_parts(parts, carried))
+        return [going, *_split_parts(now)]
 
-    operands = _parts(carried)
-    recorded = trace_subprogram(body, [Type(INT64, ()), *map(_type, operands)], "steps")
-    results = loop(limit, np.asarray(True), *operands, body=recorded, carried=len(operands))
-    return _join(as_tuple(results), carried)
+    operands = _split_parts(carried)
+    traced_body = trace_subprogram(body, [Type(INT64, ()), *map(_type, operands)], "steps")
+    results = loop(limit, np.asarray(True), *operands, body=traced_body, carried=len(operands))
+    return _join_parts(as_tuple(results), carried)
 
 
 def positions(like: Any, size: Dim) -> Any:
@@ -100,15 +100,15 @@ def _type(x: Any) -> Type:
     return Type(x.dtype, tuple(x.shape))
 
 
-def _parts(items: Iterable[Any]) -> list[Any]:
-    """Split complex tensors into both parts; keep real ones."""
+def _split_parts(items: Iterable[Any]) -> list[Any]:
+    """Split complex tensors into real and imaginary parts; keep real tensors."""
     parts: list[Any] = []
     for x in items:
         parts += [x.real, x.imaginary] if isinstance(x, Complex) else [x]
     return parts
 
 
-def _join(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
-    """Join parts to tensors that are real or complex like those of `like`."""
+def _join_parts(parts: Iterable[Any], like: Iterable[Any]) -> list[Any]:
+    """Join parts into tensors that are real or complex as those of `like` are."""
     remaining = iter(parts)
     return [Complex(next(remaining), next(remaining)) if isinstance(x, Complex) else next(remaining) for x in like]

@@ -17,7 +17,7 @@ class TooManyTrips(CellbridgeError, ValueError):
 
 @contextlib.contextmanager
 def limit_trips(trips: int) -> Iterator[None]:
-    """Within the context, limit the iterations of all loops in the interpreter together; then `TooManyTrips`."""
+    """Within the context, limit the total iterations of all loops in the interpreter; beyond, raise `TooManyTrips`."""
     token = _limit.set([trips, 0])
     try:
         yield

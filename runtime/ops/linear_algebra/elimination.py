@@ -17,19 +17,19 @@ from ..common import broadcast_shapes
 from ..comparison import equal, greater, greater_equal, logical_and
 from ..complex_numbers import Complex
 from ..float_parts import signbit
-from ..higher_order.stepwise import along, choose, positions
+from ..higher_order.stepwise import choose, positions, scan_slices
 from ..matrices import (
     absolute,
     adjoint,
     as_columns,
     as_rows,
+    block,
     concatenate,
     conjugate,
     each,
     for_each_matrix,
     identity,
     matmul,
-    part,
     real,
     squares,
 )
@@ -45,20 +45,20 @@ def lu(x: Any, *, pivot: bool = True) -> tuple[Any, Any]:
         row, column = positions(factors, rows), positions(factors, columns)
         chosen = []
         if pivot:
-            sizes = choose(greater_equal(row, k), _sum_of_parts(_at(factors, k, _COLUMNS)), -1.0)
+            sizes = choose(greater_equal(row, k), _sum_of_parts(_take(factors, k, _COLUMNS)), -1.0)
             chosen = [sorting.argmax(sizes, axis=-1)]
             factors = _exchange_rows(factors, k, chosen[0])
-        first = _at(factors, k, _COLUMNS)
-        divisor = _at(first, k, _COLUMNS)
-        divisor = choose(_is_zero(divisor), 1.0, divisor)  # the elements below it are zero, too
+        first = _take(factors, k, _COLUMNS)
+        divisor = _take(first, k, _COLUMNS)
+        divisor = choose(_is_zero(divisor), 1.0, divisor)  # the elements below the divisor are zero too
         below = as_columns(first / as_columns(divisor))
-        rest = choose(greater(column, k), factors - below * as_rows(_at(factors, k, _ROWS)), factors)
+        rest = choose(greater(column, k), factors - below * as_rows(_take(factors, k, _ROWS)), factors)
         return [choose(as_columns(greater(row, k)), choose(equal(column, k), below, rest), factors)], chosen
 
     count = minimum(rows, columns)
-    (factors,), pivots = along(step, [x], [positions(x, count)])
+    (factors,), pivots = scan_slices(step, [x], [positions(x, count)])
     if pivot:
-        return factors, elementwise.cast(_last_axis_first(pivots[0], back=True) + 1, dtype=INT32)
+        return factors, elementwise.cast(_move_last_axis(pivots[0], back=True) + 1, dtype=INT32)
     in_place = elementwise.cast(positions(x, count) + 1, dtype=INT32)
     return factors, shaping.expand(in_place, shape=(*x.shape[:-2], count))
 
@@ -69,10 +69,10 @@ def permutation(pivots: Any, like: Any, *, size: Dim) -> Any:
     def step(matrix: Any, chosen: Any, k: Any) -> tuple[list[Any], list[Any]]:
         return [_exchange_rows(matrix, k, chosen - 1)], []
 
-    begin = identity(like, (*pivots.shape[:-1], size, size))
-    others = elementwise.cast(_last_axis_first(pivots), dtype=INT64)
-    (exchanged,), _ = along(step, [begin], [others, positions(pivots, pivots.shape[-1])])
-    return adjoint(exchanged)
+    initial = identity(like, (*pivots.shape[:-1], size, size))
+    others = elementwise.cast(_move_last_axis(pivots), dtype=INT64)
+    (permuted,), _ = scan_slices(step, [initial], [others, positions(pivots, pivots.shape[-1])])
+    return adjoint(permuted)
 
 
 def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False) -> Any:
@@ -81,13 +81,15 @@ def solve_triangular(a: Any, b: Any, *, upper: bool, unitriangular: bool = False
     batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
 
     def step(x: Any, k: Any, a: Any, others: Any, b: Any) -> tuple[list[Any], list[Any]]:
-        row = as_rows(_at(b, k, _ROWS)) - matmul(as_rows(_at(others, k, _ROWS)), x)
+        row = as_rows(_take(b, k, _ROWS)) - matmul(as_rows(_take(others, k, _ROWS)), x)
         if not unitriangular:
-            row = row / for_each_matrix(_at(_at(a, k, _ROWS), k, _COLUMNS))
+            row = row / for_each_matrix(_take(_take(a, k, _ROWS), k, _COLUMNS))
         return [choose(as_columns(equal(positions(x, rows), k)), row, x)], []
 
     others = matrices.upper(a, 1) if upper else matrices.lower(a, -1)
-    (x,), _ = along(step, [_zeros(b, (*batch, rows, columns))], [positions(b, rows)], [a, others, b], reverse=upper)
+    (x,), _ = scan_slices(
+        step, [_zeros(b, (*batch, rows, columns))], [positions(b, rows)], [a, others, b], reverse=upper
+    )
     return x
 
 
@@ -103,7 +105,7 @@ def solve(a: Any, b: Any) -> Any:
     a, b = (each(x, lambda part: shaping.expand(part, shape=(*batch, *part.shape[-2:]))) for x in (a, b))
     rows, width = a.shape[-1], a.shape[-1] + b.shape[-1]
     factors, _ = lu(concatenate(a, b, axis=a.ndim - 1))  # the row operations on a are applied to b as well
-    return solve_triangular(part(factors, rows, rows), part(factors, rows, width, first_column=rows), upper=True)
+    return solve_triangular(block(factors, rows, rows), block(factors, rows, width, first_column=rows), upper=True)
 
 
 def inverse(x: Any) -> Any:
@@ -131,14 +133,14 @@ def cholesky(x: Any) -> Any:
 
     def step(factor: Any, k: Any, x: Any) -> tuple[list[Any], list[Any]]:
         place = positions(factor, size)
-        known = matmul(factor, as_columns(conjugate(_at(factor, k, _ROWS))))
-        rest = _at(x, k, _COLUMNS) - _at(known, np.asarray(0), _COLUMNS)
-        root = elementwise.sqrt(real(_at(rest, k, _COLUMNS)))
+        known = matmul(factor, as_columns(conjugate(_take(factor, k, _ROWS))))
+        rest = _take(x, k, _COLUMNS) - _take(known, np.asarray(0), _COLUMNS)
+        root = elementwise.sqrt(real(_take(rest, k, _COLUMNS)))
         below = choose(greater(place, k), rest / as_columns(root), 0.0)
         column = choose(equal(place, k), as_columns(root), below)
         return [choose(equal(place, k), as_columns(column), factor)], []
 
-    (factor,), _ = along(step, [_zeros(x, tuple(x.shape))], [positions(x, size)], [x])
+    (factor,), _ = scan_slices(step, [_zeros(x, tuple(x.shape))], [positions(x, size)], [x])
     return factor
 
 
@@ -148,9 +150,9 @@ def householder_qr(x: Any) -> tuple[Any, Any]:
 
     def step(packed: Any, k: Any) -> tuple[list[Any], list[Any]]:
         row, column = positions(packed, rows), positions(packed, columns)
-        whole = _at(packed, k, _COLUMNS)
+        whole = _take(packed, k, _COLUMNS)
         tail = choose(greater(row, k), whole, 0.0)
-        first = _at(whole, k, _COLUMNS)
+        first = _take(whole, k, _COLUMNS)
         length = _length(choose(greater_equal(row, k), whole, 0.0))
         beta = choose(signbit(real(first)), length, -length)
         nothing = _is_zero(_length(tail))
@@ -161,12 +163,12 @@ def householder_qr(x: Any) -> tuple[Any, Any]:
         v = choose(equal(row, k), 1.0, tail / as_columns(choose(nothing, 1.0, first - beta)))
         along_v = matmul(adjoint(as_columns(v)), packed)
         reflected = packed - as_columns(v * as_columns(conjugate(scale))) * along_v
-        stored = as_columns(choose(greater(row, k), v, as_columns(beta)))
-        rest = choose(greater(column, k), reflected, choose(equal(column, k), stored, packed))
+        packed_column = as_columns(choose(greater(row, k), v, as_columns(beta)))
+        rest = choose(greater(column, k), reflected, choose(equal(column, k), packed_column, packed))
         return [choose(as_columns(greater_equal(row, k)), rest, packed)], [scale]
 
-    (packed,), (scales,) = along(step, [x], [positions(x, minimum(rows, columns))])
-    return packed, _last_axis_first(scales, back=True)
+    (packed,), (scales,) = scan_slices(step, [x], [positions(x, minimum(rows, columns))])
+    return packed, _move_last_axis(scales, back=True)
 
 
 def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
@@ -177,19 +179,19 @@ def qr(x: Any, *, complete: bool) -> tuple[Any, Any]:
 
     def step(q: Any, scale: Any, k: Any, packed: Any) -> tuple[list[Any], list[Any]]:
         row = positions(q, rows)
-        v = choose(equal(row, k), 1.0, choose(greater(row, k), _at(packed, k, _COLUMNS), 0.0))
+        v = choose(equal(row, k), 1.0, choose(greater(row, k), _take(packed, k, _COLUMNS), 0.0))
         return [q - as_columns(v * as_columns(scale)) * matmul(adjoint(as_columns(v)), q)], []
 
-    begin = identity(x, (*x.shape[:-2], rows, count))
-    slices = [_last_axis_first(scales), positions(x, minimum(rows, columns))]
-    (q,), _ = along(step, [begin], slices, [packed], reverse=True)
-    return q, matrices.upper(part(packed, count, columns))
+    initial = identity(x, (*x.shape[:-2], rows, count))
+    slices = [_move_last_axis(scales), positions(x, minimum(rows, columns))]
+    (q,), _ = scan_slices(step, [initial], slices, [packed], reverse=True)
+    return q, matrices.upper(block(packed, count, columns))
 
 
 # ---- shared helpers ----
 
 
-def _at(x: Any, k: Any, axis: int) -> Any:
+def _take(x: Any, k: Any, axis: int) -> Any:
     """Return the slice at index `k` along an axis, without that axis."""
     return each(x, lambda part: indexing.take(part, k, axis=axis))
 
@@ -197,9 +199,9 @@ def _at(x: Any, k: Any, axis: int) -> Any:
 def _exchange_rows(x: Any, k: Any, other: Any) -> Any:
     """Swap the rows `k` and `other` of matrices, where `other` has an index for each matrix."""
     row, other = positions(x, x.shape[-2]), as_columns(other)
-    there = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
-    raised = each(x, lambda part: indexing.gather(part, there, axis=_ROWS))
-    lowered = choose(as_columns(equal(row, other)), as_rows(_at(x, k, _ROWS)), x)
+    indices = shaping.expand(as_columns(other), shape=(*x.shape[:-2], 1, x.shape[-1]))
+    raised = each(x, lambda part: indexing.gather(part, indices, axis=_ROWS))
+    lowered = choose(as_columns(equal(row, other)), as_rows(_take(x, k, _ROWS)), x)
     return choose(as_columns(equal(row, k)), raised, lowered)
 
 
@@ -220,11 +222,11 @@ def _product(x: Any) -> Any:
     one = Complex.from_real(creation.full_like(x.real, 1, shape=tuple(x.shape[:-1])))
     if x.shape[-1] == 0:
         return one
-    (product,), _ = along(lambda so_far, factor: ([so_far * factor], []), [one], [_last_axis_first(x)])
+    (product,), _ = scan_slices(lambda so_far, factor: ([so_far * factor], []), [one], [_move_last_axis(x)])
     return product
 
 
-def _last_axis_first(x: Any, *, back: bool = False) -> Any:
+def _move_last_axis(x: Any, *, back: bool = False) -> Any:
     """Move the last axis to the front, or with `back` the first axis to the end."""
     rank = x.ndim
     order = (*range(1, rank), 0) if back else (rank - 1, *range(rank - 1))

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import ShapeError
 from ...ir.types import FLOAT64, at_least_float32
 from .. import reduction
-from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..complex_numbers import Complex
 from ..matrices import (
     Numbers,
@@ -25,7 +25,7 @@ from ..matrices import (
     matrix_transpose,
     on_numbers,
     real,
-    square,
+    require_square,
 )
 from ..registry import Array, OnnxGraph, Tensor, Type, operator, require
 from . import elimination, rotations, triangular
@@ -37,7 +37,7 @@ def inverse(x: Tensor, *, paired: bool = False) -> Tensor:
 
 
 _one_to_one = Numbers("n", "n")
-inverse.infer(_one_to_one.infer(square))
+inverse.infer(_one_to_one.infer(require_square))
 
 
 @inverse.kernel
@@ -72,9 +72,9 @@ _two_to_one = Numbers("nn", "n")
 @solve.infer
 @_two_to_one.infer
 def _(a: Type, b: Type) -> Type:
-    square(a)
-    same_dtype(a, b)
-    require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
+    require_square(a)
+    require_same_dtype(a, b)
+    require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b with as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
 
@@ -85,15 +85,15 @@ def _(a: Array, b: Array) -> Array:
     try:
         return np.linalg.solve(a, np.broadcast_to(b, (*batch, *b.shape[-2:])))
     except np.linalg.LinAlgError as error:
-        raise ShapeError(f"a system of equations has no single solution: {error}") from None
+        raise ShapeError(f"a system of equations has no unique solution: {error}") from None
 
 
 @solve.vjp
 @_two_to_one.vjp
 def _(g: Any, y: Any, a: Any, b: Any) -> Any:
-    of_b = on_numbers(solve, adjoint(a), g)
-    of_a = -matmul(of_b, adjoint(y))
-    return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
+    g_b = on_numbers(solve, adjoint(a), g)
+    g_a = -matmul(g_b, adjoint(y))
+    return each(g_a, lambda part: unbroadcast(part, real(a))), each(g_b, lambda part: unbroadcast(part, real(b)))
 
 
 solve.onnx(_two_to_one.onnx(elimination.solve))
@@ -107,7 +107,7 @@ def determinant(x: Tensor, *, paired: bool = False) -> Tensor:
 @determinant.infer
 @_one_to_one.infer
 def _(x: Type) -> Type:
-    return square(x).with_shape(x.shape[:-2])
+    return require_square(x).with_shape(x.shape[:-2])
 
 
 @determinant.kernel
@@ -132,13 +132,13 @@ def _(graph: OnnxGraph, x: str, *, paired: bool) -> Any:
 
 @operator
 def cofactors(x: Tensor, *, paired: bool = False) -> Tensor:
-    """The matrix of cofactors of each matrix (..., n, n), the derivative of its determinant by its elements.
+    """The matrix of cofactors of each matrix (..., n, n), the derivatives of its determinant.
 
     It is det(x) times the transposed inverse, if there is an inverse.
     """
 
 
-cofactors.infer(_one_to_one.infer(square))
+cofactors.infer(_one_to_one.infer(require_square))
 
 
 @cofactors.kernel
@@ -177,7 +177,7 @@ _signed = Numbers("n", "nr")
 @log_determinant.infer
 @_signed.infer
 def _(x: Type) -> tuple[Type, Type]:
-    value = square(x).with_shape(x.shape[:-2])
+    value = require_square(x).with_shape(x.shape[:-2])
     return value, value
 
 
@@ -192,12 +192,12 @@ def _(x: Array) -> tuple[Array, Array]:
 @_signed.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
     # a real sign is constant; a complex one rotated by an angle t has the derivative sign * i dt
-    of_sign, of_logarithm = g
-    share = 0.0 if of_logarithm is None else of_logarithm
-    if isinstance(x, Complex) and of_sign is not None:
-        angle = (of_sign * y[0].conjugate()).imaginary
-        share = Complex(angle * 0.0 if of_logarithm is None else of_logarithm, angle)
-    if of_logarithm is None and not isinstance(share, Complex):
+    g_sign, g_logarithm = g
+    share = 0.0 if g_logarithm is None else g_logarithm
+    if isinstance(x, Complex) and g_sign is not None:
+        angle = (g_sign * y[0].conjugate()).imaginary
+        share = Complex(angle * 0.0 if g_logarithm is None else g_logarithm, angle)
+    if g_logarithm is None and not isinstance(share, Complex):
         return None
     return for_each_matrix(share) * adjoint(on_numbers(inverse, x))
 
@@ -214,7 +214,7 @@ def cholesky(x: Tensor, *, paired: bool = False) -> Tensor:
     """
 
 
-cholesky.infer(_one_to_one.infer(square))
+cholesky.infer(_one_to_one.infer(require_square))
 
 
 @cholesky.kernel

@@ -14,20 +14,20 @@ from ...ir.types import FLOAT64, INT64, is_floating
 from .. import elementwise, reduction, taylor, trigonometry
 from ..comparison import greater, greater_equal, isfinite
 from ..complex_numbers import Complex
-from ..higher_order.stepwise import choose, until
+from ..higher_order.stepwise import choose, repeat_step
 from ..matrices import (
     Numbers,
     absolute,
     adjoint,
+    block,
     concatenate,
     each,
     for_each_matrix,
     identity,
     matmul,
-    matrix,
     on_numbers,
-    part,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..registry import Array, Tensor, Type, operator, require
 from ..rounding import ceil
@@ -38,7 +38,7 @@ from . import rotations
 def matrix_exp(x: Tensor, *, truncated: bool = False, paired: bool = False) -> Tensor:
     """The exponential of each matrix (..., n, n), the sum of x^k / k!: ATen linalg_matrix_exp.
 
-    If `truncated`, a single matrix of a 1-norm up to 0.05 loses digits beyond the tenth, as in ATen before torch 2.15.
+    If `truncated`, a single matrix of a 1-norm up to 0.05 has only ten correct digits, as in ATen before torch 2.15.
     """
 
 
@@ -48,7 +48,7 @@ _one_to_one = Numbers("n", "n")
 @matrix_exp.infer
 @_one_to_one.infer
 def _(x: Type, truncated: bool = False) -> Type:
-    return square(x)
+    return require_square(x)
 
 
 @matrix_exp.kernel
@@ -61,7 +61,7 @@ def _(x: Array, truncated: bool = False) -> Array:
     wide = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64).reshape(-1, *x.shape[-2:])
     norms = np.abs(wide).sum(axis=-2).max(axis=-1)
     polynomial: taylor.Polynomial = taylor.degree_18
-    if len(wide) == 1:  # ATen selects by norm only for single matrices
+    if len(wide) == 1:  # ATen selects the polynomial by norm only for a single matrix
         polynomial = next((f for bound, f in _polynomials(truncated) if norms[0] <= bound), polynomial)
     halvings = np.ceil(np.log2(np.maximum(norms / taylor.MAX_NORM, 1.0)))
     halvings = np.where(np.isfinite(halvings), halvings, 0)
@@ -81,12 +81,12 @@ def _polynomials(truncated: bool) -> tuple[tuple[float, taylor.Polynomial], ...]
 def _(g: Any, y: Any, x: Any, truncated: bool = False) -> Any:
     # R. Mathias, "A chain rule for matrix functions and applications" (1996): a block of the exponential of a matrix
     # of twice the size
-    along = adjoint(x)
+    x_adjoint = adjoint(x)
     size = x.shape[-1]
-    above = concatenate(along, g, axis=x.ndim - 1)
-    below = concatenate(along * 0.0, along, axis=x.ndim - 1)
+    above = concatenate(x_adjoint, g, axis=x.ndim - 1)
+    below = concatenate(x_adjoint * 0.0, x_adjoint, axis=x.ndim - 1)
     whole = on_numbers(matrix_exp, concatenate(above, below, axis=x.ndim - 2), truncated=truncated)
-    return part(whole, size, 2 * size, first_column=size)
+    return block(whole, size, 2 * size, first_column=size)
 
 
 @matrix_exp.onnx
@@ -100,13 +100,13 @@ def _(x: Any, truncated: bool = False) -> Any:
     halvings = ceil(elementwise.log2(elementwise.maximum(norms * (1.0 / taylor.MAX_NORM), np.ones(()))))
     halvings = for_each_matrix(choose(isfinite(halvings), halvings, 0.0))
 
-    def square(result: Any, remaining: Any) -> tuple[Any, list[Any]]:
-        halved = greater(remaining, np.zeros(()))
-        return np.asarray(True), [choose(halved, matmul(result, result), result), remaining - 1.0]
+    def square_if_needed(result: Any, remaining: Any) -> tuple[Any, list[Any]]:
+        is_unfinished = greater(remaining, np.zeros(()))
+        return np.asarray(True), [choose(is_unfinished, matmul(result, result), result), remaining - 1.0]
 
     most = elementwise.cast(reduction.reduce_max(halvings, axes=None), dtype=INT64)
     scaled = wide / elementwise.pow(np.full((), 2.0), halvings)
-    result, _ = until(square, [taylor.degree_18(one, scaled), halvings], most)
+    result, _ = repeat_step(square_if_needed, [taylor.degree_18(one, scaled), halvings], most)
     single = product(x.shape[:-2]) == 1
     for bound, polynomial in reversed(_polynomials(truncated) if single else ()):
         fits = for_each_matrix(greater_equal(np.full((), bound), norms))
@@ -130,7 +130,8 @@ def pseudo_inverse(
 
     Args:
         x: (..., m, n).
-        absolute: singular values up to this count as zero; without dimensions or one for each matrix; 0 by default.
+        absolute: singular values up to this bound count as zero; without dimensions or one for each matrix; 0 by
+            default.
         relative: the same bound as a fraction of the largest singular value; if neither is given, the rounding error
             of the dtype times max(m, n).
 
@@ -145,7 +146,7 @@ _with_bounds = Numbers("nrr", "n")
 @pseudo_inverse.infer
 @_with_bounds.infer
 def _(x: Type, absolute: Type | None = None, relative: Type | None = None) -> Type:
-    matrix(x)
+    require_matrices(x)
     for bound in (absolute, relative):
         require(bound is None or is_floating(bound.dtype), f"needed a floating-point tolerance, given {bound}")
     return x.with_shape((*x.shape[:-2], x.shape[-1], x.shape[-2]))
@@ -172,8 +173,8 @@ def _(g: Any, y: Any, x: Any, absolute: Any, relative: Any) -> Any:
     rows, columns = matmul(x, y), matmul(y, x)
     along = matmul(back, matmul(y, inverse))
     across = matmul(matmul(inverse, y), back)
-    of_x = -matmul(matmul(inverse, g), inverse) + along - matmul(rows, along) + across - matmul(across, columns)
-    return of_x, None, None
+    g_x = -matmul(matmul(inverse, g), inverse) + along - matmul(rows, along) + across - matmul(across, columns)
+    return g_x, None, None
 
 
 pseudo_inverse.onnx(_with_bounds.onnx(rotations.pseudo_inverse))

@@ -17,16 +17,16 @@ from ..matrices import (
     Numbers,
     adjoint,
     as_columns,
+    block,
     concatenate,
     conjugate,
     each,
-    half_diagonal,
     identity_like,
     lower,
     matmul,
-    matrix,
+    mirror_triangle,
     on_numbers,
-    part,
+    require_matrices,
     upper,
 )
 from ..registry import Array, Tensor, Type, operator, require
@@ -54,7 +54,7 @@ _factored = Numbers("n", "nn")
 @qr.infer
 @_factored.infer
 def _(x: Type, *, complete: bool) -> tuple[Type, Type]:
-    matrix(x)
+    require_matrices(x)
     *batch, rows, columns = x.shape
     count = rows if complete else minimum(rows, columns)
     return x.with_shape((*batch, rows, count)), x.with_shape((*batch, count, columns))
@@ -72,25 +72,25 @@ def _(x: Array, *, complete: bool) -> tuple[Array, Array]:
 def _(g: Any, y: Any, x: Any, *, complete: bool) -> Any:
     # S. Walter, L. Lehmann, "Algorithmic differentiation of linear algebra functions with application in optimum
     # experimental design" (2010); for m < n, the columns beyond the first m are q times those of r
-    (of_q, of_r), (q, r) = g, y
+    (g_q, g_r), (q, r) = g, y
     rows, columns = x.shape[-2:]
     if complete and minimum(rows, columns) != rows:
         raise ShapeError(f"the complete QR factors of matrices of {rows} rows and {columns} columns have no gradient")
     count = minimum(rows, columns)
     further: Any = None
-    if columns != count and of_r is not None:
-        right, of_right = (part(m, m.shape[-2], columns, first_column=count) for m in (x, of_r))
-        through_right = matmul(right, adjoint(of_right))
-        of_q = add_cotangents(of_q, through_right)
-        further = matmul(q, of_right)
-        of_r = part(of_r, count, count)
+    if columns != count and g_r is not None:
+        right, g_right = (block(m, m.shape[-2], columns, first_column=count) for m in (x, g_r))
+        from_right = matmul(right, adjoint(g_right))
+        g_q = add_cotangents(g_q, from_right)
+        further = matmul(q, g_right)
+        g_r = block(g_r, count, count)
     elif columns != count:
-        further = part(x, rows, columns, first_column=count) * 0.0
-    r = part(r, count, count)
-    inner = 0.0 if of_r is None else matmul(of_r, adjoint(r))
-    if of_q is not None:
-        inner = inner - matmul(adjoint(q), of_q)
-    whole = add_cotangents(matmul(q, half_diagonal(upper(inner))), of_q)
+        further = block(x, rows, columns, first_column=count) * 0.0
+    r = block(r, count, count)
+    inner = 0.0 if g_r is None else matmul(g_r, adjoint(r))
+    if g_q is not None:
+        inner = inner - matmul(adjoint(q), g_q)
+    whole = add_cotangents(matmul(q, mirror_triangle(upper(inner))), g_q)
     whole = adjoint(on_numbers(solve_triangular, r, adjoint(whole), upper=True))
     return whole if further is None else concatenate(whole, further, axis=whole.ndim - 1)
 
@@ -114,7 +114,7 @@ def householder_qr(x: Tensor, *, paired: bool = False) -> tuple[Tensor, Tensor]:
 @householder_qr.infer
 @_factored.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return matrix(x), x.with_shape((*x.shape[:-2], minimum(*x.shape[-2:])))
+    return require_matrices(x), x.with_shape((*x.shape[:-2], minimum(*x.shape[-2:])))
 
 
 @householder_qr.kernel
@@ -145,7 +145,7 @@ def apply_reflections(packed: Any, scales: Any, x: Any, *, transpose: bool = Fal
     count = scales.shape[-1]
     require(isinstance(count, int), f"needed a known number of reflections, given {count}")
     for i in range(count) if transpose else reversed(range(count)):
-        v = part(vectors, packed.shape[-2], i + 1, first_column=i)
+        v = block(vectors, packed.shape[-2], i + 1, first_column=i)
         scale = as_columns(_element(scales, i))
         x = x - matmul(v * (conjugate(scale) if transpose else scale), matmul(adjoint(v), x))
     return x

@@ -2,8 +2,8 @@
 
 Rotations of two columns each are applied until all columns are orthogonal: G. Golub, C. Van Loan, "Matrix
 Computations" (2013), section 8.6.3. A round rotates each column of one half with one of the other; then columns are
-permuted like the players of a round-robin tournament, so that in a sweep of n - 1 rounds each has met all others and is
-back in its place. Everything is computed in float64.
+permuted like the players of a round-robin tournament, so that in a sweep of n - 1 rounds each column is paired with
+every other one and returns to its place. Everything is computed in float64.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from ...ir.dims import Dim
 from ...ir.types import FLOAT64
 from .. import elementwise, indexing, products, reduction, shaping, slicing, sorting
 from ..comparison import equal, greater, less
-from ..higher_order.stepwise import along, choose, positions, until
+from ..higher_order.stepwise import choose, positions, repeat_step, scan_slices
 from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    block,
     concatenate,
     conjugate,
     diagonal,
@@ -29,7 +30,6 @@ from ..matrices import (
     identity,
     lower,
     matmul,
-    part,
     real,
     squares,
 )
@@ -49,7 +49,7 @@ def eigh(x: Any) -> tuple[Any, Any]:
     _, vectors = _orthogonalize(x + for_each_matrix(shift) * identity(real(x), (size, size)))
     values = _sum(real(conjugate(vectors) * matmul(x, vectors)), (-2,))
     values, order = sorting.sort(values, axis=-1)
-    return values, _in_order(vectors, order)
+    return values, _gather_columns(vectors, order)
 
 
 def pseudo_inverse(x: Any, absolute: Any = None, relative: Any = None) -> Any:
@@ -84,51 +84,55 @@ def svd(x: Any, *, full: bool) -> tuple[Any, Any, Any]:
     columns, vectors = _orthogonalize(each(x, lambda y: elementwise.cast(y, dtype=FLOAT64)))
     s, order = sorting.sort(_lengths(columns), axis=-1, descending=True)
     bound = reduction.reduce_max(s, axes=(-1,), keepdims=True) * (rows * _EPSILON)
-    directions = _in_order(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
-    # unit vectors, which a QR factorization keeps except for signs; it replaces those that are 0
+    directions = _gather_columns(columns, order) / as_rows(choose(greater(s, bound), s, np.inf))
+    # unit vectors, which a QR factorization keeps except for signs; and which replaces vectors that are 0
     q, r = elimination.qr(directions, complete=full)
-    signs = choose(less(real(diagonal(part(r, count, count))), np.zeros(())), -1.0, np.ones(()))
-    first = part(q, rows, count) * as_rows(signs)
-    u = concatenate(first, part(q, rows, rows, first_column=count), axis=q.ndim - 1) if full and rows > count else first
-    return u, s, adjoint(_in_order(vectors, order))
+    signs = choose(less(real(diagonal(block(r, count, count))), np.zeros(())), -1.0, np.ones(()))
+    first = block(q, rows, count) * as_rows(signs)
+    u = (
+        concatenate(first, block(q, rows, rows, first_column=count), axis=q.ndim - 1)
+        if full and rows > count
+        else first
+    )
+    return u, s, adjoint(_gather_columns(vectors, order))
 
 
 def _orthogonalize(x: Any) -> tuple[Any, Any]:
-    """Return matrices (..., m, n), m >= n, times unitary ones that make their columns orthogonal; and the latter."""
+    """Return matrices (..., m, n), m >= n, times unitary matrices that orthogonalize their columns; and the latter."""
     rows, count = x.shape[-2:]
-    width = count + count % 2  # an additional zero column, without effect, for an odd number
+    width = count + count % 2  # an additional zero column, without effect, for an odd number of columns
     rank = x.ndim
     more = (*[0] * (rank - 1), width - count)
     x = each(x, lambda y: slicing.pad(y, before=(0,) * rank, after=more))
     noise = _sum(squares(x), (-2, -1)) * (rows * _EPSILON) ** 2
 
-    def meet(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
+    def rotate_pairs(columns: Any, vectors: Any, worst: Any, _: Any, noise: Any) -> tuple[list[Any], list[Any]]:
         p, q = _halves(columns)
-        of_p, of_q = _sum(squares(p), (-2,)), _sum(squares(q), (-2,))
+        square_p, square_q = _sum(squares(p), (-2,)), _sum(squares(q), (-2,))
         product = each(conjugate(p) * q, lambda y: _sum(y, (-2,)))
-        of_product = squares(product)
-        cosine, sine = _rotation(of_p, of_q, product)
-        seen = greater(elementwise.minimum(of_p, of_q), as_columns(noise))
-        angle = choose(seen, of_product / choose(seen, of_p * of_q, 1.0), 0.0)
+        squared_product = squares(product)
+        cosine, sine = _rotation(square_p, square_q, product)
+        seen = greater(elementwise.minimum(square_p, square_q), as_columns(noise))
+        angle = choose(seen, squared_product / choose(seen, square_p * square_q, 1.0), 0.0)
         worst = elementwise.maximum(worst, reduction.reduce_max(angle, axes=None))
         return [_rotate(columns, cosine, sine), _rotate(vectors, cosine, sine), worst], []
 
     def sweep(columns: Any, vectors: Any, noise: Any) -> tuple[Any, list[Any]]:
         begin = [columns, vectors, np.zeros((), FLOAT64)]
-        (columns, vectors, worst), _ = along(meet, begin, [positions(columns, width - 1)], [noise])
+        (columns, vectors, worst), _ = scan_slices(rotate_pairs, begin, [positions(columns, width - 1)], [noise])
         return greater(worst, np.asarray((rows * _EPSILON) ** 2)), [columns, vectors, noise]
 
     begin = [x, identity(x, (*x.shape[:-2], width, width)), noise]
-    columns, vectors, _ = until(sweep, begin, np.asarray(_MAX_SWEEPS, np.int64))
-    return part(columns, rows, count), part(vectors, count, count)
+    columns, vectors, _ = repeat_step(sweep, begin, np.asarray(_MAX_SWEEPS, np.int64))
+    return block(columns, rows, count), block(vectors, count, count)
 
 
-def _rotation(of_p: Any, of_q: Any, product: Any) -> tuple[Any, Any]:
+def _rotation(square_p: Any, square_q: Any, product: Any) -> tuple[Any, Any]:
     """Return cosine and sine of the rotations that make columns p and q, with these squares and products, orthogonal.
 
     The sine has the phase of the product. Both are smooth, so that a model that is imported from ONNX has gradients.
     """
-    difference = of_q - of_p
+    difference = square_q - square_p
     square = difference * difference + squares(product) * 4.0
     none = equal(square, np.zeros(()))
     size = elementwise.abs(difference) + elementwise.sqrt(choose(none, 1.0, square))
@@ -150,13 +154,13 @@ def _rotate(x: Any, cosine: Any, sine: Any) -> Any:
 
 def _halves(x: Any) -> tuple[Any, Any]:
     rows, width = x.shape[-2:]
-    return part(x, rows, width // 2), part(x, rows, width, first_column=width // 2)
+    return block(x, rows, width // 2), block(x, rows, width, first_column=width // 2)
 
 
-def _in_order(x: Any, order: Any) -> Any:
-    """Return matrices of the columns at these indices, the same number for each matrix."""
-    everywhere = shaping.expand(as_rows(order), shape=tuple(x.shape))
-    return each(x, lambda y: indexing.gather(y, everywhere, axis=-1))
+def _gather_columns(x: Any, order: Any) -> Any:
+    """Return the columns of matrices at these indices, as many for each matrix as it has columns."""
+    indices = shaping.expand(as_rows(order), shape=tuple(x.shape))
+    return each(x, lambda y: indexing.gather(y, indices, axis=-1))
 
 
 def _lengths(x: Any) -> Any:

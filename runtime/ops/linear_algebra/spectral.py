@@ -18,18 +18,18 @@ from ..matrices import (
     adjoint,
     as_columns,
     as_rows,
+    block,
     conjugate,
     diagonal,
+    diagonal_matrix,
     differences,
     identity_like,
     matmul,
-    matrix,
     off_diagonal,
-    on_diagonal,
     on_numbers,
-    part,
     real,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..registry import Array, Tensor, Type, operator
 from . import rotations
@@ -56,7 +56,7 @@ _hermitian = Numbers("n", "rn")
 @eigh.infer
 @_hermitian.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return square(x).with_shape(x.shape[:-1]), x
+    return require_square(x).with_shape(x.shape[:-1]), x
 
 
 @eigh.kernel
@@ -70,13 +70,13 @@ def _(x: Array) -> tuple[Array, Array]:
 @_hermitian.vjp
 def _(g: Any, y: Any, x: Any) -> Any:
     # M. Giles, "An extended collection of matrix derivative results" (2008), section 3.1
-    (of_values, of_vectors), (values, vectors) = g, y
+    (g_values, g_vectors), (values, vectors) = g, y
     inner: Any = 0.0
-    if of_vectors is not None:
-        inner = off_diagonal(matmul(adjoint(vectors), of_vectors) / differences(values))
+    if g_vectors is not None:
+        inner = off_diagonal(matmul(adjoint(vectors), g_vectors) / differences(values))
         inner = (inner + adjoint(inner)) * 0.5
-    if of_values is not None:
-        inner = on_diagonal(of_values, x) + inner
+    if g_values is not None:
+        inner = diagonal_matrix(g_values, x) + inner
     return matmul(matmul(vectors, inner), adjoint(vectors))
 
 
@@ -102,7 +102,7 @@ _general = Numbers("n", "cc")
 @eig.infer
 @_general.infer
 def _(x: Type) -> tuple[Type, Type]:
-    return square(x).with_shape(x.shape[:-1]), x
+    return require_square(x).with_shape(x.shape[:-1]), x
 
 
 @eig.kernel
@@ -117,15 +117,15 @@ def _(x: Array) -> tuple[Array, Array]:
 def _(g: Any, y: Any, x: Any) -> Any:
     # C. Boeddeker et al., "On the computation of complex-valued gradients with application to statistically optimum
     # beamforming" (2017), equation 4.77, and a term that keeps the length of the vectors at 1
-    (of_values, of_vectors), (values, vectors) = g, y
+    (g_values, g_vectors), (values, vectors) = g, y
     adjoint_vectors = adjoint(vectors)
     inner: Any = 0.0
-    if of_vectors is not None:
-        projected = matmul(adjoint_vectors, of_vectors)
+    if g_vectors is not None:
+        projected = matmul(adjoint_vectors, g_vectors)
         lengthening = matmul(adjoint_vectors, vectors) * as_rows(real(diagonal(projected)))
         inner = off_diagonal((projected - lengthening) / conjugate(differences(values)))
-    if of_values is not None:
-        inner = on_diagonal(of_values, vectors) + inner
+    if g_values is not None:
+        inner = diagonal_matrix(g_values, vectors) + inner
     return on_numbers(solve, adjoint_vectors, matmul(inner, adjoint_vectors))
 
 
@@ -152,7 +152,7 @@ _singular = Numbers("n", "nrn")
 @svd.infer
 @_singular.infer
 def _(x: Type, *, full: bool) -> tuple[Type, ...]:
-    matrix(x)
+    require_matrices(x)
     (*batch, rows, columns), count = x.shape, minimum(*x.shape[-2:])
     left, right = (rows, columns) if full else (count, count)
     return x.with_shape((*batch, rows, left)), x.with_shape((*batch, count)), x.with_shape((*batch, right, columns))
@@ -170,30 +170,30 @@ def _(x: Array, *, full: bool) -> tuple[Array, Array, Array]:
 def _(g: Any, y: Any, x: Any, *, full: bool) -> Any:
     # J. Townsend, "Differentiating the singular value decomposition" (2016); for complex matrices Z. Wan, S. Zhang,
     # "Automatic differentiation for complex valued SVD" (2019)
-    (of_u, of_s, of_v), (u, s, v) = g, y
+    (g_u, g_s, g_v), (u, s, v) = g, y
     (rows, columns), count = x.shape[-2:], minimum(*x.shape[-2:])
     if full:
-        u, v = part(u, rows, count), part(v, count, columns)
-        of_u = None if of_u is None else part(of_u, rows, count)
-        of_v = None if of_v is None else part(of_v, count, columns)
+        u, v = block(u, rows, count), block(v, count, columns)
+        g_u = None if g_u is None else block(g_u, rows, count)
+        g_v = None if g_v is None else block(g_v, count, columns)
     squares, one = differences(s * s), identity_like(as_rows(s) * as_columns(s))
     inner: Any = 0.0
     outside: list[Any] = []
-    if of_u is not None:
-        projected = matmul(adjoint(u), of_u)
+    if g_u is not None:
+        projected = matmul(adjoint(u), g_u)
         skew = projected - adjoint(projected)
         inner = inner + off_diagonal(skew / squares) * as_rows(s)
-        if isinstance(skew, Complex) and of_v is not None:  # the phase of u relative to v
+        if isinstance(skew, Complex) and g_v is not None:  # the phase of u relative to v
             inner = inner + skew * one / (as_rows(s) * 2.0)
         if rows != count:
-            outside.append(matmul((of_u - matmul(u, projected)) / as_rows(s), v))
-    if of_v is not None:
-        projected = matmul(v, adjoint(of_v))
+            outside.append(matmul((g_u - matmul(u, projected)) / as_rows(s), v))
+    if g_v is not None:
+        projected = matmul(v, adjoint(g_v))
         inner = inner + off_diagonal((projected - adjoint(projected)) / squares) * as_columns(s)
         if columns != count:
-            outside.append(matmul(u / as_rows(s), of_v - matmul(adjoint(projected), v)))
-    if of_s is not None:
-        inner = inner + as_rows(of_s) * one
+            outside.append(matmul(u / as_rows(s), g_v - matmul(adjoint(projected), v)))
+    if g_s is not None:
+        inner = inner + as_rows(g_s) * one
     result = matmul(matmul(u, inner), v)
     for share in outside:
         result = result + share

@@ -14,11 +14,11 @@ import numpy as np
 
 from ...errors import ShapeError
 from ...ir.types import INT32
-from ..common import broadcast_shapes, same_dtype
-from ..matrices import Numbers, square
+from ..common import broadcast_shapes, require_same_dtype
+from ..matrices import Numbers, require_square
 from ..registry import Array, Tensor, Type, operator, require
 
-_NO_GRADIENT = "torch has none"
+_NO_GRADIENT = "torch has no gradient of it either"
 _NO_ONNX = "the elements of each matrix determine which of its diagonal blocks have size 2"
 _GROWTH = (1 + math.sqrt(17)) / 8  # smallest ratio of a pivot to the largest element beside it
 
@@ -44,7 +44,7 @@ _factored = Numbers("n", "ni")
 @ldl.infer
 @_factored.infer
 def _(x: Type, *, hermitian: bool) -> tuple[Type, Type]:
-    return square(x), Type(INT32, x.shape[:-1])
+    return require_square(x), Type(INT32, x.shape[:-1])
 
 
 @ldl.kernel
@@ -82,7 +82,7 @@ def _pivot(a: Array, k: int) -> tuple[int, int]:
     """Return the row to swap with the last one of the next block, and the size of that block."""
     own, below = _size(a[k, k]), _size(a[k + 1 :, k])
     largest = below.max(initial=0.0)
-    if not max(own, largest) > 0 or own >= _GROWTH * largest:  # nothing to eliminate, or nothing much larger
+    if not max(own, largest) > 0 or own >= _GROWTH * largest:  # nothing to eliminate, or the pivot is large enough
         return k, 1
     row = k + 1 + int(np.argmax(below))
     beside = max(_size(a[row, k:row]).max(initial=0.0), _size(a[row + 1 :, row]).max(initial=0.0))
@@ -97,7 +97,7 @@ def _size(x: Array) -> Any:
 
 
 def _exchange(a: Array, row: int, other: int, begin: int, hermitian: bool) -> None:
-    """Swap two rows and columns, `row < other`, of the lower triangle, from a column on."""
+    """Swap two rows and columns, `row < other`, of the lower triangle, from column `begin` on."""
     conjugate = np.conj if hermitian else np.asarray
     a[other + 1 :, [row, other]] = a[other + 1 :, [other, row]]
     between = a[row + 1 : other, row].copy()
@@ -109,8 +109,8 @@ def _exchange(a: Array, row: int, other: int, begin: int, hermitian: bool) -> No
 
 
 def _eliminate(a: Array, k: int, hermitian: bool) -> None:
-    """Eliminate the column of a block of size 1 from the remaining matrix, and divide it by the block."""
-    if a[k, k] == 0:  # and so is the column
+    """Eliminate the column of a block of size 1 from the remaining matrix, and divide the column by the block."""
+    if a[k, k] == 0:  # the column is 0 too
         return
     column = a[k + 1 :, k]
     scaled = column * (1 / a[k, k])
@@ -119,7 +119,7 @@ def _eliminate(a: Array, k: int, hermitian: bool) -> None:
 
 
 def _eliminate_two(a: Array, k: int, hermitian: bool) -> None:
-    """Do the same for a block of size 2."""
+    """Eliminate both columns of a block of size 2, likewise."""
     conjugate = np.conj if hermitian else np.asarray
     first, second = a[k + 2 :, k].copy(), a[k + 2 :, k + 1].copy()
     below = a[k + 1, k]
@@ -128,10 +128,10 @@ def _eliminate_two(a: Array, k: int, hermitian: bool) -> None:
         turn = below / scale
     else:
         scale, turn = below, np.ones_like(below)
-    of_second, of_first = a[k + 1, k + 1] / scale, a[k, k] / scale
-    factor = 1 / (of_second * of_first - 1) / scale
-    a[k + 2 :, k] = factor * (of_second * first - turn * second)
-    a[k + 2 :, k + 1] = factor * (of_first * second - conjugate(turn) * first)
+    scaled_second, scaled_first = a[k + 1, k + 1] / scale, a[k, k] / scale
+    factor = 1 / (scaled_second * scaled_first - 1) / scale
+    a[k + 2 :, k] = factor * (scaled_second * first - turn * second)
+    a[k + 2 :, k + 1] = factor * (scaled_first * second - conjugate(turn) * first)
     update = np.outer(first, conjugate(a[k + 2 :, k])) + np.outer(second, conjugate(a[k + 2 :, k + 1]))
     a[k + 2 :, k + 2 :] -= np.tril(update)
 
@@ -157,13 +157,13 @@ _solved = Numbers("nin", "n")
 @ldl_solve.infer
 @_solved.infer
 def _(factors: Type, pivots: Type, b: Type, *, hermitian: bool) -> Type:
-    square(factors)
-    same_dtype(factors, b)
+    require_square(factors)
+    require_same_dtype(factors, b)
     require(
         pivots.dtype == INT32 and pivots.shape == factors.shape[:-1],
         f"needed int32 pivots of shape {factors.shape[:-1]}, given {pivots}",
     )
-    require(b.rank >= 2 and factors.shape[-1] == b.shape[-2], f"needed b of as many rows as A, given shape {b.shape}")
+    require(b.rank >= 2 and factors.shape[-1] == b.shape[-2], f"needed b with as many rows as A, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(factors.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
 
@@ -186,7 +186,7 @@ ldl_solve.no_onnx(_NO_ONNX)
 
 
 def _solve(a: Array, pivots: Array, x: Array, hermitian: bool) -> None:
-    """Solve in place of the right-hand side."""
+    """Solve in place: `x` is the right-hand side, then the solution."""
     conjugate = np.conj if hermitian else np.asarray
     blocks, k = [], 0
     while k < len(a):

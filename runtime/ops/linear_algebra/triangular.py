@@ -13,20 +13,20 @@ import numpy as np
 from ...ir.dims import minimum
 from ...ir.types import INT32
 from .. import slicing
-from ..common import broadcast_shapes, same_dtype, unbroadcast
+from ..common import broadcast_shapes, require_same_dtype, unbroadcast
 from ..matrices import (
     Numbers,
     adjoint,
+    block,
     concatenate,
     each,
     identity_like,
     lower,
     matmul,
-    matrix,
     on_numbers,
-    part,
     real,
-    square,
+    require_matrices,
+    require_square,
 )
 from ..matrices import upper as upper_part
 from ..registry import Array, Tensor, Type, operator, require
@@ -58,8 +58,8 @@ def _(a: Type, b: Type, *, upper: bool, unitriangular: bool) -> Type:
 
 
 def _solution(a: Type, b: Type) -> Type:
-    square(a)
-    same_dtype(a, b)
+    require_square(a)
+    require_same_dtype(a, b)
     require(b.rank >= 2 and a.shape[-1] == b.shape[-2], f"needed b of as many rows as a, given shape {b.shape}")
     return b.with_shape((*broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
 
@@ -83,10 +83,10 @@ def _substitute(a: Array, b: Array, *, upper: bool, unitriangular: bool) -> Arra
 @solve_triangular.vjp
 @_system.vjp
 def _(g: Any, y: Any, a: Any, b: Any, *, upper: bool, unitriangular: bool) -> Any:
-    of_b = on_numbers(solve_triangular, adjoint(a), g, upper=not upper, unitriangular=unitriangular)
-    of_a = -matmul(of_b, adjoint(y))
-    of_a = upper_part(of_a, int(unitriangular)) if upper else lower(of_a, -int(unitriangular))
-    return each(of_a, lambda part: unbroadcast(part, real(a))), each(of_b, lambda part: unbroadcast(part, real(b)))
+    g_b = on_numbers(solve_triangular, adjoint(a), g, upper=not upper, unitriangular=unitriangular)
+    g_a = -matmul(g_b, adjoint(y))
+    g_a = upper_part(g_a, int(unitriangular)) if upper else lower(g_a, -int(unitriangular))
+    return each(g_a, lambda part: unbroadcast(part, real(a))), each(g_b, lambda part: unbroadcast(part, real(b)))
 
 
 solve_triangular.onnx(_system.onnx(elimination.solve_triangular))
@@ -124,13 +124,13 @@ def _(b: Array, factor: Array, *, upper: bool) -> Array:
 @cholesky_solve.vjp
 @_system.vjp
 def _(g: Any, y: Any, b: Any, factor: Any, *, upper: bool) -> Any:
-    of_b = on_numbers(cholesky_solve, g, factor, upper=upper)
-    of_product = matmul(of_b, adjoint(y))
-    of_product = of_product + adjoint(of_product)
-    of_factor = -(matmul(factor, of_product) if upper else matmul(of_product, factor))
+    g_b = on_numbers(cholesky_solve, g, factor, upper=upper)
+    g_product = matmul(g_b, adjoint(y))
+    g_product = g_product + adjoint(g_product)
+    g_factor = -(matmul(factor, g_product) if upper else matmul(g_product, factor))
     return (
-        each(of_b, lambda part: unbroadcast(part, real(b))),
-        each(of_factor, lambda part: unbroadcast(part, real(factor))),
+        each(g_b, lambda part: unbroadcast(part, real(b))),
+        each(g_factor, lambda part: unbroadcast(part, real(factor))),
     )
 
 
@@ -157,7 +157,7 @@ _factored = Numbers("n", "ni")
 @lu.infer
 @_factored.infer
 def _(x: Type, *, pivot: bool) -> tuple[Type, Type]:
-    matrix(x)
+    require_matrices(x)
     return x, Type(INT32, (*x.shape[:-2], minimum(*x.shape[-2:])))
 
 
@@ -194,9 +194,9 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     (packed, pivots), (g, _) = y, g
     rows, columns = x.shape[-2:]
     count = minimum(rows, columns)
-    first = part(packed, count, count)
-    of_first = part(g, count, count)
-    to_upper, to_lower = upper_part(of_first), lower(of_first, -1)
+    first = block(packed, count, count)
+    g_first = block(g, count, count)
+    to_upper, to_lower = upper_part(g_first), lower(g_first, -1)
     inner_of_lower, inner_of_upper = (
         matmul(_lower_adjoint(first), to_lower),
         matmul(to_upper, adjoint(upper_part(first))),
@@ -204,13 +204,13 @@ def _(g: Any, y: Any, x: Any, *, pivot: bool) -> Any:
     further_right: Any = None
     further_below: Any = None
     if columns != count:
-        right, of_right = (part(m, count, columns, first_column=count) for m in (packed, g))
-        inner_of_lower = inner_of_lower - matmul(of_right, adjoint(right))
-        further_right = _solve_left(first, of_right)
+        right, g_right = (block(m, count, columns, first_column=count) for m in (packed, g))
+        inner_of_lower = inner_of_lower - matmul(g_right, adjoint(right))
+        further_right = _solve_left(first, g_right)
     if rows != count:
-        below, of_below = (part(m, rows, count, first_row=count) for m in (packed, g))
-        inner_of_upper = inner_of_upper - matmul(adjoint(below), of_below)
-        further_below = _solve_right(first, of_below)
+        below, g_below = (block(m, rows, count, first_row=count) for m in (packed, g))
+        inner_of_upper = inner_of_upper - matmul(adjoint(below), g_below)
+        further_below = _solve_right(first, g_below)
     whole = _solve_right(first, _solve_left(first, lower(inner_of_lower, -1) + upper_part(inner_of_upper)))
     if further_right is not None:
         whole = concatenate(whole, further_right, axis=whole.ndim - 1)

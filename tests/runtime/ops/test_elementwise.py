@@ -206,5 +206,5 @@ def test_operands_that_do_not_fit(op: Op, operands: tuple[Array, ...], message: 
 
 
 def test_fractional_bounds_do_not_fit_integers() -> None:
-    with pytest.raises(ShapeError, match=r"whole bounds for int64, given minimum 0\.5"):
+    with pytest.raises(ShapeError, match=r"integer bounds for int64, given minimum 0\.5"):
         elementwise.clamp(np.array([1, 2]), minimum=0.5)

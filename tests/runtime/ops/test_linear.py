@@ -59,7 +59,7 @@ def test_every_memory_layout_reaches_blas(left: str, right: str) -> None:
     expected = np.einsum("bik,bkj->bij", a.astype(np.float64), b.astype(np.float64))
     np.testing.assert_allclose(linear.matmul(a, b), expected, rtol=1e-5, atol=1e-5)
     for operand in (a, b):
-        prepared = linear._for_blas(operand)
+        prepared = linear._copy_for_blas(operand)
         steps = prepared.strides[-2:]
         assert prepared.itemsize in steps
         assert max(steps) >= prepared.itemsize * min(prepared.shape[-2:])
