@@ -1,7 +1,7 @@
 """A lock for capture and comparison, which change state that all threads of torch and Python share.
 
-`torch.export` has global state; the module's modes, the default dtype, torch's random state and Python's warnings are
-changed for a while and restored. A second thread waits until the first is done.
+`torch.export` has global state. The module's modes, the default dtype, torch's random state and Python's warnings are
+changed temporarily and restored. A second thread waits until the first is done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_LOCK = threading.RLock()  # a comparison captures
+_LOCK = threading.RLock()  # reentrant: a comparison also captures
 
 
 def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:

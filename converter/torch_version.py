@@ -47,7 +47,7 @@ class Fault:
 CHANGES = {
     "gradient at bounds": Change(
         (2, 14),
-        "`clamp` passes no gradient to an element that equals a bound, half of it if the bound is a tensor",
+        "`clamp` passes no gradient to an element that equals a bound, or half of it if the bound is a tensor",
         ("converter/capture/tables/choice.py", "converter/torch_out/tables/elementwise.py"),
     ),
     "gradient of equal operands": Change(
@@ -57,12 +57,12 @@ CHANGES = {
     ),
     "exponential of small matrices": Change(
         (2, 15),
-        "`matrix_exp` of a single matrix of a norm up to 0.05 has all digits, not just the first ten",
+        "`matrix_exp` of a single matrix with a norm up to 0.05 is fully precise, not just to ten digits",
         ("converter/capture/tables/decompositions.py", "converter/torch_out/calls/matrices.py"),
     ),
     "assigned numbers": Change(
         (2, 15),
-        "the exported graph of `x[i] = 0.1` has the number itself; before, a tensor of it in float32",
+        "the exported graph of `x[i] = 0.1` contains the number itself; before, it contained a float32 tensor",
         ("parity/sides/precision.py",),
     ),
     "no aten.cholesky": Change(
@@ -78,7 +78,7 @@ CHANGES = {
         ("converter/capture/custom_backward.py",),
     ),
     "split checkpoint": Change(
-        (2, 14), "`torch.utils.checkpoint` runs its form without reentrance in a second function",
+        (2, 14), "`torch.utils.checkpoint` runs its non-reentrant form in a second function",
         ("converter/capture/checkpoints.py",),
     ),
     "ShapesSpec": Change(
@@ -93,12 +93,12 @@ FAULTS = {
         "converter/capture/data_dependence.py",
     ),
     "distances of open sizes": Fault(
-        "`torch.export` limits a symbolic number of points of `cdist` to those of one of its two ways of computing",
+        "`torch.export` restricts a symbolic number of points of `cdist` to the range of one of its two algorithms",
         "converter/capture/data_dependence.py",
     ),
     "covariance": Fault("`torch.export` refuses `cov` and `corrcoef`", "converter/capture/data_dependence.py"),
     "no_grad within autocast": Fault(
-        "`torch.export` drops a `torch.no_grad()` that stands within an autocast region",
+        "`torch.export` drops a `torch.no_grad()` inside an autocast region",
         "converter/capture/autocast_regions.py",
     ),
     "einsum within autocast": Fault(

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Unsupported(Exception):
-    """Raised by a translation for a use of an operator that it doesn't cover; the message says which."""
+    """Raised by a translation for a use of an operator that it doesn't cover; the message says which use."""

@@ -103,7 +103,10 @@ EXCEPTIONS: dict[Found, str] = {
     ("converter/onnx_in/model/protos.py::", "getattr"): OWN,
     ("converter/onnx_in/tables/__init__.py::", "import importlib"): "the modules in its own folder",
     ("converter/torch_out/code.py::_Text._call", "getattr"): "the name of a function of torch; it is compared, not run",
-    ("converter/torch_out/assembly.py::Assembly._build", "setattr"): "attributes made harmless by Module.assign_names",
+    (
+        "converter/torch_out/assembly.py::Assembly._build",
+        "setattr",
+    ): "attributes made harmless by TorchModule.assign_names",
     (
         "converter/onnx_in/inputs.py::_item_pattern",
         "re.compile",
@@ -119,7 +122,7 @@ EXCEPTIONS: dict[Found, str] = {
     ): "an identifier made by naming.identifier",
     ("converter/torch_out/recording.py::_Steps._node", "getattr"): "methods of Tensor that the forms of ops call",
     ("converter/torch_out/tables/matrices.py::", "getattr"): OWN,
-    ("converter/torch_out/walk.py::get_state", "getattr"): "attributes made harmless by Module.assign_names",
+    ("converter/torch_out/walk.py::get_state", "getattr"): "attributes made harmless by TorchModule.assign_names",
     ("runtime/compiled/session.py::", "import ctypes"): "copies an array that ONNX Runtime holds",
     ("runtime/compiled/session.py::Session._started", "setattr"): OWN,
     ("runtime/compiled/session.py::explain", "re.search"): OWN,

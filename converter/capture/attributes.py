@@ -19,9 +19,9 @@ PLAIN_TYPES = (bool, int, float, str)
 def warn_about_changes(root: torch.nn.Module) -> Iterator[list[Place]]:
     """Within the context, warn about a call of `root` that changes numbers or strings among modules' attributes.
 
-    Such an attribute (a counter of calls, say) is constant in the captured program: a `ConversionWarning` names it. A
-    `ConversionWarning` also names each buffer that the first call creates or replaces by one of another shape. The list
-    receives the places in which the call keeps tensors. The contents of all places are restored at the end.
+    Such an attribute (for example a counter of calls) is constant in the captured program: a `ConversionWarning` names
+    it. A `ConversionWarning` also names each buffer that the first call creates or replaces by one of another shape.
+    The list receives the places in which the call keeps tensors. The contents of all places are restored at the end.
     """
     state_places: list[Place] = []
     tensors = unregistered_tensors(root)
@@ -48,16 +48,16 @@ def warn_about_changes(root: torch.nn.Module) -> Iterator[list[Place]]:
     finally:
         handle.remove()
     if changed:
-        warn(f"forward changes attributes of modules, {', '.join(changed)}: the program is what the first call does")
+        warn(f"forward changes attributes of modules, {', '.join(changed)}: the program repeats the first call")
     if replaced:
         warn(
             f"forward replaces buffers, {', '.join(replaced)}: call the module once before it is converted, "
-            "so that it holds them already"
+            "so that these buffers already have their final shape"
         )
 
 
 def _buffer_shapes(module: torch.nn.Module) -> dict[str, tuple[int, ...]]:
-    """The shapes of the buffers that a module holds, () for one that isn't there yet."""
+    """The shapes of the buffers of a module, () for a buffer that is still None."""
     return {name: () if x is None else tuple(x.shape) for name, x in module._buffers.items()}
 
 

@@ -71,7 +71,7 @@ def _subscript(axes: Sequence[Any]) -> str:
 def _tensordot(a: torch.Tensor, b: torch.Tensor, dims: Any = 2, out: None = None) -> Any:
     if isinstance(dims, int):
         dims = range(-dims, 0), range(dims)
-    dims_a, dims_b = ([of] if isinstance(of, int) else list(of) for of in dims)
+    dims_a, dims_b = ([axes] if isinstance(axes, int) else list(axes) for axes in dims)
     return _ATEN.tensordot.default.decompose(a, b, dims_a, dims_b)
 
 

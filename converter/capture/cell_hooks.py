@@ -68,7 +68,7 @@ class _Watcher:
         self.visitor = visitor
         self.count = 0
         self.calls_of: dict[str, int] = {}
-        # number of the call, and for each input tensor (original, what the visitor returned, its version then)
+        # number of the call, and for each input tensor (original, replacement by the visitor, its version at that time)
         self.stack: list[tuple[int, list[tuple[torch.Tensor, torch.Tensor, int]]]] = []
 
     def hooks(self, path: str, class_name: str, *, is_root: bool) -> tuple[Any, Any]:
@@ -85,9 +85,9 @@ class _Watcher:
             parent = self.stack[-1][0] if self.stack else None
             inputs: list[tuple[torch.Tensor, torch.Tensor, int]] = []
             open_containers((args, kwargs))
-            closed = None if is_root else is_stateful
-            leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=closed)
-            places = input_slots(module, args, kwargs, closed)
+            is_leaf = None if is_root else is_stateful
+            leaves, spec = pytree.tree_flatten((args, kwargs), is_leaf=is_leaf)
+            places = input_slots(module, args, kwargs, is_leaf)
             call = CellCall(path, class_name, index, parent)
             self.visitor.enter(number, call, module, [slot for _, slot in places])
             for position, (place, slot) in enumerate(places):
@@ -128,7 +128,7 @@ _watching: ContextVar[bool] = ContextVar("watching", default=True)
 def pause_watching() -> Iterator[None]:
     """Within the context, calls of modules aren't reported: used for branches and loop bodies of `torch.cond` etc.
 
-    Which of them run, and how often, depends on the data; a program has them as sub-programs, without Cells.
+    Which of these run, and how often, depends on the data. In a program they are sub-programs without Cells.
     """
     token = _watching.set(False)
     try:
@@ -140,7 +140,7 @@ def pause_watching() -> Iterator[None]:
 def _is_watching() -> bool:
     """Whether calls are reported now: torch and a program make the same calls, and tensors have readable values.
 
-    They aren't where torch traces branches with dynamo, nor within `torch.vmap`, `torch.func.grad` and the like.
+    Calls aren't reported while torch traces branches with dynamo, or within `torch.vmap`, `torch.func.grad` and others.
     """
     if torch.compiler.is_dynamo_compiling() or torch._C._functorch.peek_interpreter_stack() is not None:
         return False

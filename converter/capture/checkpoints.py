@@ -16,15 +16,15 @@ from ..torch_version import has_change
 def keep_activations() -> Iterator[None]:
     """Within the context, `torch.utils.checkpoint` keeps all activations and recomputes nothing.
 
-    The function and its gradient are the same. A recomputation would run in the backward pass, beyond the reach of the
-    tracing of the forward pass, of the modes that are active there, and of the hooks that feed Cells.
+    The function and its gradient don't change. A recomputation would run in the backward pass, where neither the
+    tracing of the forward pass, nor its modes, nor the hooks that feed Cells are active.
     """
     replacements: dict[str, Any] = {
         "CheckpointFunction": _PlainCall,
-        "_checkpoint_without_reentrant_generator": _within_forward_context,
+        "_checkpoint_without_reentrant_generator": _forward_context_generator,
     }
     if has_change("split checkpoint"):
-        replacements["_checkpoint_without_reentrant_generator_impl"] = _within_forward_context_of
+        replacements["_checkpoint_without_reentrant_generator_impl"] = _forward_context_generator_impl
     with contextlib.ExitStack() as stack:
         for name, function in replacements.items():
             stack.enter_context(_replace(name, function))
@@ -33,7 +33,7 @@ def keep_activations() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _replace(name: str, function: Any) -> Iterator[None]:
-    """Within the context, torch's checkpoints use `function` under that name."""
+    """Within the context, torch's checkpoints use `function` in place of their own function `name`."""
     original = getattr(torch.utils.checkpoint, name)
     setattr(torch.utils.checkpoint, name, function)
     try:
@@ -51,19 +51,19 @@ class _PlainCall:
         return function(*args)
 
 
-def _within_forward_context(
+def _forward_context_generator(
     function: Callable[..., Any],
     preserve_rng_state: bool = True,
     context_fn: Callable[[], tuple[Any, Any]] = torch.utils.checkpoint.noop_context_fn,
     *args: Any,
     **kwargs: Any,
 ) -> Iterator[None]:
-    """Replaces the generator around the call in the non-reentrant form: yields once, within the caller's context."""
+    """Replaces the generator around a non-reentrant checkpoint: yields once, within the caller's forward context."""
     with context_fn()[0]:
         yield
 
 
-def _within_forward_context_of(
+def _forward_context_generator_impl(
     function: Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
@@ -71,5 +71,5 @@ def _within_forward_context_of(
     context_fn: Callable[[], tuple[Any, Any]] = torch.utils.checkpoint.noop_context_fn,
     **options: Any,
 ) -> Iterator[None]:
-    """`_within_forward_context`, with the parameters of torch 2.14 and newer."""
-    return _within_forward_context(function, True, context_fn)
+    """`_forward_context_generator`, with the parameters of torch 2.14 and newer."""
+    return _forward_context_generator(function, True, context_fn)

@@ -104,9 +104,9 @@ def _register(kind: type) -> None:
 
 
 def _flatten(x: Any) -> tuple[list[Any], _Rest]:
-    held = {name: value for name, value in vars(x).items() if _holds_tensors(value, set())}
-    others = {name: value for name, value in vars(x).items() if name not in held}
-    return list(held.values()), _Rest(type(x), tuple(held), others)
+    with_tensors = {name: value for name, value in vars(x).items() if _holds_tensors(value, set())}
+    others = {name: value for name, value in vars(x).items() if name not in with_tensors}
+    return list(with_tensors.values()), _Rest(type(x), tuple(with_tensors), others)
 
 
 def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
@@ -116,7 +116,7 @@ def _flatten_with_keys(x: Any) -> tuple[list[tuple[Any, Any]], _Rest]:
 
 def _unflatten(values: Any, rest: _Rest) -> Any:
     x: Any = object.__new__(rest.kind)
-    # a copy of the object needs its own lists: an empty one may be appended to
+    # a copy of the object needs its own lists, since the model may append to them
     own = {name: copy.copy(value) if isinstance(value, _TRANSPARENT) else value for name, value in rest.others.items()}
     vars(x).update(own | dict(zip(rest.names, values, strict=True)))
     return x
@@ -125,7 +125,7 @@ def _unflatten(values: Any, rest: _Rest) -> Any:
 def structure(value: Any) -> Structure:
     """The structure of a call's arguments or result, as torch flattens it.
 
-    Containers that only torch knows (a dataclass, say) become dicts with the fields that torch flattens.
+    Containers that only torch knows (such as a dataclass) become dicts of the fields that torch flattens.
     """
     if isinstance(value, torch.Tensor):
         return TENSOR
@@ -134,7 +134,7 @@ def structure(value: Any) -> Structure:
         return Structure("constant", constant=value)
     children = tuple(structure(child) for _, child in entries)
     if isinstance(value, tuple):
-        # a named tuple has `_fields`, one of torch's own (of max, say) `__match_args__`
+        # a named tuple has `_fields`; torch's own (such as the result of max) have `__match_args__`
         fields = tuple(getattr(value, "_fields", None) or getattr(value, "__match_args__", None) or ())
         if not fields:
             return Structure("tuple", children)

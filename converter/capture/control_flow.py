@@ -24,7 +24,7 @@ HigherOrder = Callable[..., Any]
 
 HIGHER_ORDER: dict[str, HigherOrder] = {}
 
-# operators whose operands may be of any kind; sub-programs don't take complex numbers
+# inlined operators, whose operands may be of any kind; sub-programs don't take complex numbers
 CALLED_IN_PLACE = frozenset(
     {
         "tag_activation_checkpoint",
@@ -39,8 +39,8 @@ CALLED_IN_PLACE = frozenset(
 NO_LIMIT = 2**63 - 1
 
 
-class Translator(Protocol):
-    """The interface that a translation uses of the translator of the graph that contains the operator."""
+class SubgraphTranslator(Protocol):
+    """The translator of the graph that contains an operator, as seen by the operator's translation."""
 
     @property
     def builder(self) -> Builder:
@@ -53,10 +53,10 @@ class Translator(Protocol):
     def run(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate a graph on symbolic `arguments` and return its outputs, flat."""
 
-    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+    def run_inline(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate a graph that is inlined at its call and return its outputs, flat."""
 
-    def for_subgraph(self) -> Translator:
+    def for_subgraph(self) -> SubgraphTranslator:
         """Return a translator for a graph that becomes a sub-program."""
 
 
@@ -66,8 +66,10 @@ def higher_order(*names: str) -> Callable[[HigherOrder], HigherOrder]:
 
 
 @higher_order("with_effects")
-def with_effects(translator: Translator, context: Context, token: Any, operator: Any, *args: Any, **kwargs: Any) -> Any:
-    """with_effects(token, op, *args, **kwargs): keeps operators with side effects (checks of values, say) in order."""
+def with_effects(
+    translator: SubgraphTranslator, context: Context, token: Any, operator: Any, *args: Any, **kwargs: Any
+) -> Any:
+    """with_effects(token, op, *args, **kwargs): keeps operators with side effects, such as checks, in order."""
     translation = TABLE.get(str(operator))
     if translation is None:
         raise Unsupported("")
@@ -77,14 +79,19 @@ def with_effects(translator: Translator, context: Context, token: Any, operator:
 
 @higher_order("cond")
 def cond(
-    translator: Translator, context: Context, pred: Any, true: fx.GraphModule, false: fx.GraphModule, operands: Any = ()
+    translator: SubgraphTranslator,
+    context: Context,
+    pred: Any,
+    true: fx.GraphModule,
+    false: fx.GraphModule,
+    operands: Any = (),
 ) -> Any:
     """cond(pred, true_fn, false_fn, operands)"""
     if isinstance(pred, bool):
-        return translator.nested(true if pred else false, list(operands))
+        return translator.run_inline(true if pred else false, list(operands))
     predicate = shaping.reshape(cast(pred, BOOL), shape=()) if pred.ndim else cast(pred, BOOL)
     inputs = _operands(context, operands)
-    then_branch, else_branch = complete(
+    then_branch, else_branch = require_complete(
         subprogram(translator, true, operands, inputs, "then"), subprogram(translator, false, operands, inputs, "else")
     )
     symbols = _new_symbols(context)
@@ -95,7 +102,7 @@ def cond(
 
 @higher_order("while_loop")
 def while_loop(
-    translator: Translator,
+    translator: SubgraphTranslator,
     context: Context,
     cond_fn: fx.GraphModule,
     body_fn: fx.GraphModule,
@@ -105,7 +112,7 @@ def while_loop(
     """while_loop(cond_fn, body_fn, carried_inputs, additional_inputs)"""
     every = [*carried, *additional]
     inputs = _operands(context, every)
-    condition, body = complete(
+    condition, body = require_complete(
         subprogram(translator, cond_fn, every, inputs, "condition"),
         subprogram(translator, body_fn, every, inputs, "body"),
     )
@@ -117,33 +124,38 @@ def while_loop(
         return [again, *state]
 
     step = trace_subprogram(iteration, [Type(INT64, ()), *types], "body")
-    (going,) = inline(context.builder, condition, inputs)
+    (starts,) = inline(context.builder, condition, inputs)
     limit = context.builder.constant(NO_LIMIT, INT64)
     symbols = _new_symbols(context)
-    return as_tuple(loops.loop(limit, going, *inputs, body=step, carried=len(carried), symbols=symbols))
+    return as_tuple(loops.loop(limit, starts, *inputs, body=step, carried=len(carried), symbols=symbols))
 
 
 @higher_order("scan")
 def scan(
-    translator: Translator, context: Context, combine_fn: fx.GraphModule, init: Any, xs: Any, additional: Any = ()
+    translator: SubgraphTranslator,
+    context: Context,
+    combine_fn: fx.GraphModule,
+    init: Any,
+    xs: Any,
+    additional: Any = (),
 ) -> Any:
     """scan(combine_fn, init, xs, additional_inputs): along the first axis"""
     every = [*init, *xs, *additional]
     inputs = _operands(context, every)
     slices = _first_slices(every, inputs, range(len(init), len(init) + len(xs)))
-    (body,) = complete(subprogram(translator, combine_fn, every, inputs, "body", slices))
+    (body,) = require_complete(subprogram(translator, combine_fn, every, inputs, "body", slices))
     return as_tuple(loops.scan(*inputs, body=body, carried=len(init), scanned=len(xs)))
 
 
 @higher_order("map_impl", "map")
-def map_impl(translator: Translator, context: Context, f: fx.GraphModule, xs: Any, additional: Any = ()) -> Any:
+def map_impl(translator: SubgraphTranslator, context: Context, f: fx.GraphModule, xs: Any, additional: Any = ()) -> Any:
     """map_impl(f, xs, pos_args): `f` on each slice along the first axis"""
     return scan(translator, context, f, (), xs, additional)
 
 
 @higher_order("associative_scan")
 def associative_scan(
-    translator: Translator, context: Context, combine_fn: fx.GraphModule, xs: Any, additional: Any = ()
+    translator: SubgraphTranslator, context: Context, combine_fn: fx.GraphModule, xs: Any, additional: Any = ()
 ) -> Any:
     """associative_scan(combine_fn, xs, additional_inputs): all prefix results, along the first axis"""
     inputs = _operands(context, [*xs, *additional])
@@ -151,7 +163,9 @@ def associative_scan(
     first = [shaping.reshape(_rows(x, 0, 1), shape=x.shape[1:]) for x in inputs[:count]]
     types = [x.value.type for x in (*first, *first, *inputs[count:])]
     every = [*first, *first, *additional]
-    (combine,) = complete(subprogram(translator, combine_fn, every, [*first, *first, *inputs[count:]], "combine"))
+    (combine,) = require_complete(
+        subprogram(translator, combine_fn, every, [*first, *first, *inputs[count:]], "combine")
+    )
 
     def step(*operands: SymbolicTensor) -> list[SymbolicTensor]:
         combined = inline(operands[0].builder, combine, operands)
@@ -165,36 +179,38 @@ def associative_scan(
 
 
 @higher_order("tag_activation_checkpoint", "wrap", "wrap_activation_checkpoint", "strict_mode")
-def inline_call(translator: Translator, context: Context, graph: fx.GraphModule, *operands: Any, **_: Any) -> Any:
+def inline_call(
+    translator: SubgraphTranslator, context: Context, graph: fx.GraphModule, *operands: Any, **_: Any
+) -> Any:
     """tag_activation_checkpoint(fn, *args): the result is that of `fn`; only memory use differs"""
-    return tuple(translator.nested(graph, list(operands)))
+    return tuple(translator.run_inline(graph, list(operands)))
 
 
 @higher_order("invoke_subgraph")
 def invoke_subgraph(
-    translator: Translator, context: Context, graph: fx.GraphModule, identifier: Any, *operands: Any
+    translator: SubgraphTranslator, context: Context, graph: fx.GraphModule, identifier: Any, *operands: Any
 ) -> Any:
     """invoke_subgraph(subgraph, identifier, *operands)"""
-    return tuple(translator.nested(graph, list(operands)))
+    return tuple(translator.run_inline(graph, list(operands)))
 
 
 # ---- graphs as sub-programs ----
 
 
-class Incomplete(Exception):
+class UntranslatedSubgraph(Exception):
     """Raised for a sub-program with operators without a translation, which the translator has listed."""
 
 
-def complete(*programs: Program | None) -> list[Program]:
-    """The sub-programs; `Incomplete` if one couldn't be translated."""
-    found = [program for program in programs if program is not None]
-    if len(found) < len(programs):
-        raise Incomplete
-    return found
+def require_complete(*programs: Program | None) -> list[Program]:
+    """The sub-programs; `UntranslatedSubgraph` if one couldn't be translated."""
+    translated = [program for program in programs if program is not None]
+    if len(translated) < len(programs):
+        raise UntranslatedSubgraph
+    return translated
 
 
 def subprogram(
-    translator: Translator,
+    translator: SubgraphTranslator,
     graph: fx.GraphModule,
     operands: Sequence[Any],
     tensors: Sequence[SymbolicTensor],
@@ -204,7 +220,7 @@ def subprogram(
     """A graph as a sub-program whose inputs are like `tensors`, one for each operand that isn't a constant.
 
     A size among the operands becomes a tensor. `slices` has the types of the inputs where these are slices of the
-    operands. Returns None if the graph has operators without a translation; they are then in the translator's list.
+    operands. Returns None if the graph has operators without a translation, which are added to the translator's list.
     """
     inner = translator.for_subgraph()
     types = iter(slices or [x.value.type for x in tensors])

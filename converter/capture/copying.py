@@ -1,4 +1,4 @@
-"""A copy of a module, to run or to train in place of the original."""
+"""A copy of a module, to run or train instead of the original."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def copy_module(module: torch.nn.Module) -> torch.nn.Module:
     """`copy.deepcopy` of a module, which may hold tensors computed from its parameters.
 
     Raises:
-        UsageError: what the module holds can't be copied.
+        UsageError: the module, or an object in its attributes, can't be copied.
     """
     # tensors computed from parameters (by the old weight_norm, by prune) are computed again when the copy is called
     computed = {

@@ -19,7 +19,7 @@ Apply = Callable[[Function, tuple[Any, ...], Callable[[], Any]], Any]
 """Takes a function, its arguments and a callable that runs the forward; returns the outputs."""
 
 
-class Context(FunctionCtx):
+class FunctionContext(FunctionCtx):
     """The `ctx` of a function's `forward` and `backward`, which are called one after the other."""
 
     needs_input_grad: tuple[bool, ...] = ()
@@ -38,8 +38,8 @@ class Context(FunctionCtx):
 def intercept_functions(apply: Apply) -> Iterator[None]:
     """Within the context, `apply` runs the user's `torch.autograd.Function`s, however they are called.
 
-    torch's own functions (of checkpoints, say) run as usual. Since torch 2.14, `Function.apply` is C++ code, and users
-    may have stored it (`spike = Spike.apply`): it still looks up the class's `forward`, which is replaced here.
+    torch's own functions (such as those of checkpoints) run as usual. Since 2.14, `Function.apply` is C++ code, and
+    users may have stored it (`spike = Spike.apply`): it still looks up the class's `forward`, which is replaced here.
     """
     originals: dict[Function, Any] = {}
 
@@ -49,11 +49,11 @@ def intercept_functions(apply: Apply) -> Iterator[None]:
         originals[kind] = vars(kind).get("forward", _INHERITED)
         takes_context = kind.setup_context is _SingleLevelFunction.setup_context
 
-        def forward(*given: Any) -> Any:
+        def forward(*args: Any) -> Any:
             def run() -> Any:
-                return forward_function(kind)(*given)
+                return original_forward(kind)(*args)
 
-            return apply(kind, given[1:] if takes_context else given, run)
+            return apply(kind, args[1:] if takes_context else args, run)
 
         forward.__dict__[_ORIGINAL] = kind.forward
         kind.forward = staticmethod(forward)  # type: ignore[method-assign]
@@ -88,7 +88,7 @@ def _subclasses(kind: Function) -> Iterator[Function]:
         yield from _subclasses(inner)
 
 
-def forward_function(kind: Function) -> Callable[..., Any]:
+def original_forward(kind: Function) -> Callable[..., Any]:
     """The user's original forward, also inside `intercept_functions`."""
     return kind.forward.__dict__.get(_ORIGINAL, kind.forward)  # type: ignore[no-any-return]
 
@@ -98,18 +98,18 @@ def is_from_torch(kind: Function) -> bool:
     return kind.__module__.partition(".")[0] == "torch"
 
 
-def forward_of(kind: Function, args: tuple[Any, ...]) -> tuple[Context, Any]:
+def run_forward(kind: Function, args: tuple[Any, ...]) -> tuple[FunctionContext, Any]:
     """Run the forward of a function; return its context and its result."""
-    context = Context()
+    context = FunctionContext()
     context.needs_input_grad = tuple(isinstance(x, torch.Tensor) and x.is_floating_point() for x in args)
     if kind.setup_context is _SingleLevelFunction.setup_context:
-        return context, forward_function(kind)(context, *args)
-    result = forward_function(kind)(*args)
+        return context, original_forward(kind)(context, *args)
+    result = original_forward(kind)(*args)
     kind.setup_context(context, args, result)
     return context, result
 
 
-def backward_of(kind: Function, context: Context, cotangents: list[Any]) -> tuple[Any, ...]:
+def run_backward(kind: Function, context: FunctionContext, cotangents: list[Any]) -> tuple[Any, ...]:
     """Run the backward of a function; return its gradients as a tuple."""
     backward: Any = kind.vjp if kind.vjp is not _SingleLevelFunction.vjp else kind.backward
     if backward.__code__.co_filename == torch.autograd.function.__file__ and hasattr(backward, "__wrapped__"):
@@ -127,7 +127,7 @@ class CustomFunctions:
     Attributes:
         differentiated: names of the functions whose backward is replaced by the derivative of their forward.
         applied: the number of applications captured so far.
-        lost: the reasons why backward passes can't be captured, by name of the function.
+        failures: the reasons why backward passes can't be captured, by name of the function.
     """
 
     differentiated: Collection[str] = ()
@@ -137,7 +137,7 @@ class CustomFunctions:
     def apply(self, kind: Function, args: tuple[Any, ...], run: Callable[[], Any]) -> Any:
         """Run a function; return its outputs, marked with its backward."""
         name = kind.__qualname__
-        context, result = forward_of(kind, args)
+        context, result = run_forward(kind, args)
         outputs = list(result) if isinstance(result, tuple) else [result]
         if name in self.differentiated:
             return result
@@ -161,7 +161,7 @@ class CustomFunctions:
     def _gradients(
         self,
         kind: Function,
-        context: Context,
+        context: FunctionContext,
         args: tuple[Any, ...],
         outputs: list[Any],
         places: list[int],
@@ -180,7 +180,7 @@ class CustomFunctions:
                 materialized = isinstance(x, torch.Tensor) and context.materialize_grads
                 cotangents.append(torch.zeros_like(x) if materialized else None)
         with pause_watching():
-            gradients = backward_of(kind, context, cotangents)
+            gradients = run_backward(kind, context, cotangents)
         pairs = zip(args, (*gradients, *[None] * len(args)), strict=False)
         results = [_fit(g, x) if _is_floating(x) and g is not None else None for x, g in pairs]
         return results, [cotangents[i] for i in places]

@@ -13,7 +13,7 @@ _BY_SIZE = "use_mm_for_euclid_dist_if_necessary"
 
 
 class AvoidDataDependence(TorchFunctionMode):
-    """While a module is exported, replace such operators by equivalents that read no values."""
+    """While a module is exported, replace operators that read values by equivalents that don't."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return _REPLACEMENTS.get(func, func)(*args, **kwargs or {})

@@ -35,7 +35,7 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
         return symbol(names.get(str(expr), str(expr)))
     kind = type(expr).__name__
     if kind == "TruncToInt":
-        return _scaled(expr, names)
+        return _scale(expr, names)
     arguments = [from_sympy(argument, names) for argument in expr.args]
     if expr.is_Add:
         return sum(arguments[1:], start=arguments[0])
@@ -62,7 +62,7 @@ def from_sympy(expr: Any, names: Mapping[str, str]) -> Dim:
     raise ConversionError(f"the size expression {expr} ({kind}) can't be expressed in a program")
 
 
-def _scaled(expr: Any, names: Mapping[str, str]) -> Dim:
+def _scale(expr: Any, names: Mapping[str, str]) -> Dim:
     """A size times a float, rounded down, in integer arithmetic: exact if the float is a fraction of small integers."""
     factors: tuple[Any, ...] = expr.args[0].args if expr.args[0].is_Mul else ()
     if len(factors) == 2 and factors[0].is_Float and type(factors[1]).__name__ == "ToFloat":
@@ -153,7 +153,7 @@ def double_unit_axes(
 
 @contextlib.contextmanager
 def note_doubled_axes(doubled: bool) -> Iterator[None]:
-    """Within the context, an error about inputs that `double_unit_axes` has doubled says so."""
+    """Within the context, an error about inputs that `double_unit_axes` has doubled mentions it."""
     try:
         yield
     except UnsupportedOperators:
@@ -213,11 +213,11 @@ def symbol_names(
         return names
     if shapes_spec.is_spec(dynamic_shapes):
         pairs = shapes_spec.tensors_with_sizes(module, args, kwargs, dynamic_shapes)
-        for fake, (_, sizes) in zip(placeholders, pairs, strict=True):
-            for of_fake, said in zip(fake.shape, sizes, strict=True):
-                name = getattr(said, "name", "")
-                if name.isidentifier() and name != "anon" and getattr(as_expression(of_fake), "is_Symbol", False):
-                    names.setdefault(str(as_expression(of_fake)), name)
+        for fake, (_, spec_sizes) in zip(placeholders, pairs, strict=True):
+            for fake_size, spec_size in zip(fake.shape, spec_sizes, strict=True):
+                name = getattr(spec_size, "name", "")
+                if name.isidentifier() and name != "anon" and getattr(as_expression(fake_size), "is_Symbol", False):
+                    names.setdefault(str(as_expression(fake_size)), name)
         return names
     bound = inspect.signature(module.forward).bind(*args, **kwargs).arguments
     by_name = dynamic_shapes if isinstance(dynamic_shapes, dict) else dict(zip(bound, dynamic_shapes, strict=False))

@@ -57,7 +57,7 @@ def from_torch(
     """Capture a module as a program.
 
     Args:
-        module: any module that `torch.export` takes; it is left as it was.
+        module: any module that `torch.export` takes; it isn't changed.
         args: positional example inputs; their tensors' dtypes and shapes become those of the program, except that a
             complex tensor of shape S (input, output, parameter or buffer) becomes a real one of shape (*S, 2), as
             `torch.view_as_real` returns it. A call of the program also takes complex arrays and tensors.
@@ -65,7 +65,7 @@ def from_torch(
         dynamic_shapes: which dimensions may vary, as for `torch.export.export`; a name may replace a `Dim`. From torch
             2.14 on, also a `ShapesSpec` or `ParamsSpec` of sizes of tensors, passed here or by `@dynamic_spec`.
         train: capture train mode (batch statistics, dropout) instead of eval mode. If some submodules are in train mode
-            and others in eval mode, each keeps its mode (a batch norm that is frozen on purpose, say).
+            and others in eval mode, each keeps its mode (for example a batch norm frozen on purpose).
         differentiated: names of `torch.autograd.Function`s (`Round`) whose backward the program replaces by the
             derivative of their forward.
 
@@ -75,8 +75,8 @@ def from_torch(
     Raises:
         UsageError: the inputs don't fit the module, its parameters have no shape yet, or it returns no tensor.
         UnsupportedOperators: operators without a translation; all are listed with Cell path and source line.
-        ConversionError: `torch.export` refuses the module, or tensors that a call keeps in attributes (and that are no
-            buffers) change the result of the next call; the message says what, where and what to do.
+        ConversionError: `torch.export` refuses the module, or tensors that a call keeps in attributes rather than
+            buffers change the result of the next call; the message says what, where and what to do.
 
     Warns:
         ConversionWarning: the module changes one of its inputs in place, which the program doesn't; changes numbers
@@ -125,7 +125,9 @@ def _capture(
     try:
         return _to_program(module, args, keywords, dynamic_shapes, train, marker, exported)
     except ConversionError:
-        raise_if_eager_fails(module, args, keywords)  # torch.export accepts operands of different dtypes, say
+        raise_if_eager_fails(
+            module, args, keywords
+        )  # torch.export accepts some inputs that eager torch refuses, such as operands of different dtypes
         raise
 
 
@@ -169,14 +171,14 @@ def _to_program(
     outputs = translator.run(graph, arguments)
     translator.finish()
     results: list[Any] = []
-    given = graph.graph.output_node().args[0]
-    for spec, value, node in zip(exported.graph_signature.output_specs, outputs, given, strict=True):
+    output_nodes = graph.graph.output_node().args[0]
+    for spec, value, node in zip(exported.graph_signature.output_specs, outputs, output_nodes, strict=True):
         if spec.kind is OutputKind.USER_OUTPUT:
             results.append(value)
         elif spec.kind is OutputKind.BUFFER_MUTATION:
             states.update(spec.target, value)
         elif spec.kind is OutputKind.USER_INPUT_MUTATION:
-            message = f"the module changes its input {spec.target!r} in place; the program leaves it as it is"
+            message = f"the module changes its input {spec.target!r} in place; the program doesn't change it"
             warn(message)
         elif spec.kind is not OutputKind.TOKEN:  # of an operator with a side effect
             raise parameter_change_error(spec.target, node)

@@ -23,27 +23,29 @@ from .places import innermost, source_of
 MAX_LINE_LENGTH = 400  # torch's messages may describe a tensor in thousands of characters
 
 _DATA_DEPENDENT = (
-    "the model's Python code decides by the value of a tensor, which a program can't follow: compute both branches "
+    "the model's Python code branches on the value of a tensor, which a program can't follow: compute both branches "
     "and choose with torch.where, or move the decision out of forward"
 )
 _PYTHON_NUMBER = (
-    "the model makes a Python number of a tensor's element (float(x), int(x), math.sqrt(x)), which a program can't "
-    "follow: compute with the tensor itself; where an integer is needed as a size, write x.to(torch.int64).item() and "
-    "state its range with torch._check"
+    "the model converts a tensor's element to a Python number (float(x), int(x), math.sqrt(x)), which a "
+    "program can't follow: compute with the tensor itself; where an integer is needed as a size, "
+    "write x.to(torch.int64).item() "
+    "and state its range with torch._check"
 )
 _PYTHON_INTEGER = (
-    "the model makes a Python integer of a tensor's element (int(n), range(n), [0] * n), which a program can't follow: "
-    "as a size, write n.item() (x[: n.item()], torch.arange(n.item())); instead of a loop, compute all and choose with "
-    "a mask (torch.where, y[mask] = values); instead of a list of that length, make a tensor"
+    "the model converts a tensor's element to a Python integer (int(n), range(n), [0] * n), which a program can't "
+    "follow: as a size, write n.item() (x[: n.item()], torch.arange(n.item())); instead of a loop, compute all and "
+    "choose with a mask (torch.where, y[mask] = values); instead of a list of that length, make a tensor"
 )
 _SIZES_ALIKE = (
-    "two sizes that depend on data have to be equal here, which torch.export doesn't know: state it before, "
-    "torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
+    "two sizes that depend on data must be equal here, which torch.export doesn't know: state this before, "
+    "by torch._check(a.shape[0] == b.shape[0]), or choose from both tensors by one mask that is computed once"
 )
 _GRADIENT = (
     "the model takes a gradient in forward, which torch.export can't trace: return the value itself, and take the "
-    "gradient of the program (`program.value_and_grad(...)`); to train with it (a gradient penalty, say), take it in a "
-    "Cell around the program (`runtime.nn.GraphCell(program)`, `runtime.grad(...)`), and compile a step of that"
+    "gradient of the program (`program.value_and_grad(...)`); to train with it (for example in a gradient penalty), "
+    "take it in a Cell around the program (`runtime.nn.GraphCell(program)`, `runtime.grad(...)`), and compile a step "
+    "of that"
 )
 _ADVICE = (
     (
@@ -62,12 +64,12 @@ _ADVICE = (
     ),
     (
         re.compile(r"attempting to expand a dimension.*copy__default", re.DOTALL),
-        "forward replaces a buffer by one of another shape: call the module once before it is converted, so that it "
-        "holds it already",
+        "forward replaces a buffer by one of another shape: call the module once before it is converted, so that its "
+        "buffer already has that shape",
     ),
     (
         re.compile(r"classes\.quantized"),
-        "quantized modules hold no tensors that a program could have: give the model that they were made of",
+        "quantized modules have no tensors that a program could contain: pass the model that was quantized",
     ),
     (
         re.compile(r"fake tensor in the exported program constant's list"),
@@ -105,9 +107,9 @@ def silence_torch_logs() -> Iterator[None]:
 
 @contextlib.contextmanager
 def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[None]:
-    """Turn what `torch.export` raises within the context into a `ConversionError` (or `UsageError`).
+    """Turn an exception of `torch.export` within the context into a `ConversionError`.
 
-    It is a `UsageError` if the module itself fails on the inputs, too.
+    If the module itself fails on the inputs, too, it becomes a `UsageError`.
     """
     try:
         yield
@@ -118,10 +120,10 @@ def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
         message = str(error).strip()
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # for a data-dependent decision torch adds many lines that only its developers need
-        said = _first_lines(
+        summary = _first_lines(
             message, 1 if advice in (_DATA_DEPENDENT, _PYTHON_NUMBER, _PYTHON_INTEGER, _SIZES_ALIKE) else 12
         )
-        lines = [f"torch.export refuses the model: {type(error).__name__}: {said}"]
+        lines = [f"torch.export refuses the model: {type(error).__name__}: {summary}"]
         place = _frame(error) or _frame_in_message(message)
         if place:
             lines.append(f"  at {place}")
@@ -131,7 +133,7 @@ def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
 
 
 def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """Raise `UsageError` if the module itself doesn't run on the inputs; one that can't be copied isn't tried."""
+    """Raise `UsageError` if the module itself doesn't run on the inputs; modules that can't be copied aren't tested."""
     try:
         alone = copy_module(module)
     except UsageError:
@@ -149,12 +151,12 @@ def parameter_change_error(name: str, change: torch.fx.Node) -> ConversionError:
     last = name.rpartition(".")[2]
     own = last if last.isidentifier() else "weight"
     return ConversionError(
-        f"the model changes {name!r}, a parameter, in place; those of a program change by an optimizer only\n"
+        f"the model changes {name!r}, a parameter, in place; only an optimizer changes those of a program\n"
         f"  at {source_of(change)}\n"
-        f"  what to do: compute with a changed copy, which leaves the parameter as it is: {own} = torch.where(mask, "
+        f"  what to do: compute with a changed copy of the parameter: {own} = torch.where(mask, "
         f"value, self.{own}) or self.{own}.masked_fill(mask, value); or change it before the model is called (where it "
-        "is made, after a step of the optimizer); where only the first call changes it, call the model once before it "
-        "is converted"
+        "is created, after a step of the optimizer); where only the first call changes it, call the model once "
+        "before it is converted"
     )
 
 
@@ -163,7 +165,7 @@ def require_ready(module: torch.nn.Module) -> None:
     if isinstance(module, torch.jit.ScriptModule):
         raise UsageError(
             f"the model is compiled by torch.jit ({module.original_name}), which can't be traced: "
-            "give the nn.Module that it was made of"
+            "pass the nn.Module that it was made from"
         )
     scripted = {name: part for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)}
     if scripted:
@@ -171,14 +173,14 @@ def require_ready(module: torch.nn.Module) -> None:
         shown = ", ".join(f"{name} ({scripted[name].original_name})" for name in outer)
         raise UsageError(
             f"Cells are compiled by torch.jit, which can't be traced: {shown}\n"
-            "  what to do: put the nn.Module that each was made of (by torch.jit.script or torch.jit.trace) in its "
-            "place, and load its state_dict"
+            "  what to do: replace each by the nn.Module that it was made from (by torch.jit.script or "
+            "torch.jit.trace), and load its state_dict into that"
         )
     lazy = [n for n, x in module.named_parameters() if torch.nn.parameter.is_lazy(x)]
     if lazy:
         raise UsageError(
             f"parameters have no shape yet: {', '.join(lazy)}\n"
-            "  what to do: call the model once on its inputs, so that its lazy modules make them"
+            "  what to do: call the model once on its inputs, so that its lazy modules create them"
         )
 
 
@@ -210,7 +212,7 @@ def _describe(x: Any) -> str:
 
 
 def require_harmless_keys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Raise `ConversionError` for keys of inputs that break out of the quotes in which torch.export puts them in code.
+    """Raise `ConversionError` for keys of inputs that could end the string literal in which torch.export puts them.
 
     Keys may come from a file: the inputs may be those of a program that was read.
     """
@@ -219,9 +221,9 @@ def require_harmless_keys(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> N
             texts = key if isinstance(key, tuple) else (key,)
             if any(isinstance(text, str) and (repr(text) != f"'{text}'" or '"' in text) for text in texts):
                 raise ConversionError(
-                    f"torch.export can't take the input {key!r}: it writes names of inputs into source, in which "
-                    "quotes, backslashes and line breaks mean something\n"
-                    "  what to do: give it a name, or a key of its dict, without them"
+                    f"torch.export can't take the input {key!r}: it writes names of inputs into source code, in which "
+                    "quotes, backslashes and line breaks have a special meaning\n"
+                    "  what to do: rename the input or its dict key so that it contains none of them"
                 )
 
 

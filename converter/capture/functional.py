@@ -1,7 +1,7 @@
 """Replace in-place operators by functional ones, as torch's decompositions do, without tracing a second time.
 
-Tracing again takes twice as long as the first time. It isn't needed where no operator needs a decomposition and no
-tensor that is changed in place has an alias: it has no view, is no input, and no other call may hold it.
+A second trace takes twice as long as the first. It isn't needed if no operator needs a decomposition and no tensor that
+is changed in place has an alias (a view, an input, a reference in another call).
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _FOR_ANY_DTYPE = (
 _BATCH_NORM = _ATEN.batch_norm.default
 
 
-def functional(graph: fx.Graph) -> fx.Graph | None:
-    """The graph rewritten to functional operators of the table; None if torch has to trace it again."""
+def functionalize(graph: fx.Graph) -> fx.Graph | None:
+    """Rewrite the graph to functional operators of the table; return None if torch must trace it again."""
     rewriter = _Rewriter()
     try:
         for node in graph.nodes:
@@ -65,7 +65,7 @@ class _Rewriter:
         self.shared: set[fx.Node] = set()
 
     def copy(self, node: fx.Node) -> None:
-        """Copy a node, rewritten where it has to be."""
+        """Copy a node, rewritten if necessary."""
         target = node.target
         if _lacks_complex_form(node):
             raise _NeedsTracing
@@ -118,15 +118,15 @@ class _Rewriter:
             self.values[owner] = self._value(_node(node.args[1]))
         else:
             packet = getattr(_ATEN, target._schema.name.removeprefix("aten::")[:-1], None)
-            instead: Any = getattr(packet, target._overloadname, None)
-            if str(instead) not in TABLE or torch.Tag.nondeterministic_seeded in target.tags:
+            replacement: Any = getattr(packet, target._overloadname, None)
+            if str(replacement) not in TABLE or torch.Tag.nondeterministic_seeded in target.tags:
                 raise _NeedsTracing
             with before.fake_mode:
-                after = instead(*operands, **keywords)
+                after = replacement(*operands, **keywords)
             if not _are_alike(after, before):  # the in-place operator casts
                 raise _NeedsTracing
             call = self.graph.node_copy(node, self._value)
-            call.target = instead
+            call.target = replacement
             self.values[owner] = call
         self._alias(node, owner)
 
@@ -138,7 +138,7 @@ def _node(argument: Any) -> fx.Node:
 
 
 def _is_ready(node: fx.Node) -> bool:
-    """Whether the node can be translated as it is."""
+    """Whether the node can be translated without a rewrite."""
     if not isinstance(node.target, torch._ops.OpOverload):
         return node.target is operator.getitem or not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple))
     return str(node.target) in TABLE or node.target in _FOR_ANY_DTYPE
@@ -154,7 +154,7 @@ def _lacks_complex_form(node: fx.Node) -> bool:
 def _is_fresh(node: fx.Node) -> bool:
     """Whether the node returns a new tensor (never an operand or a view of one) or no tensor at all.
 
-    The schema of an operator that torch composes of others doesn't always say.
+    For an operator that torch composes of others, the schema doesn't always show aliases.
     """
     if node.op == "call_function" and not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple)):
         return True

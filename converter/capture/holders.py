@@ -15,8 +15,8 @@ MAX_DEPTH = 4  # levels of nested containers and objects that are searched
 OF_EVERY_MODULE = frozenset(vars(torch.nn.Module()))
 
 _CONTAINERS = (dict, OrderedDict, list, deque)
-# a library that installs hooks at the first call records this in an attribute, and would install them again if only
-# that attribute were restored
+# never restored: a library that installs hooks at the first call records this in an attribute, and would install them
+# again if that attribute were restored
 _LEFT_ALONE = frozenset(name for name in OF_EVERY_MODULE if "forward" not in name)
 
 
@@ -29,7 +29,7 @@ class Place(NamedTuple):
 
 
 def places(root: torch.nn.Module) -> Iterator[tuple[Place, Any]]:
-    """Yield every place where `root` may keep a result, with its current value; no parameters and buffers."""
+    """Yield every place where `root` may keep a result, with its current value, except parameters and buffers."""
     for path, module in root.named_modules():
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:

@@ -27,8 +27,8 @@ _GUARD = re.compile(
 class KnownDecisions:
     """Within the context, the truth value of a tensor is known in these statements; elsewhere torch decides.
 
-    - `assert` and `if ...: raise` check values: the check is assumed to pass, and isn't captured. That holds for the
-      checks of torch's own functions (a negative variance in `gaussian_nll_loss`), too.
+    - `assert` and `if ...: raise` check values: the check is assumed to pass, and isn't captured. This includes
+      checks in torch's own functions (of a negative variance in `gaussian_nll_loss`).
     - `if not torch.isfinite(x).all(): x = torch.clamp(x, ...)` always clamps. The bound is the largest number of the
       dtype minus 1000. For dtypes with the exponent range of float32 or more, that rounds to the largest number
       itself, so finite values and their gradients don't change. In float16 they would, and torch decides.
@@ -58,7 +58,7 @@ class KnownDecisions:
     def warn(self) -> None:
         """Issue a `ConversionWarning` for the checks that aren't captured."""
         if self.checks:
-            warn("the program doesn't check the values that the model's code does:\n  " + "\n  ".join(self.checks))
+            warn("the program doesn't check the values that the model's code checks:\n  " + "\n  ".join(self.checks))
 
 
 def _line(frame: FrameType) -> str:
@@ -81,7 +81,7 @@ def _checks(code: str) -> dict[int, bool]:
     """The truth values of tensors for which the checks in Python source pass, by line."""
     try:
         module = ast.parse(code)
-    except SyntaxError:  # a cell of a notebook with its own commands, say
+    except SyntaxError:  # for example a notebook cell with IPython commands
         return {}
     found: dict[int, bool] = {}
     for statement in ast.walk(module):

@@ -1,4 +1,4 @@
-"""Numbers that a model computes without tensors: torch's results for them are constants, and none may be random."""
+"""Numbers that a model computes without tensors: they are constants in the graph, and none may be random."""
 
 from __future__ import annotations
 
@@ -68,13 +68,13 @@ def extreme_random_numbers(least: bool) -> Iterator[None]:
 
     A layer that a draw may skip is skipped with one of the two and not with the other.
     """
-    of_one, between = random.random, random.uniform
+    original_random, original_uniform = random.random, random.uniform
     random.random = lambda: 0.0 if least else math.nextafter(1.0, 0.0)
     random.uniform = lambda a, b: a if least else b
     try:
         yield
     finally:
-        random.random, random.uniform = of_one, between
+        random.random, random.uniform = original_random, original_uniform
 
 
 @contextlib.contextmanager
@@ -89,20 +89,20 @@ def settings_as_numbers(root: torch.nn.Module) -> Iterator[None]:
     """
     _require_no_observers(root)
     classes = {module: type(module) for module in root.modules()}
-    held: list[tuple[torch.nn.Module, dict[str, torch.Tensor | None]]] = []
+    originals: list[tuple[torch.nn.Module, dict[str, torch.Tensor | None]]] = []
     try:
         for module, kind in classes.items():
             settings = {name: buffer for name, buffer in module._buffers.items() if _is_setting(module, name, buffer)}
             if isinstance(module, FakeQuantize):
                 settings |= {name: module._buffers[name] for name in SWITCHES}
             if settings:
-                held.append((module, dict(module._buffers)))
+                originals.append((module, dict(module._buffers)))
                 module.__class__ = type(kind.__name__, (kind,), _attributes(module, settings))
                 for name in settings:
                     del module._buffers[name]
         yield
     finally:
-        for module, buffers in held:
+        for module, buffers in originals:
             module.__class__ = classes[module]
             module._buffers.clear()
             module._buffers.update(buffers)
@@ -117,8 +117,8 @@ def _require_no_observers(root: torch.nn.Module) -> None:
     if watching:
         others = f" and {len(watching) - 1} others" if len(watching) > 1 else ""
         raise ConversionError(
-            f"the observer of {watching[0]}{others} is enabled: it changes the scale by the values that it has seen, "
-            "and a program can't follow\n  what to do: switch observers off once they have seen enough, "
+            f"the observer of {watching[0]}{others} is enabled: it updates the scale from the values that it sees, "
+            "which a program can't do\n  what to do: switch observers off once they have seen enough, "
             "module.apply(torch.ao.quantization.disable_observer)"
         )
 
@@ -126,7 +126,7 @@ def _require_no_observers(root: torch.nn.Module) -> None:
 def _attributes(module: torch.nn.Module, settings: dict[str, torch.Tensor | None]) -> dict[str, Any]:
     """The class attributes that replace buffers of a module."""
     found: dict[str, Any] = {name: _constant_property(buffer) for name, buffer in settings.items()}
-    if isinstance(module, FakeQuantize):  # a fused one computes the same while its observer is off
+    if isinstance(module, FakeQuantize):  # a fused one gives the same results while its observer is off
         found["forward"] = FakeQuantize.forward
     return found
 

@@ -20,12 +20,12 @@ def without_value_checks() -> Iterator[None]:
 
     - torch's transformer layers don't check whether a mask is the causal one: they apply it as an ordinary mask. That
       affects speed only.
-    - Distributions don't validate their parameters (a negative scale, say).
+    - Distributions don't validate their parameters (such as a negative scale).
     - Batch norm without a momentum, which averages its statistics over all batches so far, doesn't convert the number
       of batches to a Python number.
     - An unreduced `multilabel_margin_loss` of one sample has the right shape: torch traces it as a vector.
     - Models of transformers without a mask create none, as in eager mode: during export they create one, which some of
-      them add to scores of another shape, or as 1 where it is true.
+      them add to scores of another shape, or add as 0 and 1.
     """
     with contextlib.ExitStack() as stack:
         layers = torch.nn.modules.transformer
@@ -36,9 +36,9 @@ def without_value_checks() -> Iterator[None]:
         stack.enter_context(
             _replace(_BatchNorm, "forward", functools.partialmethod(_batch_norm_forward, _BatchNorm.forward))
         )
-        of_samples = torch._C._nn.multilabel_margin_loss
+        margin_loss = torch._C._nn.multilabel_margin_loss
         stack.enter_context(
-            _replace(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, of_samples))
+            _replace(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, margin_loss))
         )
         masks = sys.modules.get("transformers.masking_utils")
         if hasattr(masks, "is_torchdynamo_exporting"):
@@ -47,7 +47,7 @@ def without_value_checks() -> Iterator[None]:
 
 
 def _batch_norm_forward(module: _BatchNorm, forward: Callable[..., Tensor], input: Tensor) -> Tensor:
-    """`forward` of a batch norm."""
+    """`forward` of a batch norm, which averages its statistics over all batches if it has no momentum."""
     if module.momentum is not None or not module.training or module.running_mean is None:
         return forward(module, input)
     module._check_input_dim(input)  # type: ignore[no-untyped-call]
@@ -62,11 +62,11 @@ def _batch_norm_forward(module: _BatchNorm, forward: Callable[..., Tensor], inpu
     return F.batch_norm(input, None, None, module.weight, module.bias, True, 0.0, module.eps)
 
 
-def _margin_loss(of_samples: Callable[..., Tensor], input: Tensor, target: Tensor, reduction: int) -> Tensor:
-    """`multilabel_margin_loss`."""
+def _margin_loss(original: Callable[..., Tensor], input: Tensor, target: Tensor, reduction: int) -> Tensor:
+    """`multilabel_margin_loss`, with the right shape for one sample without a reduction."""
     if reduction or input.ndim != 1:
-        return of_samples(input, target, reduction)
-    return of_samples(input[None], target[None], reduction)[0]
+        return original(input, target, reduction)
+    return original(input[None], target[None], reduction)[0]
 
 
 @contextlib.contextmanager

@@ -19,7 +19,8 @@ from ...runtime.tree import positional, sequence
 class OwnGradients:
     """The backward passes under translation, by the number of the function.
 
-    The nodes between the first cotangent of a function and its end are its backward; they are moved to a sub-program.
+    The backward of a function is the nodes from its first cotangent to its `own_gradient` mark. They are moved to a
+    sub-program.
     """
 
     builder: Builder
@@ -63,11 +64,11 @@ class OwnGradients:
         further = [SymbolicTensor(builder, value) for value in free if value not in own]
         formal = [*operands, *further, *outputs, *cotangents]
 
-        def backward(*given: SymbolicTensor) -> list[SymbolicTensor]:
+        def backward(*actual: SymbolicTensor) -> list[SymbolicTensor]:
             values: dict[Value, SymbolicTensor] = {}
-            for x, stand_in in zip(formal, given, strict=True):
-                values.setdefault(x.value, stand_in)
-            return inline(given[0].builder, program, [values[value] for value in free])
+            for x, argument in zip(formal, actual, strict=True):
+                values.setdefault(x.value, argument)
+            return inline(actual[0].builder, program, [values[value] for value in free])
 
         backward_program = trace_subprogram(backward, [x.value.type for x in formal], "backward")
         passed = own_gradient(*outputs, *operands, *further, outputs=len(outputs), backward=backward_program)

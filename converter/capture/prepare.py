@@ -8,7 +8,7 @@ import torch
 from torch import fx
 
 from .marks import BOUNDARY
-from .strided_marks import CALLED, IN_PLACE
+from .strided_marks import EXPLICIT, IN_PLACE
 from .unrecorded import DETACH, has_history, pass_on_gradients
 
 _ATEN = torch.ops.aten
@@ -98,4 +98,4 @@ def _mark_calls(graph: fx.Graph) -> None:
     """Mark the model's calls of `as_strided_scatter`, before in-place changes are turned into such calls too."""
     for node in graph.nodes:
         if node.target is IN_PLACE:
-            node.target = CALLED
+            node.target = EXPLICIT

@@ -17,8 +17,8 @@ _KEYS = (torch._C.DispatchKey.CompositeImplicitAutograd, torch._C.DispatchKey.Au
 def trace_by_shape() -> Iterator[None]:
     """Within the context, these operators are traced as single nodes, from the shapes of their results.
 
-    torch would run recurrent layers step by step, and so fix the number of steps to that of the example inputs. It
-    doesn't know the shapes within connectionist temporal classification, where lengths are tensors, or those of least
+    torch would unroll recurrent layers, which fixes the number of steps to that of the example inputs. It doesn't know
+    the shapes inside connectionist temporal classification, where lengths are tensors, or the result shapes of least
     squares, one of which depends on the ranks of the matrices.
     """
     originals = {operator: dict(operator.py_kernels) for operator in RESULTS}
@@ -34,7 +34,7 @@ def trace_by_shape() -> Iterator[None]:
             operator._dispatch_cache.clear()
 
 
-def _of_layer(input: Tensor, hx: Tensor | list[Tensor], *settings: Any) -> tuple[Tensor, ...]:
+def _recurrent_results(input: Tensor, hx: Tensor | list[Tensor], *settings: Any) -> tuple[Tensor, ...]:
     """All outputs, (time, batch, directions * hidden) or batch first, and the last states, of the shapes of `hx`."""
     states = [hx] if isinstance(hx, Tensor) else hx
     bidirectional = settings[-2]
@@ -42,7 +42,7 @@ def _of_layer(input: Tensor, hx: Tensor | list[Tensor], *settings: Any) -> tuple
     return outputs, *(torch.empty_like(state) for state in states)
 
 
-def _of_ctc_loss(
+def _ctc_loss_results(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0, reduction: int = 1,
     zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
@@ -50,7 +50,7 @@ def _of_ctc_loss(
     return log_probs.new_empty(() if reduction else log_probs.shape[1:-1])
 
 
-def _of_lstsq(
+def _lstsq_results(
     self: Tensor, b: Tensor, rcond: float | None = None, *, driver: str | None = None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The solution (..., n) or (..., n, k), residuals, ranks and singular values, as far as the driver returns them.
@@ -73,8 +73,10 @@ def _of_lstsq(
 
 
 RESULTS: dict[Any, Callable[..., Any]] = {
-    **dict.fromkeys((_ATEN.lstm.input, _ATEN.gru.input, _ATEN.rnn_tanh.input, _ATEN.rnn_relu.input), _of_layer),
-    _ATEN.linalg_lstsq.default: _of_lstsq,
-    **dict.fromkeys((_ATEN.ctc_loss.IntList, _ATEN.ctc_loss.Tensor), _of_ctc_loss),
+    **dict.fromkeys(
+        (_ATEN.lstm.input, _ATEN.gru.input, _ATEN.rnn_tanh.input, _ATEN.rnn_relu.input), _recurrent_results
+    ),
+    _ATEN.linalg_lstsq.default: _lstsq_results,
+    **dict.fromkeys((_ATEN.ctc_loss.IntList, _ATEN.ctc_loss.Tensor), _ctc_loss_results),
 }
 """Shape functions by operator. Each needs a translation, or its empty tensors would become the results."""

@@ -35,7 +35,7 @@ def resolve_spec(module: torch.nn.Module, dynamic_shapes: Any) -> Any:
     if attached is None:
         return dynamic_shapes
     if dynamic_shapes is not None and dynamic_shapes is not attached:
-        raise UsageError("forward has a @dynamic_spec, and dynamic_shapes are given: leave out one of the two")
+        raise UsageError("forward has a @dynamic_spec, and dynamic_shapes was passed: leave out one of the two")
     return attached
 
 
@@ -59,18 +59,16 @@ def tensors_with_sizes(
 ) -> Iterator[tuple[torch.Tensor, list[Any]]]:
     """The tensors among the arguments, each with a size, a variable or None for each of its axes."""
     leaves = pytree.tree_leaves((args, kwargs))
-    for leaf, said in zip(leaves, leaf_specs(module, args, kwargs, spec), strict=True):
+    for leaf, leaf_spec in zip(leaves, leaf_specs(module, args, kwargs, spec), strict=True):
         if isinstance(leaf, torch.Tensor):
-            sizes = [None] * leaf.ndim if said is None else list(said)
+            sizes = [None] * leaf.ndim if leaf_spec is None else list(leaf_spec)
             if len(sizes) != leaf.ndim:
                 raise UsageError(
                     f"dynamic_shapes: a TensorSpec has {len(sizes)} sizes for a tensor of shape {list(leaf.shape)}"
                 )
             yield leaf, sizes
-        elif said is not None and not isinstance(said, int):
-            raise UsageError(
-                f"dynamic_shapes: the argument {leaf!r} can't vary, since it is an int: only sizes of tensors can"
-            )
+        elif leaf_spec is not None and not isinstance(leaf_spec, int):
+            raise UsageError(f"dynamic_shapes: the argument {leaf!r} can't vary: only sizes of tensors can")
 
 
 def variables(spec: Any) -> dict[str, tuple[int, int | None]]:

@@ -1,4 +1,4 @@
-"""Marks of the model's calls of `as_strided_scatter`, as opposed to those torch.export writes for in-place changes.
+"""Marks of the model's own calls of `as_strided_scatter`; torch.export inserts others for in-place changes.
 
 Their gradients differ: for a call, torch passes the destination the cotangent where it is overwritten and 0 elsewhere;
 for an in-place change of a view it is the other way round.
@@ -30,5 +30,5 @@ def _scatter_fake(
     return torch.empty_like(x)
 
 
-CALLED = torch.ops.cellbridge.as_strided_scatter.default
+EXPLICIT = torch.ops.cellbridge.as_strided_scatter.default
 IN_PLACE = torch.ops.aten.as_strided_scatter.default

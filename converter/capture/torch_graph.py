@@ -14,7 +14,7 @@ from .autocast_regions import DecomposeInAutocast, DetachInAutocast
 from .cell_hooks import watch
 from .data_dependence import AvoidDataDependence
 from .export_errors import explain_errors, silence_torch_logs
-from .functional import functional
+from .functional import functionalize
 from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UntrackedRandomness, extreme_random_numbers, settings_as_numbers
 from .libraries import without_value_checks
@@ -25,8 +25,12 @@ from .tables.complex_table import COMPLEX, is_complex
 from .tables.table import TABLE
 from .unrecorded import ClampVariance, RecordData
 
-# operators that torch can decompose, but keeps by default
-TAKEN_APART = [torch.ops.aten.grid_sampler_2d.default, torch.ops.aten.dist.default, torch.ops.aten.ldexp.Tensor]
+# operators that torch can decompose, but doesn't by default
+EXTRA_DECOMPOSITIONS = [
+    torch.ops.aten.grid_sampler_2d.default,
+    torch.ops.aten.dist.default,
+    torch.ops.aten.ldexp.Tensor,
+]
 
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
@@ -88,16 +92,16 @@ def _trace(
         ):
             # torch refuses a spec that it also has from `@dynamic_spec`
             shapes = None if hasattr(module.forward, "_dynamic_spec") else dynamic_shapes
-            exported = torch.export.export(_called(module), args, kwargs, dynamic_shapes=shapes, strict=False)
+            exported = torch.export.export(_call_wrapper(module), args, kwargs, dynamic_shapes=shapes, strict=False)
         prepare(exported.graph_module)
-        unseen = any(map(_hides_statistics_update, exported.graph.nodes))
-        graph = None if unseen else functional(exported.graph)
+        hides_update = any(map(_hides_statistics_update, exported.graph.nodes))
+        graph = None if hides_update else functionalize(exported.graph)
         if graph is not None:
             exported.graph_module.graph = graph
             return exported
         table = decompositions()
         default = torch.export.default_decompositions()
-        if unseen:
+        if hides_update:
             table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
         # an operator whose translation is for real tensors only is decomposed where it is applied to complex ones
         table = table | {op: default[op] for op in _complex_operators(exported.graph_module) if op in default}
@@ -106,21 +110,21 @@ def _trace(
         return decomposed
 
 
-def _called(module: torch.nn.Module) -> torch.nn.Module:
-    """A module whose call, with its hooks, is traced: of a graph module, torch would run the nodes instead."""
+def _call_wrapper(module: torch.nn.Module) -> torch.nn.Module:
+    """A module whose call runs the hooks: torch would run the nodes of a graph module without calling it."""
     if not isinstance(module, torch.fx.GraphModule):
         return module
     caller = torch.nn.Module()
-    for held in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
-        vars(caller)[held] = vars(module)[held]
+    for name in ("_parameters", "_buffers", "_non_persistent_buffers_set", "_modules", "training"):
+        vars(caller)[name] = vars(module)[name]
     caller.forward = functools.wraps(module.forward)(lambda *args, **kwargs: module(*args, **kwargs))
     return caller
 
 
 def _hides_statistics_update(node: torch.fx.Node) -> bool:
-    """Whether it is an instance norm that updates running statistics: its schema hides the change.
+    """Whether a node is an instance norm that updates running statistics.
 
-    Its decomposition shows the change.
+    The operator's schema hides this update; its decomposition shows it.
     """
     if node.target is not INSTANCE_NORM:
         return False
@@ -148,7 +152,7 @@ def decompositions() -> dict[Any, Any]:
     Random operators aren't decomposed either: their random numbers are recorded and replayed one by one.
     """
     default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
-    rules = dict(default) | torch._decomp.get_decompositions(TAKEN_APART)
+    rules = dict(default) | torch._decomp.get_decompositions(EXTRA_DECOMPOSITIONS)
     sampler = torch.ops.aten.grid_sampler_2d.default
     rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
     return {
@@ -173,6 +177,6 @@ def _grid_sampler(
     border, reflection, bicubic = 1, 2, 2
     if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:
         distance = grid.abs()
-        held = distance >= 1 if padding_mode == border else distance == 1
-        grid = torch.where(held, grid.sign(), grid)
+        at_bound = distance >= 1 if padding_mode == border else distance == 1
+        grid = torch.where(at_bound, grid.sign(), grid)
     return rule(a, grid, interpolation_mode, padding_mode, align_corners)

@@ -22,7 +22,7 @@ from ...runtime.ops.complex_numbers import Complex
 from ...runtime.tracing import Builder, SymbolicTensor
 from ..dtypes import numpy_dtype
 from ..unsupported import Unsupported
-from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, Incomplete
+from .control_flow import CALLED_IN_PLACE, HIGHER_ORDER, UntranslatedSubgraph
 from .custom_backward_marks import COTANGENT, OWN_GRADIENT
 from .dims import as_dim
 from .marks import BOUNDARY, Marker
@@ -45,7 +45,7 @@ class Translator:
         self.names = names
         self.numbers = {(call.path, call.index): number for number, call in enumerate(marker.calls)}
         self.missing: list[tuple[str, str, str]] = []
-        self.inside = 0  # the call that is running after the last mark
+        self.inside = 0  # the number of the call that is running after the last mark
         # the number of marks of inputs and of outputs still to come, by call
         self.inputs_left = Counter(call for call, _, is_output in marker.slots if not is_output)
         self.outputs_left = Counter(call for call, _, is_output in marker.slots if is_output)
@@ -71,28 +71,28 @@ class Translator:
                 self._pair_for_boundary(node, environment[node])
         return list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
 
-    def nested(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
+    def run_inline(self, module: fx.GraphModule, arguments: list[Any]) -> list[Any]:
         """Translate a graph that is inlined at its call: its nodes belong to the Cell that calls it."""
         return self.for_subgraph(self.builder).run(module, arguments)
 
     def for_subgraph(self, builder: Builder | None = None) -> Translator:
         """Return a translator for a nested graph, which becomes a sub-program if there is no builder."""
-        return _Nested(self, builder or Builder(), self.builder.cell if builder else 0)
+        return _NestedTranslator(self, builder or Builder(), self.builder.cell if builder else 0)
 
     def _collect_asserted_sizes(self, graph: fx.Graph) -> None:
-        """Record the sizes that the graph asserts to be a number (parts that add up to a known size, say) or equal."""
+        """Record the sizes that the graph asserts to be a number (parts that add up to a known size) or equal."""
         for node in graph.nodes:
             if node.target is operator.eq and node.users and all(_asserts(user) for user in node.users):
                 sides = [arg.meta.get("val") if isinstance(arg, fx.Node) else arg for arg in node.args]
                 if all(isinstance(side, (int, torch.SymInt)) for side in sides):
                     try:
                         dims = [as_dim(side, self.names) for side in sides]
-                    except ConversionError:  # the number is no size, but a condition that counts as 0 or 1, say
+                    except ConversionError:  # not a size: for example a condition that counts as 0 or 1
                         continue
                     for size, number in (dims, reversed(dims)):
                         if isinstance(number, int) and not isinstance(size, int):
                             self.equal[size] = number
-                    if all(map(is_data_dependent, dims)):  # selections by two masks are added, say
+                    if all(map(is_data_dependent, dims)):  # for example selections by two masks that are added
                         one, other = map(str, dims)
                         self.names = {name: one if to == other else to for name, to in self.names.items()} | {
                             other: one
@@ -103,7 +103,7 @@ class Translator:
         require_supported(
             self.missing,
             "the model can't be converted: {} of operators without a translation",
-            "compute the same with other operators of torch, or leave these Cells out of what is converted",
+            "compute the same with other torch operators, or convert the model without these Cells",
         )
 
     def _node(self, node: fx.Node, environment: Mapping[fx.Node, Any]) -> Any:
@@ -170,7 +170,7 @@ class Translator:
             operands = fx.map_arg(node.args, lambda n: n.meta.get("val"))
             context = Context(self.builder, types, _output_uses(node, len(types)), operands, is_complex(value))
             result = translation(context, *args, **kwargs)
-        except Incomplete:
+        except UntranslatedSubgraph:
             return MISSING
         except Unsupported as reason:
             return self._report_missing(node, reason, cell, source)
@@ -278,7 +278,7 @@ class Translator:
         return lineage
 
 
-class _Nested(Translator):
+class _NestedTranslator(Translator):
     """Translates a nested graph; all its nodes belong to one Cell."""
 
     def __init__(self, outer: Translator, builder: Builder, cell: int) -> None:
@@ -309,5 +309,5 @@ def _output_uses(node: fx.Node, count: int) -> tuple[bool, ...]:
     """For each output of a node, whether it has a user."""
     if not isinstance(node.meta.get("val"), (tuple, list)):
         return (bool(node.users),)
-    taken = {user.args[1] for user in node.users if user.target is operator.getitem}
-    return tuple(position in taken for position in range(count))
+    used = {user.args[1] for user in node.users if user.target is operator.getitem}
+    return tuple(position in used for position in range(count))

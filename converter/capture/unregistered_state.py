@@ -19,7 +19,7 @@ from .export_errors import raise_if_eager_fails
 from .holders import Place, places, preserve_state, walk_values
 from .other_numbers import with_other_numbers
 
-Kept = Mapping[Place, frozenset[int]]
+TensorIds = Mapping[Place, frozenset[int]]
 
 
 def unregistered_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
@@ -36,7 +36,7 @@ def _may_hold_tensors(value: Any) -> bool:
     return isinstance(value, (Mapping, list, tuple, set, frozenset, deque)) or not callable(value)
 
 
-def new_places(before: Kept, after: Kept) -> list[Place]:
+def new_places(before: TensorIds, after: TensorIds) -> list[Place]:
     """The places that hold tensors which they didn't hold before."""
     return [place for place, tensors in after.items() if tensors - before.get(place, frozenset())]
 
@@ -96,7 +96,7 @@ def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
             held = {id(b): b.clone() for own in buffers.values() for b in own.values() if b is not None}
             second = _call(network, *then)
 
-        def fresh() -> list[Any]:
+        def run_fresh_copy() -> list[Any]:
             network = copy_module(module)
             for path, own in buffers.items():
                 network.get_submodule(path)._buffers.update(
@@ -105,8 +105,10 @@ def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
             with preserve_state(module):
                 return _call(network, *then)
 
-        expected = fresh()
-        return not _same(second, expected) and _same(expected, fresh())  # unless it draws numbers outside of torch
+        expected = run_fresh_copy()
+        return not _same(second, expected) and _same(
+            expected, run_fresh_copy()
+        )  # unless it draws numbers outside of torch
 
 
 def _call(network: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:

@@ -24,11 +24,11 @@ def unwrap_arguments(function: Callable[Arguments, Result]) -> Callable[Argument
     def wrapper(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with contextlib.ExitStack() as stack:
 
-            def unwrapped(value: Any) -> Any:
+            def unwrap_value(value: Any) -> Any:
                 return stack.enter_context(unwrap(value)) if isinstance(value, torch.nn.Module) else value
 
-            keywords: Any = {name: unwrapped(value) for name, value in kwargs.items()}
-            positional: Any = tuple(map(unwrapped, args))
+            keywords: Any = {name: unwrap_value(value) for name, value in kwargs.items()}
+            positional: Any = tuple(map(unwrap_value, args))
             return function(*positional, **keywords)
 
     return wrapper

@@ -1,1 +1,1 @@
-"""A program as the source of Cells: classes nested as the modules were, layers where the ops form a known one."""
+"""A program as the source of Cells, with classes nested like the modules, and known layers where the ops form one."""

@@ -12,9 +12,9 @@ from .classes import Body, Classes
 from .construct import Construct, ConstructText
 from .forms.table import dtype_name
 from .layers import known_layer
-from .layers.network import Module, Network, common
+from .layers.network import CellModule, CellNetwork, common
 from .signature import signature_of, signature_of_root
-from .text.expressions import attribute_of, call, elements, fill_holes, is_attribute, number, quote, several
+from .text.expressions import attribute_of, call, elements, fill_holes, is_attribute, number, quote, tuple_literal
 from .text.helpers import HELPERS
 
 SMALL = 64
@@ -29,7 +29,7 @@ class Bodies:
         missing: (op, Cell, source line) of each op without a form.
     """
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: CellNetwork) -> None:
         self.network = network
         self.helpers: set[str] = set()
         self.missing: list[tuple[str, str, str]] = []
@@ -38,12 +38,12 @@ class Bodies:
         self.interfaces = interfaces(network)
         root = signature_of_root(network.program, self.interfaces[0])
         network.name_sizes([*HELPERS, *root.names, *(p.partition("=")[0] for p in root.parameters)])
-        self.constructs: dict[Module, list[ConstructText]] = {}
+        self.constructs: dict[CellModule, list[ConstructText]] = {}
         for module in list(network.root.all())[::-1]:
             if module.layer is None and not self.is_sequence(module):
                 self._construct(module)
 
-    def _construct(self, module: Module) -> None:
+    def _construct(self, module: CellModule) -> None:
         constructs: list[ConstructText] = []
         for flow in module.calls:
             interface = self.interfaces[flow.number]
@@ -61,13 +61,13 @@ class Bodies:
         module.varies = len(set(texts)) > 1
         self.constructs[module] = constructs if module.varies else constructs[:1]
 
-    def is_sequence(self, module: Module) -> bool:
+    def is_sequence(self, module: CellModule) -> bool:
         """Whether the module only calls its numbered children one after the other."""
         if not module.is_numbered or module.state or not module.calls or module is self.network.root:
             return False
         return all(self._is_chain(module, number) for number in (flow.number for flow in module.calls))
 
-    def _is_chain(self, module: Module, number: int) -> bool:
+    def _is_chain(self, module: CellModule, number: int) -> bool:
         flow, interface = self.network.flows[number], self.interfaces[number]
         if len(interface.parameters) != 1 or len(interface.results) != 1 or interface.symbols or interface.updates:
             return False
@@ -76,7 +76,11 @@ class Bodies:
         if len(flow.body) != len(children):
             return False
         for part, child in zip(flow.body, children, strict=True):
-            if not isinstance(part, int) or self.network.of(self.network.flows[part]) is not child or child.varies:
+            if (
+                not isinstance(part, int)
+                or self.network.module_of(self.network.flows[part]) is not child
+                or child.varies
+            ):
                 return False
             inner = self.interfaces[part]
             if inner.arguments != [value] or len(inner.returned) != 1 or inner.symbols:
@@ -88,12 +92,12 @@ class Bodies:
 
     def define(self, classes: Classes) -> None:
         """Define the classes, children before parents."""
-        heights: dict[Module, int] = {}
+        heights: dict[CellModule, int] = {}
         for module in list(self.network.root.all())[::-1]:
             heights[module] = 1 + max((heights[child] for child in module.children.values()), default=0)
-        expressions: dict[Module, str] = {}
+        expressions: dict[CellModule, str] = {}
         for height in sorted(set(heights.values())):
-            bodies: list[tuple[Module, Body]] = []
+            bodies: list[tuple[CellModule, Body]] = []
             for module in self.network.root.all():
                 if heights[module] == height:
                     text = self._expression(module, expressions)
@@ -103,7 +107,7 @@ class Bodies:
                         expressions[module] = text
             expressions |= classes.add(bodies)
 
-    def _expression(self, module: Module, expressions: dict[Module, str]) -> str | None:
+    def _expression(self, module: CellModule, expressions: dict[CellModule, str]) -> str | None:
         """The expression for a module that needs no class; None if it needs one."""
         if module.layer is not None:
             return module.layer.text
@@ -112,19 +116,19 @@ class Bodies:
         children = elements([expressions[child] for child in module.children.values()])
         return f"nn.{'SequentialCell' if module.calls else 'CellList'}({children})"
 
-    def _is_list(self, module: Module) -> bool:
+    def _is_list(self, module: CellModule) -> bool:
         """Whether a module only has numbered children, as a list or a sequence."""
         if not module.is_numbered or module.state or module.constants or module is self.network.root:
             return False
         return not module.calls or self.is_sequence(module)
 
-    def _with_class(self, module: Module) -> Module:
-        """The module itself, or the innermost one that contains it, which has a class."""
+    def _enclosing_class(self, module: CellModule) -> CellModule:
+        """The innermost module with a class that is or contains the module."""
         while module.parent is not None and (module.layer is not None or self._is_list(module)):
             module = module.parent
         return module
 
-    def _body(self, module: Module, expressions: dict[Module, str]) -> Body:
+    def _body(self, module: CellModule, expressions: dict[CellModule, str]) -> Body:
         body = Body("nn.Cell")
         if module.is_numbered:
             body.base, body.base_arguments = (
@@ -166,7 +170,9 @@ class Bodies:
 
     def _initializer(self, value: Value, start: str, *, trained: bool) -> str:
         shape = (
-            several([self.network.literals.hole(str(size), "size") for size in value.shape]) if value.shape else "()"
+            tuple_literal([self.network.literals.hole(str(size), "size") for size in value.shape])
+            if value.shape
+            else "()"
         )
         dtype = [] if value.dtype == FLOAT32 else [dtype_name(value.dtype)]
         first = call("initializer", f'"{start}"', shape, *dtype).text
@@ -179,30 +185,30 @@ class Bodies:
         items = _list_literal(data.astype(value.dtype))
         return f"self.{name} = Tensor({self.network.literals.hole(items, name)}, {dtype_name(value.dtype)})"
 
-    def _ties(self, module: Module) -> list[str]:
+    def _ties(self, module: CellModule) -> list[str]:
         """The lines that share a Parameter between modules, if this is the innermost class that contains them all."""
         lines = []
         for value, name in self.network.names.items():
             owners = self.network.owners(value)
             if len(owners) < 2:
                 continue
-            around = self._with_class(common(*(owner for owner, _ in owners)))
+            around = self._enclosing_class(common(*(owner for owner, _ in owners)))
             if around is module and name in self.network.program.parameters:
                 ordered = sorted(owners, key=self._position)
                 first, *others = [(o.path_from(module), o.layer_name(a)) for o, a in ordered]
                 lines += [_assign(*other, attribute_of(*first)) for other in others]
         return lines
 
-    def _borrowed_modules(self, module: Module) -> list[str]:
+    def _borrowed_modules(self, module: CellModule) -> list[str]:
         """The lines that pass a module to another caller, if this is the innermost class that contains both."""
         return [
             f"{caller.path_from(module)}.insert_child_to_cell({quote(name)}, {called.path_from(module)})"
             for caller in module.all()
             for called, name in caller.borrowed.items()
-            if self._with_class(common(caller, called)) is module
+            if self._enclosing_class(common(caller, called)) is module
         ]
 
-    def _position(self, owner: tuple[Module, str]) -> int:
+    def _position(self, owner: tuple[CellModule, str]) -> int:
         return list(self.network.root.all()).index(owner[0])
 
     def _freeze(self) -> list[str]:
@@ -248,14 +254,14 @@ class Bodies:
         return result
 
 
-def _parameter_names(module: Module) -> list[tuple[str, str]]:
+def _parameter_names(module: CellModule) -> list[tuple[str, str]]:
     """Names of the Parameters of a generated module, each with that of its parameter or buffer in the program."""
     if module.layer is None:
         return [(_qualified_name(module, name), qualified) for name, qualified in module.state.items()]
     return [(_qualified_name(module, name), module.state[own]) for name, own in module.layer.names.items()]
 
 
-def _qualified_name(module: Module, name: str) -> str:
+def _qualified_name(module: CellModule, name: str) -> str:
     return f"{module.path}.{name}" if module.path else name
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ...runtime.namespace import free_name
-from .layers.network import Module
+from .layers.network import CellModule
 from .text.expressions import Literals, fill_holes, holes, identifier, skeleton
 from .text.helpers import HELPERS
 from .text.layout import INDENT, lay_out
@@ -19,7 +19,7 @@ class Body:
     Attributes:
         base: its base class.
         init: lines of `__init__` after `super().__init__(...)`.
-        given: the arguments of `super().__init__`.
+        base_arguments: the arguments of `super().__init__`.
         methods: signature and lines of each method.
     """
 
@@ -55,12 +55,12 @@ class Classes:
         self.last = free_name(identifier(last, "Network"), HELPERS, joint="")
         self.names: list[str] = []
 
-    def add(self, bodies: Sequence[tuple[Module, Body]]) -> dict[Module, str]:
+    def add(self, bodies: Sequence[tuple[CellModule, Body]]) -> dict[CellModule, str]:
         """Define classes for modules, none of which contains another; return the expression that creates each."""
-        groups: dict[tuple[str, str], list[tuple[Module, Body]]] = {}
+        groups: dict[tuple[str, str], list[tuple[CellModule, Body]]] = {}
         for module, body in bodies:
             groups.setdefault((module.class_name, skeleton(body.text)), []).append((module, body))
-        expressions: dict[Module, str] = {}
+        expressions: dict[CellModule, str] = {}
         for (class_name, _), members in groups.items():
             name = self.last if members[0][0].parent is None else self._name(class_name)
             arguments = self._arguments([holes(body.text) for _, body in members])
@@ -80,7 +80,7 @@ class Classes:
         return name
 
     def _arguments(self, members: Sequence[Sequence[int]]) -> dict[int, str]:
-        """Names of arguments by positions of differing literals; those that always agree share one argument."""
+        """Names of arguments by positions of differing literals; literals that always agree share one argument."""
         names: dict[int, str] = {}
         by_values: dict[tuple[str, ...], str] = {}
         for place in range(len(members[0])):

@@ -12,11 +12,11 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.ops.random import RANDOM_OPS
 from ..structure.interfaces import Interface
 from .forms import FORMS, WITHOUT_FORM, MultiOutput, Operation, UnsupportedForm
-from .layers.network import Network
+from .layers.network import CellNetwork
 from .results import pack_result, pattern_of, subscript
 from .scope import CallScope
 from .signature import Signature
-from .steps import Step, hints_of, steps_of, uses_of
+from .steps import CallStep, hints_of, steps_of, uses_of
 from .text.dimensions import size_expression
 from .text.expressions import ATOM, Expression, fill_holes, identifier
 from .text.statements import Statement, assign_names, merge_into_loops
@@ -51,14 +51,14 @@ class ConstructText:
 
 
 @dataclass
-class Result:
+class StepResult:
     """The result of a step, before it is inlined or becomes a statement.
 
     Attributes:
         text: creates the expression; it may be called twice.
         pattern: how several outputs are unpacked.
-        effect: whether its order must be kept.
-        apart: whether it is always a separate statement, whatever its length.
+        effect: whether it must keep its place in the order of calls and random draws.
+        apart: whether it is always a separate statement, regardless of its length.
         fallback: see `Statement`.
     """
 
@@ -74,7 +74,7 @@ class Construct:
 
     def __init__(
         self,
-        network: Network,
+        network: CellNetwork,
         flow: Flow,
         interfaces: Sequence[Interface],
         missing: list[tuple[str, str, str]],
@@ -119,15 +119,15 @@ class Construct:
                 )
             sizes.append(f"{size_names[name]} = {size_expression(signature.names[source[0]], *source[1:])}")
         protected = {size_names[name] for name in (*self.interface.symbols, *self.scope.sizes)} | self.scope.helpers
-        lines = assign_names(self.statements, self.scope.places, names, protected)
+        lines = assign_names(self.statements, self.scope.marks, names, protected)
         return ConstructText(
             signature.parameters, [*signature.unpacking, *sizes, *merge_into_loops(lines, self._lists())]
         )
 
     # ---- steps ----
 
-    def _call(self, step: Step, flow: Flow) -> Result:
-        module, interface = self.network.of(flow), self.interfaces[flow.number]
+    def _call(self, step: CallStep, flow: Flow) -> StepResult:
+        module, interface = self.network.module_of(flow), self.interfaces[flow.number]
         layer, listed = module.layer, module.parent is not None and module.parent.is_numbered
         self.scope.sizes |= set(interface.symbols) - set(self.interface.symbols)
         position = next(i for i, other in enumerate(module.calls) if other is flow)
@@ -135,16 +135,18 @@ class Construct:
         def text() -> Expression:
             texts = [self.scope.tensor(value).text for value in step.operands]
             arguments = (
-                [layer.takes.format(*texts)] if layer is not None else [*texts, *self.network.size_arguments(interface)]
+                [layer.argument_pattern.format(*texts)]
+                if layer is not None
+                else [*texts, *self.network.size_arguments(interface)]
             )
             variant = [f"variant={position}"] if module.varies else []
             return Expression(f"{self.scope.path(module)}({', '.join(arguments + variant)})")
 
-        pattern = layer.gives if layer is not None else pattern_of(len(step.outputs))
+        pattern = layer.output_pattern if layer is not None else pattern_of(len(step.outputs))
         fallback = identifier(module.name) if module.name.isidentifier() else ""
-        return Result(text, pattern, effect=True, apart=listed, fallback=fallback)
+        return StepResult(text, pattern, effect=True, apart=listed, fallback=fallback)
 
-    def _compute(self, step: Step, node: Node) -> None:
+    def _compute(self, step: CallStep, node: Node) -> None:
         effect = node.op in RANDOM_OPS or node.op == "dropout" or bool(node.attributes.get("dropout"))
         if not effect and not any(self.uses[value] for value in node.outputs):
             return
@@ -166,10 +168,10 @@ class Construct:
 
         owner = self.network.owner(step.operands[0], self.scope.module) if step.operands else None
         fallback = identifier(owner[1]) if owner is not None else "" if step.operands else node.op
-        result = Result(text, pattern_of(len(node.outputs)), effect=effect, fallback=fallback)
+        result = StepResult(text, pattern_of(len(node.outputs)), effect=effect, fallback=fallback)
         self._place(step, result, result_form.after if isinstance(result_form, MultiOutput) else ())
 
-    def _place(self, step: Step, result: Result, afters: Sequence[Any] = ()) -> None:
+    def _place(self, step: CallStep, result: StepResult, afters: Sequence[Any] = ()) -> None:
         """Turn a result into a statement, or keep it to be inlined where it is used."""
         expression, effects = self._with_operands(result.text, step.operands, inline=not result.apart)
         if result.effect:
@@ -193,7 +195,7 @@ class Construct:
             self.statements.append(Statement(expression.text, targets, result.pattern, hints, result.fallback))
             for value, after in zip(step.outputs, afters, strict=False):
                 if after is not None and self.uses[value]:
-                    changed = after(Expression(self.scope.places.mark(value)))
+                    changed = after(Expression(self.scope.marks.mark(value)))
                     self.statements.append(Statement(changed.text, [value], hints=[self.hints.get(value, [])]))
 
     # ---- inlining ----
@@ -201,16 +203,16 @@ class Construct:
     def _with_operands(
         self, text: Callable[[], Expression], operands: Sequence[Value], *, inline: bool = True
     ) -> tuple[Expression, tuple[int, ...]]:
-        """An expression into which operands without other uses are inlined where it stays readable."""
+        """An expression with operands inlined that have no other use, if it stays short enough."""
         inlined = self.scope.inlined
         plain = text()
-        order = self.scope.places.within(plain.text)
+        order = self.scope.marks.within(plain.text)
         chosen: list[Value] = []
         length = self._length(plain.text)
         fitting = [v for v in order if v in self.pending and order.count(v) == 1 and self.uses[v] == 1 and inline]
         for value in sorted(fitting, key=lambda v: self._length(self.pending[v].expression.text)):
             more = self._length(self.pending[value].expression.text) - NAME
-            if length + more <= INLINE or plain.text == self.scope.places.mark(value):
+            if length + more <= INLINE or plain.text == self.scope.marks.mark(value):
                 chosen.append(value)
                 length += more
         chosen = [value for value in order if value in chosen]
@@ -245,7 +247,7 @@ class Construct:
                 self._emit(value)
 
     def _length(self, text: str) -> int:
-        return len(self.scope.places.fill(fill_holes(text, self.network.literals.text), lambda _: "x" * NAME))
+        return len(self.scope.marks.fill(fill_holes(text, self.network.literals.text), lambda _: "x" * NAME))
 
     # ---- the end of the call ----
 

@@ -11,29 +11,29 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.namespace import free_name
 from ..structure.interfaces import Interface
 from .forms.table import dtype_name
-from .layers.network import Array, Module, Network
+from .layers.network import Array, CellModule, CellNetwork
 from .text.dimensions import dimension
 from .text.expressions import Expression, attribute_of, call, number
-from .text.statements import Places
+from .text.statements import ValueMarks
 
 
 class CallScope:
     """The scope of one call.
 
     Attributes:
-        places: marks of the values that get names.
+        marks: marks of the values that get names.
         inlined: expressions that replace values while a statement is built.
-        sizes: names of the requested sizes.
+        sizes: names of the sizes that the call uses and that it must compute from its arguments.
         helpers: requested helper functions.
     """
 
-    def __init__(self, network: Network, flow: Flow, interfaces: Sequence[Interface]) -> None:
+    def __init__(self, network: CellNetwork, flow: Flow, interfaces: Sequence[Interface]) -> None:
         self.network = network
         self.literals = network.literals
         self.target = network.target
-        self.module: Module = network.of(flow)
+        self.module: CellModule = network.module_of(flow)
         self.interface = interfaces[flow.number]
-        self.places = Places()
+        self.marks = ValueMarks()
         self.inlined: dict[Value, Expression] = {}
         self.sizes: set[str] = set()
         self.helpers: set[str] = set()
@@ -48,7 +48,7 @@ class CallScope:
             return Expression(self.access(value))
         if value in self.network.constants:
             return self._constant(value)
-        return Expression(self.places.mark(value))
+        return Expression(self.marks.mark(value))
 
     def scalar(self, value: Value) -> Any:
         """The number in a constant."""
@@ -73,7 +73,7 @@ class CallScope:
         self.helpers.add(helper)
 
     def resolve(self, value: Value) -> Value:
-        """The value behind boundaries of the root."""
+        """The value that boundaries of the root pass on."""
         node = self._producers.get(value)
         while node is not None and node.op == "boundary" and node.inputs[0] is not None:
             value = node.inputs[0]
@@ -87,7 +87,7 @@ class CallScope:
         module, attribute = owner
         return attribute_of(self.path(module), module.layer_name(attribute))
 
-    def path(self, module: Module) -> str:
+    def path(self, module: CellModule) -> str:
         """The expression, starting from `self`, of this module, a submodule or a borrowed module."""
         if module in self.module.borrowed:
             return attribute_of("self", self.module.borrowed[module])

@@ -30,7 +30,7 @@ class Signature:
 
 
 def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str] = ()) -> Signature:
-    """The signature of an inner call: the tensors, with names other than `taken`, and `sizes` that no shape has."""
+    """The signature of an inner call: the tensors, with names not in `taken`, and `sizes` that no shape determines."""
     names = _unique((identifier(re.sub(r"\W+", "_", slot)) for slot in interface.slots), [*sizes, *taken])
     return Signature(names, [*names, *sizes])
 
@@ -38,7 +38,7 @@ def signature_of(interface: Interface, sizes: Sequence[str], taken: Iterable[str
 def signature_of_root(program: Program, interface: Interface, taken: Collection[str] = ()) -> Signature:
     """The signature of the whole network: that of the original, except for names in `taken`."""
     if not is_call(program.arguments):
-        raise ConversionError("the program doesn't say how it is called: its arguments aren't a tuple and a dict")
+        raise ConversionError("the program's arguments must be a tuple and a dict, so that a signature can be written")
     positional, keywords = program.arguments.children
     slots = iter(interface.slots)
     signature = Signature()

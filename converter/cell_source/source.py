@@ -10,7 +10,7 @@ from ...runtime.ir.program import Program, require_program
 from ...runtime.programs.subprograms import with_definitions
 from .bodies import Bodies
 from .classes import Classes
-from .layers.network import Network
+from .layers.network import CellNetwork
 from .renaming import rename_for_cells
 from .text.expressions import identifier
 from .text.helpers import HELPERS, with_dependencies
@@ -23,7 +23,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
 
     The classes are nested like the modules, with the same attribute names; a module whose ops form a known layer
     becomes that layer. The class of the whole network comes last, takes no arguments and has the name of the captured
-    class. Modules of one class that differ in numbers only share one class with arguments; classes of modules that
+    class. Modules of one class that differ only in numbers share one class with arguments; classes of modules that
     compute different things are numbered. `to_cell_checkpoint` writes the weights. Batch norm and dropout follow
     `set_train`, whatever the mode of capture; settings that the mode hides (in eval mode, the rate of Dropout and the
     momentum of batch norm) have torch's defaults. Custom backward passes aren't generated: their Cells have the
@@ -44,7 +44,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = Network(rename_for_cells(with_definitions(program)), target)
+    network = CellNetwork(rename_for_cells(with_definitions(program)), target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)
@@ -61,7 +61,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
 
 
 def _settings_hidden_in_eval_mode(text: str) -> list[str]:
-    """The settings that only training uses, with their defaults in the source."""
+    """Descriptions of the settings in a source that only training uses, with their defaults."""
     kinds = {
         r"nn\.Dropout": "the rates of Dropout (0.5 here)",
         r"nn\.BatchNorm": "the momentum of BatchNorm (0.9 here)",
@@ -82,7 +82,10 @@ def _docstring(name: str, *, has_weights: bool, unknown: list[str], custom_backw
         lines += ["", "Their backward was written by hand, and is the derivative here; give these Cells a bprop:"]
         lines += [f"- {words}" for words in custom_backward]
     if unknown:
-        lines += ["", "It was captured in eval mode, which doesn't tell what only training uses. Set before training:"]
+        lines += [
+            "",
+            "It was captured in eval mode, which doesn't show settings that only training uses. Set before training:",
+        ]
         lines += [f"- {words}" for words in unknown]
     if has_weights:
         lines += [

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Source, Value
 from ..structure.interfaces import Interface
-from .layers.network import Network
+from .layers.network import CellNetwork
 from .scope import CallScope
 from .text.statements import assigned_names
 
@@ -17,14 +17,14 @@ Line = tuple[str, int, str]  # file, number, text
 
 
 @dataclass(frozen=True)
-class Step:
+class CallStep:
     """An op, or the call of a module.
 
     Attributes:
         part: the node or call.
         operands: the input values.
         outputs: the output values.
-        source: the line of the original.
+        source: the source line in the original model.
     """
 
     part: Node | Flow
@@ -33,27 +33,27 @@ class Step:
     source: Source | None
 
 
-def steps_of(network: Network, flow: Flow, interfaces: Sequence[Interface], scope: CallScope) -> list[Step]:
+def steps_of(network: CellNetwork, flow: Flow, interfaces: Sequence[Interface], scope: CallScope) -> list[CallStep]:
     """The steps of a call."""
-    steps: list[Step] = []
+    steps: list[CallStep] = []
     for part in flow.body:
         if isinstance(part, int):
             called, interface = network.flows[part], interfaces[part]
             source = next((node.source for node in (*called.entries, *called.exits)), None)
             operands = tuple(scope.resolve(value) for value in interface.arguments)
-            steps.append(Step(called, operands, tuple(interface.returned), source))
+            steps.append(CallStep(called, operands, tuple(interface.returned), source))
         elif part.op != "boundary":
             operands = tuple(scope.resolve(value) for value in part.inputs if value is not None)
-            steps.append(Step(part, operands, part.outputs, part.source))
+            steps.append(CallStep(part, operands, part.outputs, part.source))
     return steps
 
 
-def uses_of(steps: Sequence[Step], at_end: Sequence[Value]) -> Counter[Value]:
+def uses_of(steps: Sequence[CallStep], at_end: Sequence[Value]) -> Counter[Value]:
     """The number of uses of each value, by the steps and at the end."""
     return Counter(value for step in steps for value in step.operands) + Counter(at_end)
 
 
-def hints_of(steps: Sequence[Step], uses: Counter[Value]) -> tuple[dict[Value, list[str]], set[Value]]:
+def hints_of(steps: Sequence[CallStep], uses: Counter[Value]) -> tuple[dict[Value, list[str]], set[Value]]:
     """The names that the original's lines assign to values, and the values that such lines end with."""
     lines: dict[Line, list[Value]] = {}
     consumed: dict[Value, list[Line | None]] = {}

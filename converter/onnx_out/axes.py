@@ -37,7 +37,7 @@ class AxisNames:
     def _add(self, tensor: str, axis: int, dim: Dim, name: str | None) -> None:
         if not isinstance(dim, SymbolicDim):
             raise UsageError(
-                f"dynamic_axes names axis {axis} of {tensor!r}, which was captured as {dim} and is that in every node: "
+                f"dynamic_axes names axis {axis} of {tensor!r}, which was captured as {dim} and is fixed: "
                 f"capture it as a symbol, with dynamic_shapes={{{tensor!r}: {{{axis}: {name or 'a name'!r}}}}}"
             )
         if name is None:
@@ -47,8 +47,8 @@ class AxisNames:
             self.others[tensor, axis] = name
         elif self.symbols.setdefault(solved[0], symbol(name)) != symbol(name):
             raise UsageError(
-                f"dynamic_axes calls axis {axis} of {tensor!r} {name!r}, and an axis that always has the same size "
-                f"{str(self.symbols[solved[0]])!r}: give both one name"
+                f"dynamic_axes calls axis {axis} of {tensor!r} {name!r}, and another axis, which always has "
+                f"the same size {str(self.symbols[solved[0]])!r}: give both the same name"
             )
 
     def shape(self, tensor: str, type: Type) -> list[int | str]:

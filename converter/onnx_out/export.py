@@ -54,11 +54,11 @@ def to_onnx(
             one that is asked for, CumProd (from 26 on) is one operator too, and so are those that an ONNX file that was
             read had (Swish, LinearAttention, SwiGLU, ...), which ONNX Runtime may not run.
         dynamic_axes: names for symbolic dimensions, by names of inputs and outputs, as `torch.onnx.export` takes them:
-            `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that need only be symbolic.
+            `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that are symbolic and keep their names.
         external_data: whether tensors go to `<path>.data` beside the file (`<path>.<16 digits>.data` where that is
             taken: tensors of another model are never overwritten): `"auto"`, if they take 2 GB or more; they are
             written one by one. Those of less than a kilobyte stay in the file.
-        observe: more values of the program to hand out, after the outputs, under the names of the values.
+        observe: further values of the program to return after the outputs, under the names of the values.
         draws_as_inputs: make the random numbers of random ops inputs, after the program's own, under the names of the
             values, so that recorded random numbers can be replayed.
         optimize: make the model smaller, across Cells, without changing its results: equal nodes are merged, values
@@ -78,7 +78,7 @@ def to_onnx(
     """
     require_program(program)
     if path is None and external_data is True:
-        raise UsageError("external_data needs a path, beside which the tensors are written")
+        raise UsageError("external_data=True needs a path: the tensors are written to a file beside it")
     results: Named = list(zip(output_names(program), program.outputs, strict=True))
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]

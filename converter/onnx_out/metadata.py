@@ -24,7 +24,7 @@ def program_metadata(
 
     Args:
         program: the program of the model.
-        computed: stored tensors computed from others: names, with those of the others; trained if one of them is.
+        computed: for each stored tensor that is computed from others, their names; it is trained if one of them is.
         transposed: stored tensors that are a parameter with permuted axes: the parameter's name and the permutation.
     """
     parameters = program.parameters.items()

@@ -43,15 +43,15 @@ def training_step_to_onnx(
     The model takes a batch and each tensor of its state (parameters, moving statistics, the states of the optimizer and
     of the loss scale) under its name. It returns `loss` (in float32 if it is in half precision), `overflow` (whether
     the update was skipped) and the new state, as `update.<name>`. The model contains the initial state, which is the
-    default of inputs that aren't fed; so it does for `learning_rate`, unless the optimizer computes it. The JSON file,
-    `<path without .onnx>.json`, lists all of them.
+    default of inputs that aren't fed. It also contains a default for `learning_rate`, unless the optimizer computes
+    it. The JSON file, `<path without .onnx>.json`, lists all of them.
 
     Args:
         step: the step, as `runtime.training_step` returns it.
         batch: the tensors of a batch; only their dtypes and shapes matter.
         path: the file, which is written atomically.
         names: names of the tensors of the batch; by default `batch_0`, ...
-        dynamic_shapes: for each tensor of the batch a dict from axes to names, or None; None: all sizes are fixed.
+        dynamic_shapes: for each tensor of the batch, a dict from axes to names, or None; if None, all sizes are fixed.
         opset: version of the operator set; see `to_onnx`.
 
     Returns:
@@ -63,7 +63,7 @@ def training_step_to_onnx(
         UsageError: the opset isn't supported, or a file can't be written.
     """
     traced = training_program(step, batch, dynamic_shapes)
-    program = rewrite(traced.program, upcast_half_precision)  # the form that is tested, and that runs on a CPU
+    program = rewrite(traced.program, upcast_half_precision)  # the tested form, which runs on a CPU
     program, loss = _in_float32(program, traced.loss)
     state = {name: buffer.value for name, buffer in program.buffers.items() if buffer.update is not None}
     state_inputs = state | traced.learning_rates
@@ -85,7 +85,7 @@ def training_step_to_onnx(
         if unique != name:
             raise UsageError(
                 f"the network has a tensor called {name!r}, a name that the file of a step uses for another output: "
-                f"the loss, the overflow, or an update ({UPDATE}...); rename that of the network"
+                f"the loss, the overflow, or an update ({UPDATE}...); rename the tensor of the network"
             )
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
     model = lowering.model(symbolic_shape, [*metadata, opsets.metadata(choice)])

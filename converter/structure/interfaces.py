@@ -20,10 +20,10 @@ class Interface:
     Attributes:
         arguments: the values passed, in the caller.
         parameters: the same values inside the call.
-        slots: their names in the original.
+        slots: the names of these values in the original model.
         symbols: sizes passed because no shape of an argument determines them.
         results: the values returned, inside the call.
-        returned: the same values in the caller.
+        returned: the same returned values in the caller.
         updates: the buffers that are assigned here, with their new values.
     """
 
@@ -138,7 +138,7 @@ class _Analysis(Generic[AnyModule]):
     def _carry_update(self, buffer: Value, value: Value) -> None:
         """Let the innermost call that contains the computation and can reach the buffer assign the update."""
         number = self.defined[value]
-        while self.network.owner(buffer, self.network.of(self.network.flows[number])) is None:
+        while self.network.owner(buffer, self.network.module_of(self.network.flows[number])) is None:
             number = self.network.program.calls[number].parent or 0
         self._use(value, number)
         self.found[number].updates.append((buffer, value))
@@ -149,7 +149,7 @@ class _Analysis(Generic[AnyModule]):
             return
         here = self._lineage(number)
         if value in self.network.names:
-            holders = [n for n in here if self.network.owner(value, self.network.of(self.network.flows[n]))]
+            holders = [n for n in here if self.network.owner(value, self.network.module_of(self.network.flows[n]))]
             there = self._lineage(holders[-1])
         else:
             there = self._lineage(self.defined[value])

@@ -67,7 +67,7 @@ class Network(Generic[AnyModule]):
         modules: modules by path.
         constants: data of the constants.
         names: qualified names of parameters and buffers.
-        told: for each symbol of a data-dependent size, the value that defines it, and how to compute it from that.
+        size_sources: for each symbol of a data-dependent size, the value that defines it and how to compute the size.
     """
 
     def __init__(self, program: Program, kind: type[AnyModule]) -> None:
@@ -89,8 +89,8 @@ class Network(Generic[AnyModule]):
         self._kind = kind
         self._owners: dict[Value, list[tuple[AnyModule, str]]] = {}
 
-    def grow_calls(self) -> None:
-        """Create the modules that are called."""
+    def add_calls(self) -> None:
+        """Create the modules that are called, and add their calls."""
         for flow in self.flows:
             module = self.module(flow.call.path)
             module.class_name = flow.call.class_name
@@ -144,7 +144,7 @@ class Network(Generic[AnyModule]):
             self.modules[inner] = parent.children[name] = self._kind(inner, "", parent)
         return self.modules[path]
 
-    def of(self, flow: Flow) -> AnyModule:
+    def module_of(self, flow: Flow) -> AnyModule:
         """The module of a call."""
         return self.modules[flow.call.path]
 

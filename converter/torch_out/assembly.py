@@ -16,7 +16,7 @@ from ..structure.naming import identifier
 from ..structure.program_names import NAMES
 from .graphs import GraphWriter, Missing, ModuleExtras
 from .modules import OWN, CellContents, VaryingCell, as_tensor, create_module, state_of
-from .network import Module, TorchNetwork
+from .network import TorchModule, TorchNetwork
 from .walk import Graph
 
 
@@ -27,10 +27,10 @@ class Assembly:
         self.network = network
         self.interfaces = interfaces(network)
         self.extras = {module: ModuleExtras(module) for module in network.modules.values()}
-        self.graphs: dict[Module, list[Graph]] = {}
+        self.graphs: dict[TorchModule, list[Graph]] = {}
         self.variant_of: dict[int, int] = {}
         self.missing: Missing = []
-        self._ordered: set[Module] = set()
+        self._ordered: set[TorchModule] = set()
 
     def module(self) -> nn.Module:
         """The whole module."""
@@ -39,7 +39,7 @@ class Assembly:
             self._write_graphs(module)
         require_supported(self.missing, "the program can't be written in torch: {} of ops without a form")
         tensors = self._tensors()
-        modules: dict[Module, nn.Module] = {}
+        modules: dict[TorchModule, nn.Module] = {}
         for module in list(self.network.root.all())[::-1]:
             modules[module] = self._build(module, modules, tensors)
         for module, extras in self.extras.items():
@@ -53,10 +53,10 @@ class Assembly:
         vars(root)[NAMES] = self.network.program_names()
         return root
 
-    def _callees_first(self) -> list[Module]:
+    def _callees_first(self) -> list[TorchModule]:
         """The modules that are called, each after its callees."""
-        order: list[Module] = []
-        running: dict[Module, Iterator[Module]] = {self.network.root: self._callees(self.network.root)}
+        order: list[TorchModule] = []
+        running: dict[TorchModule, Iterator[TorchModule]] = {self.network.root: self._callees(self.network.root)}
         while running:
             module, callees = next(reversed(running.items()))
             callee = next((one for one in callees if one not in self._ordered), None)
@@ -70,12 +70,12 @@ class Assembly:
                 running[callee] = self._callees(callee)
         return order
 
-    def _callees(self, module: Module) -> Iterator[Module]:
+    def _callees(self, module: TorchModule) -> Iterator[TorchModule]:
         for flow in module.calls:
             for child in self.network.children(flow):
-                yield self.network.of(child)
+                yield self.network.module_of(child)
 
-    def _write_graphs(self, module: Module) -> None:
+    def _write_graphs(self, module: TorchModule) -> None:
         """Create the graphs of a module's calls, one for each set of equal calls."""
         graphs: dict[Any, Graph] = {}
         for flow in module.calls:
@@ -84,13 +84,13 @@ class Assembly:
             self.variant_of[flow.number] = list(graphs).index(graph.key)
         self.graphs[module] = list(graphs.values())
 
-    def _graph(self, module: Module, flow: Flow) -> Graph:
+    def _graph(self, module: TorchModule, flow: Flow) -> Graph:
         return GraphWriter(
             self.network, flow, self.interfaces, self.extras[module], self._variant, self.missing
         ).write()
 
     def _variant(self, number: int) -> int | None:
-        graphs = self.graphs[self.network.of(self.network.flows[number])]
+        graphs = self.graphs[self.network.module_of(self.network.flows[number])]
         return self.variant_of[number] if len(graphs) > 1 else None
 
     def _tensors(self) -> dict[Value, nn.Parameter | nn.Buffer]:
@@ -104,7 +104,7 @@ class Assembly:
         return tensors
 
     def _build(
-        self, module: Module, modules: dict[Module, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
+        self, module: TorchModule, modules: dict[TorchModule, nn.Module], tensors: dict[Value, nn.Parameter | nn.Buffer]
     ) -> nn.Module:
         holder = nn.Module()
         for name, value in module.values.items():

@@ -20,7 +20,7 @@ from ..structure.naming import identifier
 from ..structure.network import Array
 from ..unsupported import Unsupported
 from .calls import functions
-from .network import Module, TorchNetwork
+from .network import TorchModule, TorchNetwork
 from .recording import to_graph
 from .signature import result_of, root_inputs
 from .sizes import Sizes
@@ -39,10 +39,10 @@ class ModuleExtras:
         bodies: graphs of sub-programs (of branches and loops), by name.
     """
 
-    def __init__(self, module: Module) -> None:
+    def __init__(self, module: TorchModule) -> None:
         self._names = module.names
         self.constants: dict[str, tuple[Value, Array]] = {}
-        self.elsewhere: dict[str, Module] = {}
+        self.elsewhere: dict[str, TorchModule] = {}
         self.bodies: dict[str, Graph] = {}
         self._names_by_key: dict[Any, str] = {}
 
@@ -54,7 +54,7 @@ class ModuleExtras:
             self.constants[self._names_by_key[key]] = value, data
         return self._names_by_key[key]
 
-    def borrow(self, module: Module) -> str:
+    def borrow(self, module: TorchModule) -> str:
         """The name for a module that isn't below this one."""
         if module not in self._names_by_key:
             self._names_by_key[module] = self._names.free(identifier(module.name))
@@ -93,7 +93,7 @@ class GraphWriter:
         self.network = network
         self.program = network.program
         self.flow = flow
-        self.module = network.of(flow)
+        self.module = network.module_of(flow)
         self.interface = call_interfaces[flow.number]
         self.call_interfaces = call_interfaces
         self.extras = extras
@@ -241,7 +241,7 @@ class GraphWriter:
         arguments += [self._symbol(symbol) for symbol in interface.symbols]
         variant = self.variants(number)
         options = {} if variant is None else {"variant": variant}
-        module = self.network.of(called)
+        module = self.network.module_of(called)
         below = self.module in module.lineage() and module is not self.module
         target = ".".join(module.path_from(self.module)) if below else self.extras.borrow(module)
         result = self.tracer.create_proxy("call_module", target, tuple(arguments), options)

@@ -19,7 +19,7 @@ _RESERVED = frozenset([*dir(nn.Module), *vars(nn.Module()), OWN, NAMES])
 
 
 @dataclass(eq=False)
-class Module(structure.Module):
+class TorchModule(structure.Module):
     """One module, with its names in torch.
 
     Attributes:
@@ -41,8 +41,8 @@ class Module(structure.Module):
 
         Other names become identifiers, which are assigned last so that they don't collide with the names that are kept.
         """
-        items: list[str | Module] = [*self.state, *self.children.values()]
-        others: list[str | Module] = []
+        items: list[str | TorchModule] = [*self.state, *self.children.values()]
+        others: list[str | TorchModule] = []
         for item in items:
             name = item if isinstance(item, str) else item.name
             if is_harmless(name) and name not in self.names:
@@ -52,23 +52,23 @@ class Module(structure.Module):
         for item in others:
             self._name(item, self.names.free(identifier(item if isinstance(item, str) else item.name)))
 
-    def _name(self, item: str | Module, attribute: str) -> None:
+    def _name(self, item: str | TorchModule, attribute: str) -> None:
         if isinstance(item, str):
             self.attributes[item] = attribute
         else:
             item.attribute = attribute
 
-    def path_from(self, above: Module) -> list[str]:
+    def path_from(self, above: TorchModule) -> list[str]:
         """The attributes on the path from a containing module."""
         path: list[str] = []
-        module: Module | None = self
+        module: TorchModule | None = self
         while module is not None and module is not above:
             path.append(module.attribute)
             module = module.parent
         return path[::-1]
 
 
-class TorchNetwork(structure.Network[Module]):
+class TorchNetwork(structure.Network[TorchModule]):
     """The modules of a program, in the order of its parameters.
 
     A Cell whose nodes aren't contiguous, as in a gradient program, gets no module: its nodes move to the Cell that
@@ -80,7 +80,7 @@ class TorchNetwork(structure.Network[Module]):
     """
 
     def __init__(self, program: Program) -> None:
-        super().__init__(_make_contiguous(program), Module)
+        super().__init__(_make_contiguous(program), TorchModule)
         parameters = self.program.parameters
         stored = [(name, name, item.value) for name, item in parameters.items()]
         stored += [(name, name, item.value) for name, item in self.program.buffers.items()]

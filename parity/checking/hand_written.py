@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ...converter.capture.custom_backward import Function, backward_of, forward_of, intercept_functions
+from ...converter.capture.custom_backward import Function, intercept_functions, run_backward, run_forward
 from ..sides.precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
@@ -48,17 +48,17 @@ class Audit:
         name, state = kind.__qualname__, torch.get_rng_state()
         leaves = [x.detach().clone().requires_grad_() if _is_floating(x) else x for x in args]
         with torch.enable_grad():
-            _, result = forward_of(kind, tuple(leaves))
+            _, result = run_forward(kind, tuple(leaves))
         torch.set_rng_state(state)
         with torch.no_grad():
             plain = tuple(x.detach().clone() if isinstance(x, Tensor) else x for x in args)
-            context, again = forward_of(kind, plain)
+            context, again = run_forward(kind, plain)
         results = result if isinstance(result, tuple) else (result,)
         outputs = again if isinstance(again, tuple) else (again,)
         non_differentiable = set(map(id, context.non_differentiable))
         torch.manual_seed(0)
         cotangents = [_cotangent(y, id(y) in non_differentiable) for y in outputs]
-        returned = backward_of(kind, context, cotangents)
+        returned = run_backward(kind, context, cotangents)
         roots = [
             (y, g)
             for y, g in zip(results, cotangents, strict=True)

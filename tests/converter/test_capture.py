@@ -278,7 +278,7 @@ def test_what_is_refused_of_a_module_that_keeps_computed_tensors_is_told() -> No
         def forward(self, x: Tensor) -> Tensor:
             return self.inner(x) if x.sum() > 0 else x
 
-    with pytest.raises(ConversionError, match="decides by the value of a tensor"):
+    with pytest.raises(ConversionError, match="branches on the value of a tensor"):
         from_torch(Branches(), (X,))
 
 
@@ -403,7 +403,7 @@ def test_a_parameter_changed_in_place_is_refused() -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_a_quantized_module_is_refused() -> None:
     module = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(3, 2)), {nn.Linear})
-    with pytest.raises(ConversionError, match=r"what to do: .*give the model that they were made of"):
+    with pytest.raises(ConversionError, match=r"what to do: .*pass the model that was quantized"):
         from_torch(module, (X,))
 
 
@@ -492,9 +492,9 @@ def test_a_graph_module_is_captured_with_its_cells() -> None:
 @pytest.mark.parametrize(
     ("function", "advice"),
     [
-        (lambda x: x * float(x.max()), "makes a Python number of a tensor's element"),
+        (lambda x: x * float(x.max()), "converts a tensor's element to a Python number"),
         (lambda x: x + torch.from_numpy(x.numpy()), "NumPy computes outside of torch"),
-        (lambda x: x if x.sum() > 0 else -x, "decides by the value of a tensor"),
+        (lambda x: x if x.sum() > 0 else -x, "branches on the value of a tensor"),
     ],
 )
 def test_a_refusal_says_what_to_do(function, advice):

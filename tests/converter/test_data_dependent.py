@@ -170,7 +170,7 @@ def test_a_size_that_torch_cannot_follow_is_explained() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return x * 2 if x.sum() > 0 else x
 
-    with pytest.raises(runtime.ConversionError, match=r"decides by the value of a tensor"):
+    with pytest.raises(runtime.ConversionError, match=r"branches on the value of a tensor"):
         converter.from_torch(Branches(), (torch.randn(3),))
 
 

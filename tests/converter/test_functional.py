@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from cellbridge.converter import to_torch
 from cellbridge.converter.capture import torch_graph
 from cellbridge.converter.capture.export import from_torch
-from cellbridge.converter.capture.functional import functional
+from cellbridge.converter.capture.functional import functionalize
 from tests.converter.capturing import Function, assert_close, assert_matches_torch
 
 X = torch.linspace(-1, 2, 16).reshape(4, 4)
@@ -25,12 +25,12 @@ def traced_once(module: nn.Module, *args: Tensor) -> bool:
     rewritten: list[bool] = []
 
     def spy(graph: torch.fx.Graph) -> torch.fx.Graph | None:
-        result = functional(graph)
+        result = functionalize(graph)
         rewritten.append(result is not None)
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch_graph, "functional", spy)
+        patch.setattr(torch_graph, "functionalize", spy)
         assert_matches_torch(module, *args)
     (once,) = rewritten
     return once

@@ -137,11 +137,11 @@ def test_a_guard_clamps_what_overflows_and_leaves_the_rest(module: nn.Module, la
 
 @pytest.mark.parametrize("kind", [WithMoreInTheBranch, WithAnotherBranch, OfNone, Halfway, Chosen])
 def test_another_branch_by_values_is_refused(kind: type[nn.Module]) -> None:
-    with pytest.raises(ConversionError, match="decides by the value of a tensor"):
+    with pytest.raises(ConversionError, match="branches on the value of a tensor"):
         from_torch(kind(), (X.abs(),))
 
 
 def test_in_float16_the_bound_is_below_finite_numbers() -> None:
     arguments: tuple[Any, ...] = (X.half(),)
-    with pytest.raises(ConversionError, match="decides by the value of a tensor"):
+    with pytest.raises(ConversionError, match="branches on the value of a tensor"):
         from_torch(GuardedOtherwise(), arguments)

@@ -136,13 +136,13 @@ def glu(context: Context, self: SymbolicTensor, dim: int = -1) -> Any:
 @aten("aten.softmax.int", "aten._softmax.default")
 def softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = None) -> Any:
     """softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    return _along(context, ops.softmax, self, dim)
+    return _apply_along(context, ops.softmax, self, dim)
 
 
 @aten("aten.log_softmax.int", "aten._log_softmax.default")
 def log_softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = None) -> Any:
     """log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor"""
-    return _along(context, ops.log_softmax, self, dim)
+    return _apply_along(context, ops.log_softmax, self, dim)
 
 
 @aten("aten._safe_softmax.default")
@@ -155,5 +155,5 @@ def safe_softmax(context: Context, self: SymbolicTensor, dim: int, dtype: Any = 
     return elementwise.where(some, ops.softmax(elementwise.where(some, x, zero), axis=axis), zero)
 
 
-def _along(context: Context, op: Any, x: SymbolicTensor, dim: int) -> Any:
+def _apply_along(context: Context, op: Any, x: SymbolicTensor, dim: int) -> Any:
     return op(cast(x, context.dtype), axis=normalize_axis(dim, x.ndim))

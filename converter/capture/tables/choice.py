@@ -36,26 +36,26 @@ def clamp_max(context: Context, self: SymbolicTensor, max: Any) -> Any:
 def _clamp_numbers(context: Context, self: SymbolicTensor, low: Any, high: Any) -> Any:
     x = cast(self, context.dtype)
     if isinstance(low, SymbolicDim) or isinstance(high, SymbolicDim):
-        return _between(context, x, low, high)
+        return _clamp_by_tensors(context, x, low, high)
     return clamp_numbers(x, low, high)
 
 
 @aten("aten.clamp.Tensor", "aten.clip.Tensor")
 def clamp_tensor(context: Context, self: SymbolicTensor, min: Any = None, max: Any = None) -> Any:
     """clamp.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor"""
-    return _between(context, cast(self, context.dtype), min, max)
+    return _clamp_by_tensors(context, cast(self, context.dtype), min, max)
 
 
 @aten("aten.clamp_min.Tensor")
 def clamp_min_tensor(context: Context, self: SymbolicTensor, min: Any) -> Any:
     """clamp_min.Tensor(Tensor self, Tensor min) -> Tensor"""
-    return _between(context, cast(self, context.dtype), min, None)
+    return _clamp_by_tensors(context, cast(self, context.dtype), min, None)
 
 
 @aten("aten.clamp_max.Tensor")
 def clamp_max_tensor(context: Context, self: SymbolicTensor, max: Any) -> Any:
     """clamp_max.Tensor(Tensor self, Tensor max) -> Tensor"""
-    return _between(context, cast(self, context.dtype), None, max)
+    return _clamp_by_tensors(context, cast(self, context.dtype), None, max)
 
 
 def clamp_numbers(x: Any, low: float | None, high: float | None) -> Any:
@@ -63,21 +63,21 @@ def clamp_numbers(x: Any, low: float | None, high: float | None) -> Any:
     return elementwise.clamp(x, minimum=low, maximum=high, inclusive=not has_change("gradient at bounds"))
 
 
-def _between(context: Context, x: Any, low: Any, high: Any) -> Any:
-    """Clamp with tensors as bounds: in a tie, `x` gets the whole gradient, or half of it since torch 2.14."""
+def _clamp_by_tensors(context: Context, x: Any, low: Any, high: Any) -> Any:
+    """Clamp with tensors as bounds: at a bound, `x` gets the whole gradient, or half of it since torch 2.14."""
     low, high = (bound if bound is None else operands(context, x.dtype, bound)[0] for bound in (low, high))
     if not has_change("gradient at bounds"):
-        return _within(x, low, high)
+        return _clamp_by_where(x, low, high)
     if high is None:
         return elementwise.maximum(x, low)
     if low is None:
         return elementwise.minimum(x, high)
     # only if the lower bound is below the upper one: ATen clamp_backward
     shared = elementwise.minimum(elementwise.maximum(x, low), high)
-    return elementwise.where(comparison.less(low, high), shared, _within(x, low, high))
+    return elementwise.where(comparison.less(low, high), shared, _clamp_by_where(x, low, high))
 
 
-def _within(x: Any, low: Any, high: Any) -> Any:
+def _clamp_by_where(x: Any, low: Any, high: Any) -> Any:
     if low is not None:
         x = elementwise.where(comparison.less(x, low), low, x)
     if high is not None:

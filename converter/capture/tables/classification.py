@@ -24,8 +24,8 @@ def cross_entropy_loss(
     """
     log_probabilities = activation.log_softmax(self, axis=_class_axis(self))
     if is_floating(target.dtype):
-        return _soft(log_probabilities, cast(target, self.dtype), weight, reduction, label_smoothing)
-    return _hard(context, log_probabilities, target, weight, reduction, ignore_index, label_smoothing)[0]
+        return _class_probability_loss(log_probabilities, cast(target, self.dtype), weight, reduction, label_smoothing)
+    return _class_index_loss(context, log_probabilities, target, weight, reduction, ignore_index, label_smoothing)[0]
 
 
 @aten("aten.nll_loss_nd.default", "aten.nll_loss.default", "aten.nll_loss2d.default")
@@ -40,7 +40,7 @@ def nll_loss(
     """nll_loss_nd(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) ->
     Tensor
     """
-    return _hard(context, self, target, weight, reduction, ignore_index, 0.0)[0]
+    return _class_index_loss(context, self, target, weight, reduction, ignore_index, 0.0)[0]
 
 
 @aten("aten.nll_loss_forward.default", "aten.nll_loss2d_forward.default")
@@ -50,7 +50,7 @@ def nll_loss_forward(
     """nll_loss_forward(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor
     output, Tensor total_weight)
     """
-    return _hard(context, self, target, weight, reduction, ignore_index, 0.0)
+    return _class_index_loss(context, self, target, weight, reduction, ignore_index, 0.0)
 
 
 @aten("torch_nn._linear_cross_entropy_batch_chunked.default")
@@ -98,24 +98,24 @@ def _of_linear(
     bias = None if bias is None else cast(bias, dtype)
     weight = None if weight is None else boundary.stop_gradient(cast(weight, dtype))
     log_p = activation.log_softmax(linear.linear(cast(x, dtype), cast(linear_weight, dtype), bias), axis=1)
-    return cast(_hard(context, log_p, target, weight, how, ignored, 0.0)[0], context.dtype)
+    return cast(_class_index_loss(context, log_p, target, weight, how, ignored, 0.0)[0], context.dtype)
 
 
 def _class_axis(x: SymbolicTensor) -> int:
     return 1 if x.ndim > 1 else 0
 
 
-def _soft(log_p: Any, target: SymbolicTensor, weight: Any, how: int, smoothing: float) -> Any:
+def _class_probability_loss(log_p: Any, target: SymbolicTensor, weight: Any, how: int, smoothing: float) -> Any:
     """The loss for target probabilities; smoothing mixes them with a uniform distribution."""
     axis = _class_axis(log_p)
-    weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+    weighted = log_p if weight is None else log_p * _reshape_along(weight, log_p, axis)
     loss = -reduction.reduce_sum(target * weighted, axes=(axis,))
     if smoothing:
         loss = loss * (1.0 - smoothing) - reduction.reduce_mean(weighted, axes=(axis,)) * smoothing
     return reduce(loss, how)
 
 
-def _hard(
+def _class_index_loss(
     context: Context, log_p: Any, target: SymbolicTensor, weight: Any, how: int, ignored: int, smoothing: float
 ) -> tuple[Any, Any]:
     """The loss for class indices and, for a mean, the sum of weights that it is divided by."""
@@ -130,7 +130,7 @@ def _hard(
     chosen = shaping.reshape(indexing.gather(log_p, cast(places, INT64), axis=axis), shape=target.shape)
     loss = -elementwise.where(counts, chosen * share, zero)
     if smoothing:
-        weighted = log_p if weight is None else log_p * _along(weight, log_p, axis)
+        weighted = log_p if weight is None else log_p * _reshape_along(weight, log_p, axis)
         spread = shaping.reshape(reduction.reduce_mean(weighted, axes=(axis,)), shape=target.shape)
         loss = loss * (1.0 - smoothing) - elementwise.where(counts, spread * smoothing, zero)
     if how == NONE:
@@ -142,6 +142,6 @@ def _hard(
     return total / total_weight, total_weight
 
 
-def _along(weight: SymbolicTensor, x: SymbolicTensor, axis: int) -> Any:
+def _reshape_along(weight: SymbolicTensor, x: SymbolicTensor, axis: int) -> Any:
     """A vector (classes,) reshaped to broadcast along the class axis of `x`."""
     return shaping.reshape(weight, shape=(weight.shape[0], *(1,) * (x.ndim - axis - 1)))

@@ -15,14 +15,14 @@ import numpy as np
 from ....runtime.ops import comparison, creation, elementwise, trigonometry
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.ops.declarations import zero
-from .complex_table import numbers, of_complex
+from .complex_table import aten_complex, numbers
 from .table import Context
 
 
 def _function(function: Callable[[Complex], Complex]) -> Callable[[Complex], Complex]:
     """Register a function of one complex tensor under the operator of its name."""
 
-    @of_complex(f"aten.{function.__name__}.default")
+    @aten_complex(f"aten.{function.__name__}.default")
     def translation(context: Context, self: Any) -> Any:
         return function(Complex.from_real(numbers(context, self)[0]))
 
@@ -208,7 +208,7 @@ def atan(z: Complex) -> Complex:
     return -atanh(z.times_i()).times_i()
 
 
-@of_complex("aten.pow.Tensor_Scalar")
+@aten_complex("aten.pow.Tensor_Scalar")
 def pow_scalar(context: Context, self: Any, exponent: Any) -> Any:
     """pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor"""
     z = Complex.from_real(numbers(context, self)[0])
@@ -220,7 +220,7 @@ _POWERS: dict[Any, Callable[[Complex], Complex]] = {
 }  # fmt: skip
 
 
-@of_complex("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
+@aten_complex("aten.pow.Tensor_Tensor", "aten.pow.Scalar")
 def pow_(context: Context, self: Any, exponent: Any) -> Any:
     """pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor; pow.Scalar(Scalar self, Tensor exponent) -> Tensor"""
     z, power = (Complex.from_real(x) for x in numbers(context, self, exponent))

@@ -12,7 +12,7 @@ from ....runtime.ops.common import broadcast_shapes
 from ....runtime.ops.complex_numbers import Complex, magnitude
 from ....runtime.tracing import SymbolicTensor
 from . import bookkeeping, creation
-from .complex_table import numbers, of_complex, of_parts, on_pair
+from .complex_table import aten_complex, numbers, pair_context, register_partwise
 from .indexing import index, index_put
 from .shaping import expand, transpose_matrices
 from .table import TABLE, Context, aten, cast, operands
@@ -20,50 +20,50 @@ from .table import TABLE, Context, aten, cast, operands
 # ---- to and from real numbers ----
 
 
-@of_complex("aten.complex.default")
+@aten_complex("aten.complex.default")
 def complex_(context: Context, real: SymbolicTensor, imag: SymbolicTensor) -> Any:
     """complex(Tensor real, Tensor imag) -> Tensor"""
     a, b = (expand(context, x) for x in operands(context, context.dtype, real, imag))
     return Complex(a, b)
 
 
-@of_complex("aten.polar.default")
+@aten_complex("aten.polar.default")
 def polar(context: Context, abs: SymbolicTensor, angle: SymbolicTensor) -> Any:
     """polar(Tensor abs, Tensor angle) -> Tensor"""
     return Complex(abs * trigonometry.cos(angle), abs * trigonometry.sin(angle))
 
 
-@of_complex("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
+@aten_complex("aten.view_as_complex.default", "aten.view_as_complex_copy.default")
 def view_as_complex(context: Context, self: SymbolicTensor) -> Any:
     """view_as_complex(Tensor(a) self) -> Tensor(a)"""
     return Complex.from_pair(self)
 
 
-@of_complex("aten.view_as_real.default", "aten.view_as_real_copy.default")
+@aten_complex("aten.view_as_real.default", "aten.view_as_real_copy.default")
 def view_as_real(context: Context, self: Complex) -> Any:
     """view_as_real(Tensor(a) self) -> Tensor(a)"""
     return self.pair()
 
 
-@of_complex("aten.real.default")
+@aten_complex("aten.real.default")
 def real(context: Context, self: Complex) -> Any:
     """real(Tensor(a) self) -> Tensor(a)"""
     return self.real
 
 
-@of_complex("aten.imag.default")
+@aten_complex("aten.imag.default")
 def imag(context: Context, self: Complex) -> Any:
     """imag(Tensor(a) self) -> Tensor(a)"""
     return self.imaginary
 
 
-@of_complex("aten.abs.default")
+@aten_complex("aten.abs.default")
 def abs_(context: Context, self: Complex) -> Any:
     """abs(Tensor self) -> Tensor"""
     return magnitude(self.real, self.imaginary)
 
 
-@of_complex("aten.angle.default")
+@aten_complex("aten.angle.default")
 def angle(context: Context, self: Complex) -> Any:
     """angle(Tensor self) -> Tensor"""
     return trigonometry.atan2(self.imaginary, self.real)
@@ -78,8 +78,8 @@ def angle_of_reals(context: Context, self: SymbolicTensor) -> Any:
     return elementwise.where(comparison.isnan(x), x, turned)
 
 
-@of_complex("aten.conj.default", "aten._conj.default", "aten._conj_copy.default")
-@of_complex("aten.conj_physical.default", "aten._conj_physical.default")
+@aten_complex("aten.conj.default", "aten._conj.default", "aten._conj_copy.default")
+@aten_complex("aten.conj_physical.default", "aten._conj_physical.default")
 def conj(context: Context, self: Complex) -> Any:
     """conj(Tensor(a) self) -> Tensor(a)"""
     return self.conjugate()
@@ -92,13 +92,13 @@ def itself(context: Context, self: SymbolicTensor) -> Any:
     return self
 
 
-@of_complex("aten.matrix_H.default", "aten.adjoint.default", "aten.mH.default")
+@aten_complex("aten.matrix_H.default", "aten.adjoint.default", "aten.mH.default")
 def adjoint(context: Context, self: Complex) -> Any:
     """adjoint(Tensor(a) self) -> Tensor(a)"""
     return self.conjugate().each(lambda part: transpose_matrices(context, part))
 
 
-@of_complex(*(name for name, translation in TABLE.items() if translation is bookkeeping.to_dtype))
+@aten_complex(*(name for name, translation in TABLE.items() if translation is bookkeeping.to_dtype))
 def to_dtype(context: Context, self: Any, *_: Any, **__: Any) -> Any:
     """_to_copy(Tensor self, *, ScalarType? dtype=None, ...) -> Tensor"""
     if context.is_complex:
@@ -113,7 +113,7 @@ def truth(x: Any) -> Any:
     return comparison.logical_or(cast(x.real, BOOL), cast(x.imaginary, BOOL))
 
 
-@of_complex("aten.copy.default")
+@aten_complex("aten.copy.default")
 def copy(context: Context, self: Any, src: Any, non_blocking: bool = False) -> Any:
     """copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor"""
     x = to_dtype(context, src)
@@ -124,7 +124,7 @@ def copy(context: Context, self: Any, src: Any, non_blocking: bool = False) -> A
 
 # ---- the same for both parts ----
 
-of_parts(
+register_partwise(
     "self",
     *("alias.default", "clone.default", "contiguous.default", "detach.default", "positive.default"),
     *("lift.default", "lift_fresh.default", "lift_fresh_copy.default", "resolve_conj.default", "resolve_neg.default"),
@@ -148,33 +148,33 @@ of_parts(
     *("as_strided.default", "as_strided_copy.default", "narrow_copy.default"),
     *("sum.default", "sum.dim_IntList", "mean.default", "mean.dim", "cumsum.default", "neg.default"),
 )
-of_parts("tensors", "cat.default", "concat.default", "concatenate.default", "stack.default")
-of_parts("tensors", "meshgrid.default", "meshgrid.indexing", "broadcast_tensors.default")
-of_parts("self src", "slice_scatter.default", "select_scatter.default", "diagonal_scatter.default")
-of_parts("self src", "scatter.src", "scatter_add.default")
-of_parts("self source", "index_add.default", "index_copy.default", "masked_scatter.default", "put.default")
-of_parts("self value", "pad.default", "constant_pad_nd.default", "masked_fill.Scalar", "masked_fill.Tensor")
-of_parts("self value", "scatter.value", "index_fill.int_Scalar", "index_fill.int_Tensor", "fill.Tensor")
-of_parts("self other", "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
-of_parts("fill_value", "full.default", "full_like.default", "fill.Scalar", "new_full.default")
-of_parts("s", "scalar_tensor.default")
+register_partwise("tensors", "cat.default", "concat.default", "concatenate.default", "stack.default")
+register_partwise("tensors", "meshgrid.default", "meshgrid.indexing", "broadcast_tensors.default")
+register_partwise("self src", "slice_scatter.default", "select_scatter.default", "diagonal_scatter.default")
+register_partwise("self src", "scatter.src", "scatter_add.default")
+register_partwise("self source", "index_add.default", "index_copy.default", "masked_scatter.default", "put.default")
+register_partwise("self value", "pad.default", "constant_pad_nd.default", "masked_fill.Scalar", "masked_fill.Tensor")
+register_partwise("self value", "scatter.value", "index_fill.int_Scalar", "index_fill.int_Tensor", "fill.Tensor")
+register_partwise("self other", "where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+register_partwise("fill_value", "full.default", "full_like.default", "fill.Scalar", "new_full.default")
+register_partwise("s", "scalar_tensor.default")
 
 
-@of_complex(*(f"aten.{name}.default" for name in ("zeros", "zeros_like", "new_zeros", "zero", "empty_like")))
-@of_complex("aten.empty.memory_format", "aten.empty_permuted.default", "aten.empty_strided.default")
-@of_complex("aten.new_empty.default", "aten.new_empty_strided.default")
+@aten_complex(*(f"aten.{name}.default" for name in ("zeros", "zeros_like", "new_zeros", "zero", "empty_like")))
+@aten_complex("aten.empty.memory_format", "aten.empty_permuted.default", "aten.empty_strided.default")
+@aten_complex("aten.new_empty.default", "aten.new_empty_strided.default")
 def zeros(context: Context, *_: Any, **__: Any) -> Any:
     """zeros(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
     return _with_zero_imaginary(creation.zeros(context), context)
 
 
-@of_complex("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
+@aten_complex("aten.ones.default", "aten.ones_like.default", "aten.new_ones.default")
 def ones(context: Context, *_: Any, **__: Any) -> Any:
     """ones(SymInt[] size, *, ScalarType? dtype=None) -> Tensor"""
     return _with_zero_imaginary(creation.ones(context), context)
 
 
-@of_complex("aten.eye.default", "aten.eye.m")
+@aten_complex("aten.eye.default", "aten.eye.m")
 def eye(context: Context, *_: Any, **__: Any) -> Any:
     """eye.m(SymInt n, SymInt m, *, ScalarType? dtype=None) -> Tensor"""
     return _with_zero_imaginary(creation.eye(context), context)
@@ -188,23 +188,23 @@ def _with_zero_imaginary(x: Any, context: Context) -> Any:
 # ---- indexing, also by masks: applied to the pairs, so that the elements of a mask are counted once ----
 
 
-@of_complex("aten.index.Tensor", "aten._unsafe_index.Tensor")
+@aten_complex("aten.index.Tensor", "aten._unsafe_index.Tensor")
 def index_(context: Context, self: Complex, indices: list[SymbolicTensor | None]) -> Any:
     """index.Tensor(Tensor self, Tensor?[] indices) -> Tensor"""
-    return Complex.from_pair(index(on_pair(context), self.pair(), indices))
+    return Complex.from_pair(index(pair_context(context), self.pair(), indices))
 
 
-@of_complex("aten.index_put.default", "aten._unsafe_index_put.default")
+@aten_complex("aten.index_put.default", "aten._unsafe_index_put.default")
 def index_put_(
     context: Context, self: Complex, indices: list[SymbolicTensor | None], values: Any, accumulate: bool = False
 ) -> Any:
     """index_put(Tensor self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor"""
     return Complex.from_pair(
-        index_put(on_pair(context), self.pair(), indices, Complex.from_real(values).pair(), accumulate)
+        index_put(pair_context(context), self.pair(), indices, Complex.from_real(values).pair(), accumulate)
     )
 
 
-@of_complex("aten.masked_select.default")
+@aten_complex("aten.masked_select.default")
 def masked_select(context: Context, self: Complex, mask: SymbolicTensor) -> Any:
     """masked_select(Tensor self, Tensor mask) -> Tensor"""
     shape = broadcast_shapes(self.shape, mask.shape)
@@ -216,6 +216,6 @@ def masked_select(context: Context, self: Complex, mask: SymbolicTensor) -> Any:
     return index_(context, self.each(flattened), [flattened(mask)])
 
 
-@of_complex("aten._assert_tensor_metadata.default")
+@aten_complex("aten._assert_tensor_metadata.default")
 def assertion(context: Context, *_: Any, **__: Any) -> None:
     """_assert_tensor_metadata(Tensor a, ...) -> (): holds for the example inputs, and nothing depends on it."""

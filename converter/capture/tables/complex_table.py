@@ -1,8 +1,8 @@
 """The table of ATen operators on complex tensors, which are pairs of reals in the IR (`runtime.ops.complex_numbers`).
 
 An operator is looked up here when one of its operands or results is complex. Its complex operands are then `Complex`
-values, and the types of complex results in `Context` are those of their parts. Most operators do to both parts what
-they do to real tensors, and are registered by name: `of_parts`, `multilinear`.
+values, and the types of complex results in `Context` are those of their parts. Most operators treat both parts
+like real tensors, and are registered by name: `register_partwise`, `register_multilinear`.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from .table import TABLE, Context, Number, Translation, cast, scalar
 COMPLEX: dict[str, Translation] = {}
 
 
-def of_complex(*targets: str) -> Callable[[Translation], Translation]:
+def aten_complex(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation like `aten`, for operators on complex tensors; a registered name raises."""
     return register_as(COMPLEX, targets)
 
 
-def of_parts(data: str, *names: str) -> None:
-    """Register operators that do to both parts what they do to a real tensor.
+def register_partwise(data: str, *names: str) -> None:
+    """Register operators that treat both parts like a real tensor.
 
     Args:
         data: parameters with complex data, separated by spaces; all others are passed for both parts.
         names: the operators, without "aten.".
     """
     for name in names:
-        of_complex(f"aten.{name}")(_of_parts(f"aten.{name}", data.split()))
+        aten_complex(f"aten.{name}")(_of_parts(f"aten.{name}", data.split()))
 
 
 def _of_parts(name: str, data: list[str]) -> Translation:
@@ -79,10 +79,10 @@ def _is_tensor(value: Any) -> bool:
     return isinstance(value, SymbolicTensor) and not isinstance(value, Number)
 
 
-def multilinear(data: str, *names: str) -> None:
+def register_multilinear(data: str, *names: str) -> None:
     """Register operators that are linear in each of the parameters `data` (also in the items of a list)."""
     for name in names:
-        of_complex(f"aten.{name}")(_multilinear(f"aten.{name}", data.split()))
+        aten_complex(f"aten.{name}")(_multilinear(f"aten.{name}", data.split()))
 
 
 def _multilinear(name: str, data: list[str]) -> Translation:
@@ -125,7 +125,7 @@ def _number(context: Context, value: Any) -> Any:
     return scalar(context, value, context.dtype)
 
 
-def on_pair(context: Context) -> Context:
+def pair_context(context: Context) -> Context:
     """The context of an operator applied to pairs, whose last axis has the parts."""
     types = tuple(None if t is None else t.with_shape((*t.shape, 2)) for t in context.types)
     return dataclasses.replace(context, types=types)

@@ -27,12 +27,12 @@ def symbol_of(context: Context, count: Dim) -> str:
 
 
 def with_known_size(x: SymbolicTensor, count: Dim, axis: int = 0) -> Any:
-    """The result with the size that torch knows along `axis`, which the model may use in a shape (`view`), say."""
+    """The result with the size that torch knows along `axis`, which the model may use in `view`."""
     return x if x.shape[axis] == count else shaping.reshape(x, shape=(*x.shape[:axis], count, *x.shape[axis + 1 :]))
 
 
 def indices_of_mask(context: Context, mask: SymbolicTensor, count: Dim | None) -> list[Any]:
-    """The indices of a mask's true elements, int64 (count,) per axis; None if torch has no size for the count."""
+    """The indices of a mask's true elements, int64 (count,) per axis; `count` is None if torch has no size for it."""
     if count is None:
         count = symbol(context.builder.new_symbol())
         found = data_dependent.nonzero(mask, symbols=(str(count),))

@@ -13,8 +13,8 @@ from ....runtime.ops.matrices import adjoint, each, identity_like, lower, matmul
 from ....runtime.tracing import SymbolicTensor
 from ...torch_version import has_change
 from ...unsupported import Unsupported
-from .complex_table import of_complex
-from .linear_algebra import of_any, zeros
+from .complex_table import aten_complex
+from .linear_algebra import aten_real_and_complex, zeros
 from .table import Context, cast
 
 
@@ -30,7 +30,7 @@ def factors(op: Any, x: Any, kinds: str, **attributes: Any) -> tuple[Any, ...]:
 # ---- QR ----
 
 
-@of_any("aten.linalg_qr.default")
+@aten_real_and_complex("aten.linalg_qr.default")
 def qr(context: Context, a: Any, mode: str = "reduced") -> Any:
     """linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)"""
     q, r = factors(orthogonal.qr, a, "nn", complete=mode == "complete")
@@ -43,19 +43,19 @@ def _empty(context: Context) -> Any:
     return zeros(context, (0,), context.dtype)
 
 
-@of_any("aten.geqrf.default")
+@aten_real_and_complex("aten.geqrf.default")
 def geqrf(context: Context, self: Any) -> Any:
     """geqrf(Tensor self) -> (Tensor a, Tensor tau)"""
     return factors(orthogonal.householder_qr, self, "nn")
 
 
-@of_any("aten.linalg_householder_product.default", "aten.orgqr.default")
+@aten_real_and_complex("aten.linalg_householder_product.default", "aten.orgqr.default")
 def householder_product(context: Context, input: Any, tau: Any) -> Any:
     """linalg_householder_product(Tensor input, Tensor tau) -> Tensor"""
     return orthogonal.apply_reflections(input, tau, each(input, lambda x: x * 0.0) + identity_like(input))
 
 
-@of_any("aten.ormqr.default")
+@aten_real_and_complex("aten.ormqr.default")
 def ormqr(context: Context, self: Any, input2: Any, input3: Any, left: bool = True, transpose: bool = False) -> Any:
     """ormqr(Tensor self, Tensor input2, Tensor input3, bool left=True, bool transpose=False) -> Tensor"""
     if left:
@@ -66,26 +66,26 @@ def ormqr(context: Context, self: Any, input2: Any, input3: Any, left: bool = Tr
 # ---- eigenvalues and singular values ----
 
 
-@of_any("aten._linalg_eigh.default")
+@aten_real_and_complex("aten._linalg_eigh.default")
 def eigh(context: Context, a: Any, uplo: str = "L", compute_v: bool = True) -> Any:
     """_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)"""
     return factors(spectral.eigh, adjoint(a) if uplo.upper() == "U" else a, "rn")
 
 
-@of_complex("aten.linalg_eig.default")
+@aten_complex("aten.linalg_eig.default")
 def eig(context: Context, self: Any) -> Any:
     """linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)"""
     values, vectors = spectral.eig(self.pair(), paired=True) if isinstance(self, Complex) else spectral.eig(self)
     return Complex.from_pair(values), Complex.from_pair(vectors)
 
 
-@of_complex("aten.linalg_eigvals.default", "aten._linalg_eigvals.default")
+@aten_complex("aten.linalg_eigvals.default", "aten._linalg_eigvals.default")
 def eigvals(context: Context, self: Any) -> Any:
     """linalg_eigvals(Tensor self) -> Tensor"""
     return eig(context, self)[0]
 
 
-@of_any("aten._linalg_svd.default")
+@aten_real_and_complex("aten._linalg_svd.default")
 def svd(
     context: Context, a: Any, full_matrices: bool = False, compute_uv: bool = True, *, driver: str | None = None
 ) -> Any:
@@ -96,7 +96,7 @@ def svd(
 # ---- pseudoinverse, exponential ----
 
 
-@of_any("aten.linalg_pinv.atol_rtol_tensor")
+@aten_real_and_complex("aten.linalg_pinv.atol_rtol_tensor")
 def pinv(
     context: Context,
     self: Any,
@@ -114,7 +114,7 @@ def pinv(
     return _pseudo_inverse(x, *bounds)
 
 
-@of_any("aten.linalg_lstsq.default")
+@aten_real_and_complex("aten.linalg_lstsq.default")
 def lstsq(context: Context, self: Any, b: Any, rcond: float | None = None, *, driver: str | None = None) -> Any:
     """linalg_lstsq(Tensor self, Tensor b, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor
     residuals, Tensor rank, Tensor singular_values)
@@ -160,7 +160,7 @@ def _pseudo_inverse(x: Any, *bounds: SymbolicTensor | None) -> Any:
     return matrix_functions.pseudo_inverse(x, *bounds)
 
 
-@of_any("aten.linalg_matrix_exp.default", "aten.matrix_exp.default")
+@aten_real_and_complex("aten.linalg_matrix_exp.default", "aten.matrix_exp.default")
 def matrix_exp(context: Context, self: Any) -> Any:
     """linalg_matrix_exp(Tensor self) -> Tensor"""
     return on_numbers(matrix_functions.matrix_exp, self, truncated=not has_change("exponential of small matrices"))

@@ -102,7 +102,7 @@ def sinc(context: Context, self: SymbolicTensor) -> Any:
 # ---- arithmetic ----
 
 
-def _scaled(context: Context, x: SymbolicTensor, alpha: Any) -> Any:
+def _scale(context: Context, x: SymbolicTensor, alpha: Any) -> Any:
     return x if alpha == 1 else elementwise.mul(*operands(context, x.dtype, x, alpha))
 
 
@@ -110,14 +110,14 @@ def _scaled(context: Context, x: SymbolicTensor, alpha: Any) -> Any:
 def add(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
     """add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     a, b = operands(context, context.dtype, self, other)
-    return elementwise.add(a, _scaled(context, b, alpha))
+    return elementwise.add(a, _scale(context, b, alpha))
 
 
 @aten("aten.sub.Tensor", "aten.sub.Scalar")
 def sub(context: Context, self: Any, other: Any, alpha: Any = 1) -> Any:
     """sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor"""
     a, b = operands(context, context.dtype, self, other)
-    return elementwise.sub(a, _scaled(context, b, alpha))
+    return elementwise.sub(a, _scale(context, b, alpha))
 
 
 @aten("aten.rsub.Tensor", "aten.rsub.Scalar")
@@ -224,7 +224,7 @@ def addcmul(
 ) -> Any:
     """addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
-    return cast(x + _scaled(context, a * b, value), context.dtype)
+    return cast(x + _scale(context, a * b, value), context.dtype)
 
 
 @aten("aten.addcdiv.default")
@@ -233,7 +233,7 @@ def addcdiv(
 ) -> Any:
     """addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor"""
     x, a, b = operands(context, at_least_float32(context.dtype), self, tensor1, tensor2)
-    return cast(x + _scaled(context, a / b, value), context.dtype)
+    return cast(x + _scale(context, a / b, value), context.dtype)
 
 
 @aten("aten.lerp.Tensor", "aten.lerp.Scalar")

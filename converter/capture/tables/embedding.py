@@ -51,7 +51,7 @@ def embedding_bag(
     Tensor)
     """
     if any(context.used[1:]):
-        raise Unsupported("its inner results")
+        raise Unsupported("with its second, third or fourth result")
     bags, features = context.shape
     count = indices.shape[0]
     if padding_idx is not None:

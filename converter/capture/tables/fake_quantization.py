@@ -93,28 +93,30 @@ def learnable_per_channel(
 def _learnable(x: Any, scale: Any, zero_point: Any, least: int, most: int, factor: float) -> Any:
     """Fake quantization with learned step sizes.
 
-    Within the range, the gradients of a value and the scale are 1 and (rounded - x) / scale; beyond it they are 0 and
-    the code, and that of the zero point is -scale. Gradients of scale and zero point are multiplied by a factor.
+    Within the range, the gradient of `x` is 1, and that of the scale is (rounded - x) / scale. Outside, the gradient of
+    `x` is 0, that of the scale is the clamped code minus the zero point, and that of the zero point is -scale. The
+    gradients of the scale and the zero point are multiplied by `factor`.
     """
-    held = stop_gradient
-    zero = held(rounding.floor(elementwise.minimum(elementwise.maximum(zero_point + 0.5, float(least)), float(most))))
-    step = held(scale) + (scale - held(scale)) * factor
-    moving = zero + (zero_point - held(zero_point)) * factor
-    inverse = elementwise.reciprocal(held(scale))
-    code = held(rounding.round(x * inverse) + zero)
-    clamp_numbers = elementwise.minimum(elementwise.maximum(code, float(least)), float(most))
-    result = (clamp_numbers - zero) * held(scale)
-    between = x + step * held(clamp_numbers - zero - x * inverse)
-    beyond = (clamp_numbers - moving) * step
-    tracked = elementwise.where(comparison.equal(code, clamp_numbers), between, beyond)
-    return held(result) + (tracked - held(tracked))
+    zero = stop_gradient(
+        rounding.floor(elementwise.minimum(elementwise.maximum(zero_point + 0.5, float(least)), float(most)))
+    )
+    step = stop_gradient(scale) + (scale - stop_gradient(scale)) * factor
+    moving = zero + (zero_point - stop_gradient(zero_point)) * factor
+    inverse = elementwise.reciprocal(stop_gradient(scale))
+    code = stop_gradient(rounding.round(x * inverse) + zero)
+    clamped = elementwise.minimum(elementwise.maximum(code, float(least)), float(most))
+    result = (clamped - zero) * stop_gradient(scale)
+    between = x + step * stop_gradient(clamped - zero - x * inverse)
+    beyond = (clamped - moving) * step
+    tracked = elementwise.where(comparison.equal(code, clamped), between, beyond)
+    return stop_gradient(result) + (tracked - stop_gradient(tracked))
 
 
 def _quantize(x: SymbolicTensor, scale: Any, inverse: Any, zero_point: Any, least: int, most: int) -> Any:
     steps = elementwise.add(rounding.round(elementwise.mul(x, inverse)), zero_point)
-    held = elementwise.minimum(elementwise.maximum(steps, float(least)), float(most))
-    result = elementwise.mul(elementwise.sub(held, zero_point), scale)
-    inside = comparison.equal(steps, held)
+    clamped = elementwise.minimum(elementwise.maximum(steps, float(least)), float(most))
+    result = elementwise.mul(elementwise.sub(clamped, zero_point), scale)
+    inside = comparison.equal(steps, clamped)
 
     def backward(x: SymbolicTensor, inside: SymbolicTensor, result: SymbolicTensor, g: SymbolicTensor) -> list[Any]:
         return [elementwise.mul(g, cast(inside, g.dtype))]

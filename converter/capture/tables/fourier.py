@@ -10,20 +10,20 @@ from ....runtime.ops import comparison, creation, elementwise, fourier, shaping,
 from ....runtime.ops.common import normalize_axis
 from ....runtime.ops.complex_numbers import Complex
 from ....runtime.tracing import SymbolicTensor
-from .complex_table import of_complex
+from .complex_table import aten_complex
 from .slicing import part
 from .table import Context, operands, scalar
 
 NORMS = ("none", "root", "size")  # fft_norm_mode of ATen
 
 
-@of_complex("aten._fft_c2c.default")
+@aten_complex("aten._fft_c2c.default")
 def fft_c2c(context: Context, self: Complex, dim: list[int], normalization: int, forward: bool) -> Any:
     """_fft_c2c(Tensor self, SymInt[] dim, int normalization, bool forward) -> Tensor"""
     return _transform(self, _axes(self, dim), inverse=not forward, norm=NORMS[normalization])
 
 
-@of_complex("aten._fft_r2c.default")
+@aten_complex("aten._fft_r2c.default")
 def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalization: int, onesided: bool) -> Any:
     """_fft_r2c(Tensor self, int[] dim, int normalization, bool onesided) -> Tensor"""
     numbers = shaping.reshape(self, shape=(*self.shape, 1))
@@ -35,7 +35,7 @@ def fft_r2c(context: Context, self: SymbolicTensor, dim: list[int], normalizatio
     return y.each(lambda x: part(x, axis, 0, context.shape[axis]))
 
 
-@of_complex("aten._fft_c2r.default")
+@aten_complex("aten._fft_c2r.default")
 def fft_c2r(context: Context, self: Complex, dim: list[int], normalization: int, last_dim_size: Dim) -> Any:
     """_fft_c2r(Tensor self, int[] dim, int normalization, SymInt last_dim_size) -> Tensor"""
     norm, axes = NORMS[normalization], _axes(self, dim)

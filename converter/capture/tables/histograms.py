@@ -57,7 +57,7 @@ def histc(context: Context, self: SymbolicTensor, bins: int = 100, min: Any = 0,
     if x.shape[0] == 0 and min == max:
         return creation.full_like(x, 0, shape=(bins,))
     low, high = _limits(context, x) if min == max else operands(context, x.dtype, min, max)
-    place = _whole((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
+    place = _to_int64((x - low) * operands(context, x.dtype, bins)[0] / (high - low))
     return _count(context, x, place, low, high, bins, None)
 
 
@@ -70,7 +70,7 @@ def _limits(context: Context, x: SymbolicTensor) -> tuple[Any, Any]:
     return lowest - apart, highest + apart
 
 
-def _whole(x: SymbolicTensor) -> Any:
+def _to_int64(x: SymbolicTensor) -> Any:
     return cast(x, INT64)
 
 
@@ -202,8 +202,8 @@ def histogramdd_of_edges(
     for x, edges in zip(columns, bins, strict=True):
         count = edges.shape[0] - 1
         low, high = (shaping.reshape(part(edges, 0, i, i + 1), shape=()) for i in (0, count))
-        for_subgraph = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
-        inside = comparison.logical_and(inside, for_subgraph)
+        is_inside = comparison.logical_and(comparison.greater_equal(x, low), comparison.less_equal(x, high))
+        inside = comparison.logical_and(inside, is_inside)
         last, size = operands(context, INT64, count - 1, count)
         found = elementwise.minimum(ops.searchsorted(edges, x, right=True) - one, last)
         place = place * size + found

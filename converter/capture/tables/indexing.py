@@ -86,9 +86,9 @@ def index_put(
         return cast(index_put(context, cast(self, INT64), indices, cast(values, INT64), True), BOOL)
     if any(map(_is_mask, indices)):
         mask = indices[0] if len(indices) == 1 else None
-        if mask is not None and _same_everywhere(values, self.ndim - mask.ndim):
+        if mask is not None and _is_constant_along_mask(values, self.ndim - mask.ndim):
             return _assign_by_mask(self, mask, cast(values, self.dtype), accumulate)
-        indices, values = _by_places(context, self, indices, values)
+        indices, values = _replace_masks(context, self, indices, values)
     axes = [axis for axis, i in enumerate(indices) if i is not None]
     shape = _broadcast(indices)
     order, result_order = _indexed_axes_first(axes, self.ndim, len(shape))
@@ -130,7 +130,7 @@ def _last_indexed(indices: list[SymbolicTensor | None]) -> int:
     return (axes[0] if adjacent else 0) + rank - 1
 
 
-def _same_everywhere(values: SymbolicTensor, rest: int) -> bool:
+def _is_constant_along_mask(values: SymbolicTensor, rest: int) -> bool:
     """Whether the values are constant along the mask, which `rest` axes follow."""
     return values.ndim <= rest or (values.ndim == rest + 1 and values.shape[0] == 1)
 
@@ -144,7 +144,7 @@ def _assign_by_mask(x: SymbolicTensor, mask: SymbolicTensor, values: SymbolicTen
     return elementwise.where(chosen, x + values if accumulate else values, x)
 
 
-def _by_places(
+def _replace_masks(
     context: Context, x: SymbolicTensor, indices: list[SymbolicTensor | None], values: SymbolicTensor
 ) -> tuple[list[SymbolicTensor | None], SymbolicTensor]:
     """Indices without masks, and values broadcast to the number of elements that the masks select."""

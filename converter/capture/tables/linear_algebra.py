@@ -28,17 +28,17 @@ from ....runtime.ops.matrices import (
     upper,
 )  # fmt: skip
 from ....runtime.tracing import SymbolicTensor
-from .complex_table import of_complex
+from .complex_table import aten_complex
 from .table import Context, Translation, aten, cast
 
 # torch reports a failure in the number `info`; a program raises an error instead, so its `info` is 0.
 
 
-def of_any(*targets: str) -> Callable[[Translation], Translation]:
+def aten_real_and_complex(*targets: str) -> Callable[[Translation], Translation]:
     """Register a translation for real and for complex tensors."""
 
     def decorate(translation: Translation) -> Translation:
-        return of_complex(*targets)(aten(*targets)(translation))
+        return aten_complex(*targets)(aten(*targets)(translation))
 
     return decorate
 
@@ -51,19 +51,19 @@ def zeros(context: Context, shape: Any, dtype: Any) -> Any:
 # ---- inverses and systems of equations ----
 
 
-@of_any("aten.linalg_inv_ex.default")
+@aten_real_and_complex("aten.linalg_inv_ex.default")
 def inv_ex(context: Context, a: Any, *, check_errors: bool = False) -> Any:
     """linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)"""
     return on_numbers(matrix.inverse, a), zeros(context, a.shape[:-2], INT32)
 
 
-@of_any("aten.linalg_inv.default", "aten.inverse.default")
+@aten_real_and_complex("aten.linalg_inv.default", "aten.inverse.default")
 def inv(context: Context, a: Any) -> Any:
     """linalg_inv(Tensor A) -> Tensor"""
     return on_numbers(matrix.inverse, a)
 
 
-@of_any("aten._linalg_solve_ex.default")
+@aten_real_and_complex("aten._linalg_solve_ex.default")
 def solve_ex(context: Context, a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     """_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (result, LU, pivots, info)"""
     is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and tuple(b.shape) == tuple(a.shape[:-1]))
@@ -78,7 +78,7 @@ def solve_ex(context: Context, a: Any, b: Any, *, left: bool = True, check_error
     return result, factors, pivots, zeros(context, a.shape[:-2], INT32)
 
 
-@of_any("aten.linalg_solve_triangular.default")
+@aten_real_and_complex("aten.linalg_solve_triangular.default")
 def solve_triangular(
     context: Context, self: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -89,7 +89,7 @@ def solve_triangular(
     return adjoint(on_numbers(triangular.solve_triangular, adjoint(self), adjoint(b), upper=not upper, **options))
 
 
-@of_any("aten.triangular_solve.default")
+@aten_real_and_complex("aten.triangular_solve.default")
 def old_triangular_solve(
     context: Context, self: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -104,14 +104,14 @@ def old_triangular_solve(
 # ---- determinants ----
 
 
-@of_any("aten._linalg_det.default")
+@aten_real_and_complex("aten._linalg_det.default")
 def det(context: Context, a: Any) -> Any:
     """_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)"""
     factors, pivots = _factor(a, pivot=True) if any(context.used[1:]) else (None, None)
     return on_numbers(matrix.determinant, a), factors, pivots
 
 
-@of_any("aten._linalg_slogdet.default")
+@aten_real_and_complex("aten._linalg_slogdet.default")
 def slogdet(context: Context, a: Any) -> Any:
     """_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)"""
     factors, pivots = _factor(a, pivot=True) if any(context.used[2:]) else (None, None)
@@ -132,13 +132,13 @@ def _factor(x: Any, *, pivot: bool) -> tuple[Any, Any]:
     return packed, pivots
 
 
-@of_any("aten.linalg_lu_factor_ex.default")
+@aten_real_and_complex("aten.linalg_lu_factor_ex.default")
 def lu_factor_ex(context: Context, a: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     """linalg_lu_factor_ex(Tensor A, *, bool pivot=True, bool check_errors=False) -> (LU, pivots, info)"""
     return *_factor(a, pivot=pivot), zeros(context, a.shape[:-2], INT32)
 
 
-@of_any("aten.linalg_lu.default")
+@aten_real_and_complex("aten.linalg_lu.default")
 def lu(context: Context, a: Any, *, pivot: bool = True) -> Any:
     """linalg_lu(Tensor A, *, bool pivot=True) -> (Tensor P, Tensor L, Tensor U)"""
     packed, pivots = _factor(a, pivot=pivot)
@@ -162,7 +162,7 @@ def _triangles(packed: Any) -> tuple[Any, Any]:
     return lower(first, -1) + identity_like(first), upper(last)
 
 
-@of_any("aten.lu_unpack.default")
+@aten_real_and_complex("aten.lu_unpack.default")
 def lu_unpack(
     context: Context, packed: Any, pivots: SymbolicTensor, unpack_data: bool = True, unpack_pivots: bool = True
 ) -> Any:
@@ -173,7 +173,7 @@ def lu_unpack(
     return p, *(_triangles(packed) if unpack_data else empty[1:])
 
 
-@of_any("aten.linalg_lu_solve.default")
+@aten_real_and_complex("aten.linalg_lu_solve.default")
 def lu_solve(
     context: Context, packed: Any, pivots: SymbolicTensor, b: Any, *, left: bool = True, **options: bool
 ) -> Any:
@@ -206,25 +206,25 @@ def _cholesky(x: Any, is_upper: bool) -> Any:
     return on_numbers(matrix.cholesky, x)
 
 
-@of_any("aten.linalg_cholesky_ex.default")
+@aten_real_and_complex("aten.linalg_cholesky_ex.default")
 def cholesky_ex(context: Context, self: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     """linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info)"""
     return _cholesky(self, upper), zeros(context, self.shape[:-2], INT32)
 
 
-@of_any("aten.cholesky.default", "aten.linalg_cholesky.default")
+@aten_real_and_complex("aten.cholesky.default", "aten.linalg_cholesky.default")
 def cholesky(context: Context, self: Any, *args: Any, upper: bool = False) -> Any:
     """cholesky(Tensor self, bool upper=False) -> Tensor; linalg_cholesky(Tensor self, *, bool upper=False) -> Tensor"""
     return _cholesky(self, args[0] if args else upper)
 
 
-@of_any("aten.cholesky_solve.default")
+@aten_real_and_complex("aten.cholesky_solve.default")
 def cholesky_solve(context: Context, self: Any, input2: Any, upper: bool = False) -> Any:
     """cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor"""
     return on_numbers(triangular.cholesky_solve, self, input2, upper=upper)
 
 
-@of_any("aten.cholesky_inverse.default")
+@aten_real_and_complex("aten.cholesky_inverse.default")
 def cholesky_inverse(context: Context, self: Any, upper: bool = False) -> Any:
     """cholesky_inverse(Tensor self, bool upper=False) -> Tensor"""
     return on_numbers(triangular.cholesky_solve, identity_like(self), self, upper=upper)
@@ -233,7 +233,7 @@ def cholesky_inverse(context: Context, self: Any, upper: bool = False) -> Any:
 # ---- LDL factors, of symmetric matrices that aren't positive definite ----
 
 
-@of_any("aten.linalg_ldl_factor_ex.default")
+@aten_real_and_complex("aten.linalg_ldl_factor_ex.default")
 def ldl_factor_ex(context: Context, self: Any, *, hermitian: bool = False, check_errors: bool = False) -> Any:
     """linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False, bool check_errors=False) -> (LD, pivots, info)"""
     factors, pivots = _ldl(self, hermitian)
@@ -259,7 +259,7 @@ def _first_zero(context: Context, factors: Any, pivots: SymbolicTensor) -> Any:
     return place * reduction.reduce_max(found, axes=(-1,))
 
 
-@of_any("aten.linalg_ldl_solve.default")
+@aten_real_and_complex("aten.linalg_ldl_solve.default")
 def ldl_solve(context: Context, factors: Any, pivots: SymbolicTensor, b: Any, *, hermitian: bool = False) -> Any:
     """linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> Tensor"""
     if isinstance(b, Complex):

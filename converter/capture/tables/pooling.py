@@ -16,7 +16,7 @@ from .spatial import add_batch, both_sides, per_dimension, remove_batch
 from .table import Context, aten, cast, operands
 
 
-def _enter_max_pool(count: int) -> None:
+def _register_max_pool(count: int) -> None:
     def with_indices(
         context: Context, self: SymbolicTensor, kernel_size: Any, stride: Any = (), padding: Any = 0, dilation: Any = 1,
         ceil_mode: bool = False,
@@ -44,7 +44,7 @@ def _enter_max_pool(count: int) -> None:
     aten(f"aten.max_pool{count}d.default")(max_pool)
 
 
-def _enter_avg_pool(count: int) -> None:
+def _register_avg_pool(count: int) -> None:
     def avg_pool(
         context: Context, self: SymbolicTensor, kernel_size: Any, stride: Any = (), padding: Any = 0,
         ceil_mode: bool = False,
@@ -67,7 +67,7 @@ def _enter_avg_pool(count: int) -> None:
     aten(f"aten.avg_pool{count}d.default")(avg_pool)
 
 
-def _enter_adaptive(count: int) -> None:
+def _register_adaptive(count: int) -> None:
     def avg_pool(context: Context, self: SymbolicTensor, output_size: Any) -> SymbolicTensor:
         """adaptive_avg_pool2d(Tensor self, SymInt[2] output_size) -> Tensor"""
         y = adaptive_pooling.adaptive_avg_pool(add_batch(self, count), output_size=per_dimension(output_size, count))
@@ -85,7 +85,7 @@ def _enter_adaptive(count: int) -> None:
         aten(f"aten._adaptive_avg_pool{count}d.default")(avg_pool)
 
 
-def _enter_max_pool_backward(count: int) -> None:
+def _register_max_pool_backward(count: int) -> None:
     def backward(
         context: Context, grad_output: SymbolicTensor, self: SymbolicTensor, kernel_size: Any, stride: Any,
         padding: Any,
@@ -100,7 +100,7 @@ def _enter_max_pool_backward(count: int) -> None:
     aten(f"aten.max_pool{count}d_with_indices_backward.default")(backward)
 
 
-def _enter_fractional_max_pool(count: int) -> None:
+def _register_fractional_max_pool(count: int) -> None:
     def fractional(
         context: Context, self: SymbolicTensor, kernel_size: Any, output_size: Any, random_samples: SymbolicTensor
     ) -> tuple[SymbolicTensor, SymbolicTensor]:
@@ -112,27 +112,27 @@ def _enter_fractional_max_pool(count: int) -> None:
         """
         x = add_batch(self, count)
         planes, sizes = x.shape[:2], x.shape[2:]
-        kernel, wanted = per_dimension(kernel_size, count), per_dimension(output_size, count)
-        if not all(isinstance(n, int) for n in (*sizes, *wanted)):
+        kernel, target_sizes = per_dimension(kernel_size, count), per_dimension(output_size, count)
+        if not all(isinstance(n, int) for n in (*sizes, *target_sizes)):
             raise Unsupported("symbolic sizes")
         order = range(count) if count == 3 else reversed(range(count))  # in 2d, the first number is for the width
         places: Any = context.builder.constant(0, INT64)
         for axis, number in enumerate(order):
             sample = part(random_samples, 2, number, number + 1)  # (batch, channels, 1)
-            starts = _starts(context, sample, sizes[axis], wanted[axis], kernel[axis])
+            starts = _starts(context, sample, sizes[axis], target_sizes[axis], kernel[axis])
             taps = context.builder.constant(np.arange(kernel[axis]), INT64)
-            at = shaping.reshape(starts, shape=(*planes, wanted[axis], 1)) + taps
+            at = shaping.reshape(starts, shape=(*planes, target_sizes[axis], 1)) + taps
             shape = [*planes, *[1] * (2 * count)]
-            shape[2 + axis], shape[2 + count + axis] = wanted[axis], kernel[axis]
+            shape[2 + axis], shape[2 + count + axis] = target_sizes[axis], kernel[axis]
             places = places * operands(context, INT64, sizes[axis])[0] + shaping.reshape(at, shape=tuple(shape))
-        windows = (*planes, product(wanted), product(kernel))
+        windows = (*planes, product(target_sizes), product(kernel))
         places = shaping.reshape(places, shape=windows)
         flat = shaping.reshape(x, shape=(*planes, product(sizes)))
         found = indexing.gather(flat, shaping.reshape(places, shape=(*planes, windows[2] * windows[3])), axis=2)
         best = sorting.argmax(shaping.reshape(found, shape=windows), axis=3, keepdims=True)
         chosen = shaping.reshape(indexing.gather(places, best, axis=3), shape=(*planes, windows[2]))
         values = indexing.gather(flat, chosen, axis=2)
-        results = (shaping.reshape(t, shape=(*planes, *wanted)) for t in (values, chosen))
+        results = (shaping.reshape(t, shape=(*planes, *target_sizes)) for t in (values, chosen))
         values, chosen = (remove_batch(t, self) for t in results)
         return values, chosen
 
@@ -152,9 +152,9 @@ def _starts(context: Context, sample: Any, size: Any, count: int, kernel: int) -
 
 
 for _count in (2, 3):
-    _enter_max_pool_backward(_count)
-    _enter_fractional_max_pool(_count)
+    _register_max_pool_backward(_count)
+    _register_fractional_max_pool(_count)
 for _count in (1, 2, 3):
-    _enter_max_pool(_count)
-    _enter_avg_pool(_count)
-    _enter_adaptive(_count)
+    _register_max_pool(_count)
+    _register_avg_pool(_count)
+    _register_adaptive(_count)

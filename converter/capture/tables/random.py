@@ -1,6 +1,6 @@
 """ATen random operators: dropout and random tensors.
 
-So that random numbers recorded from torch can be replayed, there is one random node for each random call of eager torch
+Random numbers recorded from torch can be replayed, because there is one random node for each random call of eager torch
 on a CPU, in the same order and with the same shape and dtype:
 
 - dropout (`aten.native_dropout` in an exported graph, where eager torch calls `bernoulli_` on an empty tensor shaped

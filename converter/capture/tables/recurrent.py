@@ -23,7 +23,7 @@ def lstm(
     """lstm.input(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool
     train, bool bidirectional, bool batch_first) -> (Tensor, Tensor, Tensor)
     """
-    # with a projection, the state that is put out is narrower than the cell state
+    # with a projection, the hidden state is narrower than the cell state
     projected = hx[0].shape[2] != hx[1].shape[2]
     drop = dropout if train else 0.0
     return _stack(
@@ -44,7 +44,7 @@ def gru(
     return _stack(context, gru_layer, input, [hx], params, has_biases, num_layers, drop, bidirectional, batch_first)
 
 
-def _enter_rnn(nonlinearity: str) -> None:
+def _register_rnn(nonlinearity: str) -> None:
     def layer(*operands: Any, reverse: bool) -> Any:
         return rnn_layer(*operands, reverse=reverse, nonlinearity=nonlinearity)
 
@@ -78,8 +78,8 @@ def _enter_rnn(nonlinearity: str) -> None:
     aten(f"aten.rnn_{nonlinearity}_cell.default")(cell)
 
 
-_enter_rnn("tanh")
-_enter_rnn("relu")
+_register_rnn("tanh")
+_register_rnn("relu")
 
 
 @aten("aten.lstm_cell.default")
@@ -115,11 +115,11 @@ def gru_cell(
 
 
 @aten("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
-def packed(context: Context, *operands: Any) -> Any:
+def packed_sequence(context: Context, *operands: Any) -> Any:
     """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float
     dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
     """
-    raise Unsupported("a packed sequence: its batch sizes are data, not shapes; give a padded tensor")
+    raise Unsupported("a packed_sequence sequence: its batch sizes are data, not shapes; pass a padded tensor")
 
 
 def _stack(
@@ -127,7 +127,7 @@ def _stack(
     has_biases: bool,
     num_layers: int, dropout: float, bidirectional: bool, batch_first: bool, projected: bool = False,
 ) -> tuple[SymbolicTensor, ...]:  # fmt: skip
-    """Layers upon layers, each in one or two directions; dropout between them, on (time, batch, features).
+    """Stacked layers, each in one or two directions, with dropout between them, on (time, batch, features).
 
     `states` hold (layers * directions, batch, features) each; `params` follow one another per layer and direction.
     Returns the outputs of the last layer and the last states, shaped as `states`.

@@ -20,7 +20,7 @@ DType = np.dtype[Any]
 
 
 def axes_of(dim: Any) -> tuple[int, ...] | None:
-    """The axes of an ATen `dim` argument: a number, several, or none, which means all."""
+    """The axes of an ATen `dim` argument: an int, or a sequence of them; None, for all axes, if it is None or empty."""
     if isinstance(dim, int):
         return (dim,)
     return tuple(dim) if dim else None

@@ -32,14 +32,14 @@ def repeat_until(
     state: Sequence[SymbolicTensor],
     *given: SymbolicTensor,
 ) -> tuple[SymbolicTensor, ...]:
-    """Run `step` at most `limit` times: it takes the number of the step, the state and the constant operands.
+    """Run `step` at most `limit` times: `step` takes its number, the state and the constant operands.
 
     It returns whether to continue, and the new state.
     """
     types = [limit.value.type, *(x.value.type for x in (*state, *given))]
     body = trace_subprogram(step, types, "steps")
-    going = context.builder.constant(True, BOOL)
-    return as_tuple(loops.loop(limit, going, *state, *given, body=body, carried=len(state)))
+    starts = context.builder.constant(True, BOOL)
+    return as_tuple(loops.loop(limit, starts, *state, *given, body=body, carried=len(state)))
 
 
 # ---- orthogonal polynomials ----
@@ -53,7 +53,8 @@ def _chebyshev(k: Any, x: Any, q: Any, p: Any) -> Any:
     return _double(x) * q - p
 
 
-# The polynomial of degree 1, and that of degree k + 1 from k, x and those of degrees k and k - 1; of degree 0, it is 1.
+# For each family, functions that give the polynomial of degree 1, and the polynomial of degree k + 1 from k, x and the
+# polynomials of degrees k and k - 1. The polynomial of degree 0 is 1.
 POLYNOMIALS: dict[str, tuple[First, Next]] = {
     "chebyshev_polynomial_t": (lambda x: x, _chebyshev),
     "chebyshev_polynomial_u": (_double, _chebyshev),

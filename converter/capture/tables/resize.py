@@ -14,7 +14,7 @@ from ...unsupported import Unsupported
 from .table import Context, aten, cast, operands
 
 
-def _enter(name: str, mode: str, *, has_corners: bool) -> None:
+def _register(name: str, mode: str, *, has_corners: bool) -> None:
     """Register both overloads of an upsampling, with scales in a list (`vec`) or one by one (`default`).
 
     A scale of None is the ratio of the sizes.
@@ -37,34 +37,34 @@ def _enter(name: str, mode: str, *, has_corners: bool) -> None:
     def _resize(context: Context, x: SymbolicTensor, align_corners: bool, scales: Any) -> Any:
         size = context.shape[2:]
         if name == "upsample_nearest2d":
-            scales = [_used_by_nearest2d(*of_axis) for of_axis in zip(x.shape[2:], size, scales, strict=False)]
-        known = tuple(scales) if any(scale is not None for scale in scales) else None
-        return ops.resize(x, size=size, mode=mode, align_corners=align_corners, scales=known)
+            scales = [_effective_scale(*of_axis) for of_axis in zip(x.shape[2:], size, scales, strict=False)]
+        given_scales = tuple(scales) if any(scale is not None for scale in scales) else None
+        return ops.resize(x, size=size, mode=mode, align_corners=align_corners, scales=given_scales)
 
     aten(f"aten.{name}.default")(default)
     aten(f"aten.{name}.vec")(vec)
 
 
-def _used_by_nearest2d(old: Dim, new: Dim, scale: float | None) -> float | None:
-    """The scale along an axis: ATen's kernel for images ignores a given scale if the size stays or doubles."""
+def _effective_scale(old: Dim, new: Dim, scale: float | None) -> float | None:
+    """The scale along an axis: ATen's kernel for images ignores a scale if the size stays the same or doubles."""
     if scale is None or new not in (old, old * 2):
         return scale
     return 1.0 if new == old else 2.0
 
 
 for _dimensions in (1, 2, 3):
-    _enter(f"upsample_nearest{_dimensions}d", "nearest", has_corners=False)
-    _enter(f"_upsample_nearest_exact{_dimensions}d", "nearest-exact", has_corners=False)
-_enter("upsample_linear1d", "linear", has_corners=True)
-_enter("upsample_bilinear2d", "bilinear", has_corners=True)
-_enter("upsample_trilinear3d", "linear", has_corners=True)
-_enter("upsample_bicubic2d", "bicubic", has_corners=True)
+    _register(f"upsample_nearest{_dimensions}d", "nearest", has_corners=False)
+    _register(f"_upsample_nearest_exact{_dimensions}d", "nearest-exact", has_corners=False)
+_register("upsample_linear1d", "linear", has_corners=True)
+_register("upsample_bilinear2d", "bilinear", has_corners=True)
+_register("upsample_trilinear3d", "linear", has_corners=True)
+_register("upsample_bicubic2d", "bicubic", has_corners=True)
 
 
 # ---- antialiasing: the interpolation kernel is stretched where the image shrinks ----
 
 
-def _enter_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
+def _register_antialiased(name: str, kernel: Callable[[Any], Any]) -> None:
     """Register both overloads of an antialiased upsampling; `kernel` returns the weights at non-negative distances."""
 
     def default(
@@ -91,7 +91,7 @@ def _resize_antialiased(
 ) -> Any:
     """Multiply each image by a matrix of weights for its rows and one for its columns."""
     if not is_floating(x.dtype):
-        raise Unsupported(f"antialias=True of {x.dtype.name}, which ATen computes in whole numbers")
+        raise Unsupported(f"antialias=True of {x.dtype.name}, which ATen computes with integers")
     dtype, whole = at_least_float32(x.dtype), align_corners
     rows, columns = (
         None if new == old and (whole or scale in (None, 1.0)) else _weights(context, old, new, scale, whole, kernel)
@@ -134,8 +134,8 @@ def _cubic(distance: Any) -> Any:
     return elementwise.where(comparison.less(distance, 1.0), near, outside)
 
 
-_enter_antialiased("_upsample_bilinear2d_aa", _triangle)
-_enter_antialiased("_upsample_bicubic2d_aa", _cubic)
+_register_antialiased("_upsample_bilinear2d_aa", _triangle)
+_register_antialiased("_upsample_bicubic2d_aa", _cubic)
 
 
 # ---- shuffles between channels and pixels ----
@@ -157,8 +157,8 @@ def pixel_unshuffle(context: Context, self: SymbolicTensor, downscale_factor: in
     *batch, channels, height, width = self.shape
     r, n = downscale_factor, len(batch)
     split = shaping.reshape(self, shape=(*batch, channels, height // r, r, width // r, r))
-    gathered = shaping.transpose(split, permutation=(*range(n + 1), n + 2, n + 4, n + 1, n + 3))
-    return shaping.reshape(gathered, shape=context.shape)
+    permuted = shaping.transpose(split, permutation=(*range(n + 1), n + 2, n + 4, n + 1, n + 3))
+    return shaping.reshape(permuted, shape=context.shape)
 
 
 @aten("aten.channel_shuffle.default", "aten.native_channel_shuffle.default")

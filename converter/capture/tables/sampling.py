@@ -93,10 +93,10 @@ def _read(flat: Any, at: list[Any], sizes: Any, padding_mode: int) -> Any:
     index: Any = None
     inside: Any = None
     for x, size in zip(at, sizes, strict=True):
-        held = elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
-        for_subgraph = comparison.equal(held, x)
-        inside = for_subgraph if inside is None else comparison.logical_and(inside, for_subgraph)
-        place = cast(held, INT64)
+        clamped = elementwise.clamp(x, minimum=0.0, maximum=float(size - 1))
+        is_inside = comparison.equal(clamped, x)
+        inside = is_inside if inside is None else comparison.logical_and(inside, is_inside)
+        place = cast(clamped, INT64)
         index = place if index is None else index * size + place
     batch, channels, _ = flat.shape
     shape = (batch, channels, index.shape[1])

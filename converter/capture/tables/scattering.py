@@ -202,7 +202,7 @@ def masked_scatter(context: Context, self: SymbolicTensor, mask: SymbolicTensor,
     x, chosen = (shaping.expand(t, shape=context.shape) for t in (self, mask))
     flat = shaping.reshape(cast(chosen, INT64), shape=(product(context.shape),))
     (one,) = operands(context, INT64, 1)
-    # the number of true elements before; beyond the last one, an unused index
+    # the number of true elements before each element; after the last true element, this index isn't used
     before = scanning.cumsum(flat, axis=0) - flat
     count = product(source.shape)
     if count == 0:

@@ -27,12 +27,14 @@ def segment_reduce(
 
     Each segment starts with `initial`; the mean of an empty segment is NaN unless `initial` is given.
     """
-    told = lengths if lengths is not None else offsets
-    if told is None or told.ndim != 1 or axis != 0:
+    boundaries = lengths if lengths is not None else offsets
+    if boundaries is None or boundaries.ndim != 1 or axis != 0:
         raise Unsupported("segments that differ from row to row")
     rows, count = data.shape[0], context.shape[0]
     ends = (
-        scanning.cumsum(cast(told, INT64), axis=0) if lengths is not None else cast(part(told, 0, 1, count + 1), INT64)
+        scanning.cumsum(cast(boundaries, INT64), axis=0)
+        if lengths is not None
+        else cast(part(boundaries, 0, 1, count + 1), INT64)
     )
     numbers = context.builder.create(creation.arange, stop=rows, dtype=INT64)
     # a row belongs to the first segment that ends after it, which is the number of ends at or before it

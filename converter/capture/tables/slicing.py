@@ -32,7 +32,7 @@ def part(x: SymbolicTensor, axis: int, start: Dim, stop: Dim, step: int = 1) -> 
 
 
 def bounds(size: Dim, start: Dim | None, stop: Dim | None) -> tuple[Dim, Dim]:
-    """The bounds by Python's rules for slices: absent ones, negative ones, and those beyond the end, are replaced."""
+    """The bounds by Python's rules for slices, with absent, negative and too large bounds replaced."""
     first = 0 if start is None else _position(size, start)
     last = size if stop is None or (isinstance(stop, int) and stop >= sys.maxsize) else _position(size, stop)
     return first, last if first == 0 else _not_below(first, last)

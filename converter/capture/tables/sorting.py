@@ -1,4 +1,4 @@
-"""ATen operators that depend on the order along an axis: extrema with indices, sorting, cumulative ones."""
+"""ATen operators that depend on the order along an axis: extrema with indices, sorting, cumulative operators."""
 
 from __future__ import annotations
 

@@ -75,12 +75,12 @@ def _from_memory(memory: SymbolicTensor, x: SymbolicTensor, order: list[int]) ->
 def resize(context: Context, self: SymbolicTensor, size: Any) -> Any:
     """resize(Tensor self, SymInt[] size, *, MemoryFormat? memory_format=None) -> Tensor"""
     memory, _, _ = _memory(context, self)
-    held, wanted = product(self.shape), product(context.shape)
-    if not isinstance(held, int) or not isinstance(wanted, int):
+    old_size, new_size = product(self.shape), product(context.shape)
+    if not isinstance(old_size, int) or not isinstance(new_size, int):
         raise Unsupported("symbolic sizes")
-    if wanted > held:  # what is new isn't defined
-        memory = slicing.concat(memory, creation.full_like(memory, 0, shape=(wanted - held,)), axis=0)
-    kept = slicing.slice(memory, starts=(0,), stops=(wanted,), steps=(1,), axes=(0,))
+    if new_size > old_size:  # the contents of new elements aren't defined
+        memory = slicing.concat(memory, creation.full_like(memory, 0, shape=(new_size - old_size,)), axis=0)
+    kept = slicing.slice(memory, starts=(0,), stops=(new_size,), steps=(1,), axes=(0,))
     return shaping.reshape(kept, shape=context.shape)
 
 
@@ -97,7 +97,7 @@ def _memory(context: Context, x: SymbolicTensor) -> tuple[Any, list[int], int]:
     except (TypeError, RuntimeError):  # symbolic strides have no order
         order, dense = list(range(x.ndim)), laid_out.is_contiguous()
     if not dense:
-        raise Unsupported("of a part of a tensor, whose memory holds other elements too")
+        raise Unsupported("of a part of a tensor, whose memory also contains other elements")
     lying = x if order == list(range(x.ndim)) else shaping.transpose(x, permutation=tuple(order))
     return shaping.reshape(lying, shape=(product(x.shape),)), order, int(laid_out.storage_offset())
 

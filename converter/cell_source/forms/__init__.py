@@ -1,23 +1,23 @@
-"""How each op is written: one table, filled family by family."""
+"""The source form of each op: one table, filled family by family."""
 
 from __future__ import annotations
 
 from . import arithmetic, gradients, lookups, networks, normalization, random, recurrent, shapes
 from .table import FORMS, MultiOutput, Operation, UnsupportedForm
 
-GRADIENTS = "it stands in gradient programs only"
+GRADIENTS = "it occurs only in gradient programs"
 
-CONTROL = "branches and loops aren't written as source"
-FOUND_SIZE = "a size that the run finds isn't written as source"
-GROUPED = "products by group have no operator there"
+CONTROL = "branches and loops can't be written as source"
+DATA_DEPENDENT_SIZE = "a data-dependent size can't be written as source"
+GROUPED = "the generated source has no operator for grouped products"
 
 WITHOUT_FORM = {
     "adaptive_avg_pool_gradient": GRADIENTS,
     "attention_with_weights": GRADIENTS,
     "avg_pool_gradient": GRADIENTS,
-    "bitcast": "no module that is captured has it",
-    "boundary": "it is where a call begins or ends",
-    "runtime_shaped": "no module that is captured has it",
+    "bitcast": "no captured module has it",
+    "boundary": "it marks where a call begins or ends",
+    "runtime_shaped": "no captured module has it",
     "runtime_shaped_gradient": GRADIENTS,
     "cond": CONTROL,
     "conv_weight_gradient": GRADIENTS,
@@ -29,25 +29,25 @@ WITHOUT_FORM = {
     "gru_gradient": GRADIENTS,
     "gru_with_gates": GRADIENTS,
     "layer_norm_with_statistics": GRADIENTS,
-    "guard": "no module that is captured has it",
+    "guard": "no captured module has it",
     "linear_recurrence": GRADIENTS,
     "loop": CONTROL,
     "lstm_gradient": GRADIENTS,
     "lstm_with_gates": GRADIENTS,
     "max_pool_gradient": GRADIENTS,
     "mish_with_gate": GRADIENTS,
-    "nonzero": FOUND_SIZE,
-    "onnx_function": "its definition is written",
-    "read_sizes": FOUND_SIZE,
+    "nonzero": DATA_DEPENDENT_SIZE,
+    "onnx_function": "its definition is written instead",
+    "read_sizes": DATA_DEPENDENT_SIZE,
     "resize_gradient": GRADIENTS,
     "rms_norm_with_statistics": GRADIENTS,
     "rnn_gradient": GRADIENTS,
     "scan": CONTROL,
-    "unique": FOUND_SIZE,
+    "unique": DATA_DEPENDENT_SIZE,
 }
 """The ops that can't be written, and why."""
 
-RARE = "it isn't among the operators that are written as source"
+RARE = "the generated source has no operator for it"
 WITHOUT_FORM |= dict.fromkeys(
     (
         "airy_ai",

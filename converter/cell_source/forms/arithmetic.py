@@ -80,7 +80,7 @@ def _(o: Operation) -> Expression:
 
 @form("bitwise_not")
 def _(o: Operation) -> Expression:
-    """By a difference: not every version has an operator for it."""
+    """Written as a difference: not every version has the operator."""
     if o.type().dtype == BOOL:
         return call("ops.logical_not", o.x().text)
     ones = -1 if o.type().dtype.kind == "i" else int(np.iinfo(o.type().dtype).max)

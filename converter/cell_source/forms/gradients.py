@@ -1,8 +1,8 @@
-"""Tensors with a custom gradient: the source computes them, and its docstring names the Cells."""
+"""Tensors with a custom gradient: the source only computes them, and its docstring names their Cells."""
 
 from __future__ import annotations
 
-from ..text.expressions import ATOM, Expression, several
+from ..text.expressions import ATOM, Expression, tuple_literal
 from .table import MultiOutput, Operation, form
 
 
@@ -11,5 +11,5 @@ def _(op: Operation) -> Expression | MultiOutput:
     count = op["outputs"]
     if count == 1:
         return op.x(0)
-    passed = several([op.x(i).text for i in range(count)])
+    passed = tuple_literal([op.x(i).text for i in range(count)])
     return MultiOutput(Expression(passed, ATOM), (None,) * count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....runtime.ir.types import Value
-from ..text.expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, several
+from ..text.expressions import ATOM, COMPARISON, SUM, Expression, call, infix, method, number, tuple_literal
 from .table import Operation, form
 
 SCATTERS = {
@@ -87,7 +87,7 @@ def _(o: Operation) -> Expression:
         parts.insert(0, f"{operand}[{lead}:{start}]")
     if o["stop"] != size:
         parts.append(f"{operand}[{lead}{stop}:]")
-    return call("ops.cat", several(parts), axis=o.literal(axis, "axis"))
+    return call("ops.cat", tuple_literal(parts), axis=o.literal(axis, "axis"))
 
 
 def _scatter(o: Operation, how: str, indices: Expression, updates: Expression, axis: int) -> Expression:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..text.expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, several
+from ..text.expressions import ATOM, PRODUCT, SUM, Expression, call, infix, method, tuple_literal
 from .table import Attributes, MultiOutput, Operation, UnsupportedForm, form
 
 Padding = tuple[tuple[int, int], ...]
@@ -52,7 +52,7 @@ def _(o: Operation) -> Expression:
 
 @form("dropout")
 def _(o: Operation) -> Expression:
-    """Not an op of the IR: `idioms` combine a random draw, a division and a product."""
+    """Not an op of the IR: `merge_idioms` makes this node from a random draw, a division and a product."""
     return call("ops.dropout", o.x().text, p=o.literal(o["p"], "p"), training="self.training")
 
 
@@ -77,12 +77,12 @@ def _(o: Operation) -> Expression:
     if scale == 1.0 and alpha != 0.0 and input_scale == 1.0 / alpha:
         return call("ops.celu", o.x().text, o.literal(alpha, "alpha"))
     negative = call("ops.minimum", o.x().text, "0.0")
-    below = call("ops.expm1", _times(o, negative, input_scale, "input_scale").text)
-    total = infix("+", SUM, call("ops.relu", o.x().text), _times(o, below, alpha, "alpha"))
-    return _times(o, total, scale, "scale")
+    below = call("ops.expm1", _multiply(o, negative, input_scale, "input_scale").text)
+    total = infix("+", SUM, call("ops.relu", o.x().text), _multiply(o, below, alpha, "alpha"))
+    return _multiply(o, total, scale, "scale")
 
 
-def _times(o: Operation, x: Expression, factor: float, name: str) -> Expression:
+def _multiply(o: Operation, x: Expression, factor: float, name: str) -> Expression:
     return x if factor == 1.0 else infix("*", PRODUCT, x, Expression(o.literal(factor, name)))
 
 
@@ -123,10 +123,10 @@ def flat_padding(o: Attributes, padding: Padding) -> str:
     return o.each([size for pair in padding for size in pair], "padding")
 
 
-def symmetric(padding: Padding) -> list[int]:
+def symmetric_padding(padding: Padding) -> list[int]:
     """Padding of each axis; `UnsupportedForm` if the two sides differ."""
     if any(before != after for before, after in padding):
-        raise UnsupportedForm("padding that isn't the same on both sides")
+        raise UnsupportedForm("asymmetric padding")
     return [before for before, _ in padding]
 
 
@@ -145,7 +145,7 @@ def _(o: Operation) -> Expression:
         bias=o.optional(2),
         stride=o.unless(1, o["stride"], "stride"),
         pad_mode='"pad"' if padded else None,
-        padding=o.each(symmetric(padding), "padding") if padded else None,
+        padding=o.each(symmetric_padding(padding), "padding") if padded else None,
         dilation=o.unless(1, o["dilation"], "dilation"),
         groups=None if o["groups"] == 1 else o.literal(o["groups"], "groups"),
     )
@@ -161,7 +161,7 @@ def _(o: Operation) -> Expression:
         o.x(1).text,
         bias=o.optional(2),
         stride=o.unless(1, o["stride"], "stride"),
-        padding=o.unless(0, tuple(symmetric(o["padding"])), "padding"),
+        padding=o.unless(0, tuple(symmetric_padding(o["padding"])), "padding"),
         output_padding=o.unless(0, o["output_padding"], "output_padding"),
         groups=None if o["groups"] == 1 else o.literal(o["groups"], "groups"),
         dilation=o.unless(1, o["dilation"], "dilation"),
@@ -169,11 +169,11 @@ def _(o: Operation) -> Expression:
 
 
 def _conv_transpose_by_conv(o: Operation) -> Expression:
-    """MindSpore has kernels on every device only for the layer without output padding, not for the operator."""
+    """Use a helper function: MindSpore lacks kernels of the operator on some devices."""
     if o.type().rank != 4:
-        raise UnsupportedForm("along another number of axes than two, in MindSpore")
+        raise UnsupportedForm("in MindSpore along one or three axes")
     o.scope.use("conv_transpose2d")
-    sizes = {"stride": o["stride"], "padding": symmetric(o["padding"]), "output_padding": o["output_padding"]}
+    sizes = {"stride": o["stride"], "padding": symmetric_padding(o["padding"]), "output_padding": o["output_padding"]}
     return call(
         "conv_transpose2d",
         o.x(0).text,
@@ -187,9 +187,9 @@ def _conv_transpose_by_conv(o: Operation) -> Expression:
 
 @form("max_pool")
 def _(o: Operation) -> MultiOutput:
-    """A pool along one axis is written as one along two, the first of which has one element."""
+    """A pool along one axis is written as a pool along two, of which the first has size 1."""
     kernel, stride, dilation = o["kernel"], o["stride"], o["dilation"]
-    padding, x = tuple(symmetric(o["padding"])), o.x()
+    padding, x = tuple(symmetric_padding(o["padding"])), o.x()
     along_one = len(kernel) == 1
     if along_one:
         kernel, stride, dilation, padding = (1, *kernel), (1, *stride), (1, *dilation), (0, *padding)
@@ -225,7 +225,7 @@ def _(o: Operation) -> Expression:
         o.x().text,
         o.each(o["kernel"], "kernel_size"),
         stride=o.each(o["stride"], "stride"),
-        padding=o.unless(0, tuple(symmetric(o["padding"])), "padding"),
+        padding=o.unless(0, tuple(symmetric_padding(o["padding"])), "padding"),
         ceil_mode="True" if o["ceil_mode"] else None,
         count_include_pad=None if o["count_include_pad"] else "False",
         divisor_override=None if o["divisor_override"] is None else o.literal(o["divisor_override"], "divisor"),
@@ -242,7 +242,7 @@ def _(o: Operation) -> Expression:
 def _(o: Operation) -> MultiOutput:
     size = o["output_size"]
     if len(size) == 1:  # as a pool along two axes, which returns indices
-        x, sizes = method(o.x(), "expand_dims", "2"), several(["1", o.size(size[0], "output_size")])
+        x, sizes = method(o.x(), "expand_dims", "2"), tuple_literal(["1", o.size(size[0], "output_size")])
         found = call("ops.adaptive_max_pool2d", x.text, sizes, return_indices="True")
         return MultiOutput(found, (_without_axis_2, lambda indices: _as_int64(_without_axis_2(indices))))
     found = call(f"ops.adaptive_max_pool{len(size)}d", o.x().text, _output_size(o), return_indices="True")
@@ -265,7 +265,7 @@ def _(o: Operation) -> Expression:
 def resize_mode(o: Operation) -> str:
     """The name of the mode, which includes the number of axes."""
     if not o["half_pixel"]:
-        raise UnsupportedForm("sizes that aren't measured between the centres of pixels")
+        raise UnsupportedForm("coordinates that aren't those of pixel centres")
     mode: str = o["mode"]
     if mode in ("bilinear", "linear", "trilinear"):
         return {1: "linear", 2: "bilinear", 3: "trilinear"}[o.type().rank - 2]

@@ -8,7 +8,7 @@ from .table import MultiOutput, Operation, form
 
 @form("layer_norm")
 def _(o: Operation) -> Expression:
-    if o.scope.target == "mindspore":  # it lacks a kernel for the operator on some devices
+    if o.scope.target == "mindspore":  # MindSpore lacks a kernel for the operator on some devices
         o.scope.use("layer_norm")
         axes = o.literals.hole(str(tuple(range(-o["axes_count"], 0))), "axes")
         eps = o.literal(o["eps"], "eps")

@@ -6,7 +6,7 @@ from typing import Any
 
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import BOOL, FLOAT32
-from ..text.expressions import ATOM, Expression, call, method, several
+from ..text.expressions import ATOM, Expression, call, method, tuple_literal
 from .table import Operation, form
 
 
@@ -23,17 +23,17 @@ def _(o: Operation) -> Expression:
                 return method(o.x(), "squeeze", o.literal(axis, "axis"))
     flat = flatten_start(before, after)
     if flat is not None:
-        return flat_from(o, flat)
+        return flatten_from(o, flat)
     return method(o.x(), "reshape", *(o.size(dim) for dim in _with_rest(before, after)) if after else ["()"])
 
 
 def flatten_start(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> int | None:
-    """The first of the trailing axes, at least two, that are flattened to one; None for any other reshape."""
+    """The first of the trailing axes (two or more) that a reshape flattens to one; None for any other reshape."""
     start = len(after) - 1
     return start if start < len(before) - 1 and before[:start] == after[:start] else None
 
 
-def flat_from(o: Operation, start: int) -> Expression:
+def flatten_from(o: Operation, start: int) -> Expression:
     """Flatten all axes from `start` on."""
     return method(o.x(), "flatten", start_dim=o.literal(start, "start_dim"))
 
@@ -41,7 +41,7 @@ def flat_from(o: Operation, start: int) -> Expression:
 def _with_rest(before: tuple[Dim, ...], after: tuple[Dim, ...]) -> tuple[Dim, ...]:
     """The new shape, with -1 for its first size if that equals the first size of the old shape.
 
-    The batch may then have another size than the captured one.
+    The batch size may then differ from the captured one.
     """
     same_start = len(after) > 1 and before[:1] == after[:1] and isinstance(after[0], int)
     return (-1, *after[1:]) if same_start and 0 not in after else after
@@ -63,7 +63,7 @@ def _(o: Operation) -> Expression:
 
 @form("concat")
 def _(o: Operation) -> Expression:
-    parts = several([o.x(i).text for i in range(len(o.node.inputs))])
+    parts = tuple_literal([o.x(i).text for i in range(len(o.node.inputs))])
     return call("ops.cat", parts, axis=o.literal(o["axis"], "axis"))
 
 
@@ -109,7 +109,7 @@ def _crop_range(before: Dim, after: Dim) -> str:
 
 @form("flip")
 def _(o: Operation) -> Expression:
-    return call("ops.flip", o.x().text, several([o.literal(axis, "axis") for axis in o["axes"]]))
+    return call("ops.flip", o.x().text, tuple_literal([o.literal(axis, "axis") for axis in o["axes"]]))
 
 
 @form("tile")

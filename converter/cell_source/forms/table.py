@@ -11,7 +11,7 @@ import numpy as np
 from ....runtime.ir.dims import Dim
 from ....runtime.ir.types import Node, Type, Value
 from ....runtime.registration import register_as
-from ..text.expressions import ATOM, NEGATION, Expression, Literals, number, several
+from ..text.expressions import ATOM, NEGATION, Expression, Literals, number, tuple_literal
 
 Form = Callable[["Operation"], "Expression | MultiOutput"]
 
@@ -40,7 +40,7 @@ def form(*ops: str) -> Callable[[Form], Form]:
     return register_as(FORMS, ops)
 
 
-class Scope(Protocol):
+class FormScope(Protocol):
     """The scope in which a node is written, with the names of its operands."""
 
     literals: Literals
@@ -95,7 +95,7 @@ class Attributes:
         numbers = list(values)
         if len(set(numbers)) == 1:
             return self.literal(numbers[0], name)
-        return self.literals.hole(several([number(value) for value in numbers]), name)
+        return self.literals.hole(tuple_literal([number(value) for value in numbers]), name)
 
     def unless(self, default: Any, value: Any, name: str) -> str | None:
         """A number, or a tuple with one for each axis; None if it is the default."""
@@ -115,7 +115,7 @@ def dtype_name(dtype: np.dtype[Any]) -> str:
 class Operation(Attributes):
     """One node, to be written in a scope."""
 
-    def __init__(self, scope: Scope, node: Node) -> None:
+    def __init__(self, scope: FormScope, node: Node) -> None:
         super().__init__(scope.literals, node)
         self.scope = scope
 
@@ -151,4 +151,4 @@ class Operation(Attributes):
 
     def sizes(self, dims: Iterable[Dim], name: str = "size") -> str:
         """A tuple of dimensions."""
-        return several([self.size(dim, name) for dim in dims])
+        return tuple_literal([self.size(dim, name) for dim in dims])

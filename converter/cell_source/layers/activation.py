@@ -29,7 +29,7 @@ def _(m: Leaf) -> Layer | None:
 
 @layer("elu")
 def _(m: Leaf) -> Layer | None:
-    """Only with alpha 1: other values aren't supported on every device."""
+    """Only if alpha is 1: other values aren't supported on every device."""
     return _activation(m, "ELU") if (m["alpha"], m["scale"], m["input_scale"]) == (1.0, 1.0, 1.0) else None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..forms.networks import flat_padding, symmetric
+from ..forms.networks import flat_padding, symmetric_padding
 from ..text.expressions import call
 from .network import Layer
 from .table import Leaf, layer
@@ -16,7 +16,7 @@ def _(m: Leaf) -> Layer | None:
     outputs, _, *kernel = m.type(1).shape
     padded = any(size for pair in m["padding"] for size in pair)
     if padded and len(kernel) == 1:
-        symmetric(m["padding"])
+        symmetric_padding(m["padding"])
     text = call(
         f"nn.Conv{len(kernel)}d",
         m.literal(m.type().shape[1], "in_channels"),

@@ -17,7 +17,7 @@ from ...structure.network import Array, common
 from ..text.expressions import RESERVED, Literals, attribute_of, identifier
 from .idioms import merge_idioms
 
-__all__ = ["Array", "Layer", "Module", "Network", "common"]
+__all__ = ["Array", "CellModule", "CellNetwork", "Layer", "common"]
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,15 @@ class Layer:
     Attributes:
         text: the expression that creates it.
         names: for each Parameter of the layer, the attribute of the module.
-        takes: a pattern for its arguments; `{0}` is the first input.
-        gives: a pattern for its outputs.
+        argument_pattern: the pattern of its arguments; `{0}` is the first input.
+        output_pattern: the pattern of its outputs.
         unit_axes: whether its kernels have an axis of size 1 before the last (convolutions along one axis).
     """
 
     text: str
     names: dict[str, str] = field(default_factory=dict)
-    takes: str = "{0}"
-    gives: str = "{0}"
+    argument_pattern: str = "{0}"
+    output_pattern: str = "{0}"
     unit_axes: bool = False
 
     @property
@@ -50,18 +50,18 @@ class Layer:
 
 
 @dataclass(eq=False)
-class Module(structure.Module):
-    """One module.
+class CellModule(structure.Module):
+    """One module, which becomes a Cell.
 
     Attributes:
         constants: constants of the program that its calls use, by attribute.
-        borrowed: modules that it calls and that aren't its children, with their attributes in it.
-        layer: the known layer that it is; None if its code is generated.
+        borrowed: modules that it calls and that aren't below it, with the attributes that refer to them.
+        layer: the known layer that represents it; None if its code is generated.
         varies: whether its calls compute different things: each gets the number of its variant.
     """
 
     constants: dict[str, Value] = field(default_factory=dict)
-    borrowed: dict[Module, str] = field(default_factory=dict)
+    borrowed: dict[CellModule, str] = field(default_factory=dict)
     layer: Layer | None = None
     varies: bool = False
 
@@ -71,7 +71,7 @@ class Module(structure.Module):
             return attribute
         return next(name for name, own in self.layer.names.items() if own == attribute)
 
-    def path_from(self, above: Module) -> str:
+    def path_from(self, above: CellModule) -> str:
         """The expression of the module in a method of a containing module, or of itself."""
         if self is above:
             return "self"
@@ -85,7 +85,7 @@ class Module(structure.Module):
         return bool(self.children) and list(self.children) == [str(i) for i in range(len(self.children))]
 
 
-class Network(structure.Network[Module]):
+class CellNetwork(structure.Network[CellModule]):
     """The modules of a program; in `flows`, each idiom is one node.
 
     Attributes:
@@ -96,7 +96,7 @@ class Network(structure.Network[Module]):
     """
 
     def __init__(self, program: Program, target: str) -> None:
-        super().__init__(program, Module)
+        super().__init__(program, CellModule)
         self.target = target
         self.literals = Literals()
         self.size_names: dict[str, str] = {}
@@ -104,10 +104,10 @@ class Network(structure.Network[Module]):
         for flow in self.flows:
             flow.body[:] = merge_idioms(flow.body, operands, self.scalar)
         self.uses = operands + Counter(program.outputs)
-        self._grow()
+        self._add_modules_and_state()
 
-    def _grow(self) -> None:
-        self.grow_calls()
+    def _add_modules_and_state(self) -> None:
+        self.add_calls()
         for name, parameter in self.program.parameters.items():
             self.add_state(name, name, parameter.value)
             for alias in parameter.aliases:
@@ -122,7 +122,7 @@ class Network(structure.Network[Module]):
             if module.children and all(name.isdigit() for name in module.children):
                 module.children = dict(sorted(module.children.items(), key=lambda item: int(item[0])))
         for flow in self.flows[1:]:
-            self._borrow(self.of(self.flows[flow.call.parent or 0]), self.of(flow))
+            self._borrow(self.module_of(self.flows[flow.call.parent or 0]), self.module_of(flow))
 
     def name_sizes(self, taken: Iterable[str]) -> None:
         """Name the symbols; each keeps its name if that is valid in the source and isn't in `taken`."""
@@ -137,9 +137,9 @@ class Network(structure.Network[Module]):
 
     def is_opaque(self, flow: Flow) -> bool:
         """Whether the module is a known layer."""
-        return self.of(flow).layer is not None
+        return self.module_of(flow).layer is not None
 
-    def _borrow(self, caller: Module, called: Module) -> None:
+    def _borrow(self, caller: CellModule, called: CellModule) -> None:
         """Record a call of a module that isn't below the caller, and order the branch that contains it first."""
         if caller in called.lineage() or called in caller.borrowed:
             return

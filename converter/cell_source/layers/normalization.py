@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ....runtime.ir.types import Node, Value
-from ..text.expressions import call, number, several
+from ..text.expressions import call, number, tuple_literal
 from .network import Layer
 from .table import Leaf, layer
 
@@ -15,7 +15,7 @@ def _(m: Leaf) -> Layer | None:
     names = m.parameter_attributes(gamma=1, beta=2)
     if not m.maps_input() or names is None or len(names) != 2:
         return None
-    shape = several([m.literal(size, "width") for size in m.type(1).shape])
+    shape = tuple_literal([m.literal(size, "width") for size in m.type(1).shape])
     axis = None if m["axes_count"] == 1 else m.literal(m.type().rank - m["axes_count"], "axis")
     text = call(
         "nn.LayerNorm",
@@ -34,12 +34,12 @@ def _(m: Leaf) -> Layer | None:
     if not m.maps_input() or names is None or len(names) != 2 or m.type().rank != 4:
         return None
     sizes = m.literal(m["groups"], "num_groups"), m.literal(m.type().shape[1], "num_channels")
-    return Layer(call("nn.GroupNorm", *sizes, eps=_unless_usual(m), dtype=m.parameter_dtype()).text, names)
+    return Layer(call("nn.GroupNorm", *sizes, eps=_eps_unless_default(m), dtype=m.parameter_dtype()).text, names)
 
 
 @layer("batch_norm")
 def _(m: Leaf) -> Layer | None:
-    """In eval mode, the momentum is unknown, and the usual one is used."""
+    """In eval mode, the momentum is unknown, and the default is used."""
     names = m.parameter_attributes(moving_mean=1, moving_variance=2, gamma=3, beta=4)
     if not m.maps_input() or names is None:
         return None
@@ -70,7 +70,7 @@ def _batch_norm(
     text = call(
         "nn.BatchNorm2d" if rank == 4 else "nn.BatchNorm1d",
         m.literal(m.type().shape[1], "num_features"),
-        eps=_unless_usual(m),
+        eps=_eps_unless_default(m),
         momentum=None if momentum in (None, 0.9) else m.literal(momentum, "momentum"),
         affine=affine,
         use_batch_statistics="True" if always else None,
@@ -107,5 +107,5 @@ def _eps(m: Leaf) -> str:
     return m.literal(m["eps"], "eps")
 
 
-def _unless_usual(m: Leaf) -> str | None:
+def _eps_unless_default(m: Leaf) -> str | None:
     return None if number(m["eps"]) == "1e-05" else _eps(m)

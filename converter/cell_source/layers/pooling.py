@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..forms.networks import flat_padding, symmetric
-from ..text.expressions import call, several
+from ..forms.networks import flat_padding, symmetric_padding
+from ..text.expressions import call, tuple_literal
 from .network import Layer
 from .table import Leaf, layer
 
@@ -13,7 +13,7 @@ def _(m: Leaf) -> Layer | None:
     if not m.maps_input() or m.module.state:
         return None
     count, is_average = m.type().rank - 2, m.node.op == "avg_pool"
-    symmetric(m["padding"])
+    symmetric_padding(m["padding"])
     padded = m["ceil_mode"] or any(size for pair in m["padding"] for size in pair)
     if count == 3 and padded:
         return None
@@ -39,4 +39,4 @@ def _(m: Leaf) -> Layer | None:
         return None
     kind = "Avg" if m.node.op == "adaptive_avg_pool" else "Max"
     sizes = [m.literal(n, "output_size") for n in size]
-    return Layer(call(f"nn.Adaptive{kind}Pool{len(size)}d", sizes[0] if len(size) == 1 else several(sizes)).text)
+    return Layer(call(f"nn.Adaptive{kind}Pool{len(size)}d", sizes[0] if len(size) == 1 else tuple_literal(sizes)).text)

@@ -49,5 +49,5 @@ def _(m: Leaf) -> Layer | None:
         dtype=m.parameter_dtype(weights),
     ).text
     is_lstm = op == "lstm"
-    takes = "{0}" if len(m.inputs) == 1 else "{0}, ({1}, {2})" if is_lstm else "{0}, {1}"
-    return Layer(text, {n: n for n in names}, takes, "{0}, ({1}, {2})" if is_lstm else "{0}, {1}")
+    argument_pattern = "{0}" if len(m.inputs) == 1 else "{0}, ({1}, {2})" if is_lstm else "{0}, {1}"
+    return Layer(text, {n: n for n in names}, argument_pattern, "{0}, ({1}, {2})" if is_lstm else "{0}, {1}")

@@ -9,7 +9,7 @@ from ....runtime.ir.types import FLOAT32, Node, Value
 from ....runtime.registration import register_as
 from ..forms.table import Attributes, UnsupportedForm, dtype_name
 from ..text.expressions import fill_holes
-from .network import Layer, Module, Network
+from .network import CellModule, CellNetwork, Layer
 
 Recognizer = Callable[["Leaf"], "Layer | None"]
 
@@ -31,7 +31,7 @@ class Leaf(Attributes):
         outputs: its output tensors.
     """
 
-    def __init__(self, network: Network, module: Module, flow: Flow, node: Node) -> None:
+    def __init__(self, network: CellNetwork, module: CellModule, flow: Flow, node: Node) -> None:
         super().__init__(network.literals, node)
         self.network = network
         self.module = module
@@ -40,7 +40,7 @@ class Leaf(Attributes):
         self.outputs: list[Value] = [value for end in flow.exits for value in end.inputs if value is not None]
 
     def maps_input(self) -> bool:
-        """Whether it is one op from its only input (the op's first operand) to its only output (the op's first)."""
+        """Whether the call is one op from its only input (the first operand) to its only output (the first)."""
         return (
             self.nodes == [self.node]
             and self.inputs == [self.node.inputs[0]]
@@ -50,7 +50,7 @@ class Leaf(Attributes):
     def parameter_attributes(self, **operands: int) -> dict[str, str] | None:
         """The module's attributes by names of the layer's Parameters, each of which is an operand.
 
-        None if the module has other parameters, or an operand isn't its own.
+        None if the module has other parameters, or an operand isn't a parameter or buffer of the module.
         """
         names: dict[str, str] = {}
         for name, i in operands.items():
@@ -69,16 +69,16 @@ class Leaf(Attributes):
         return None if value is None or value.dtype == FLOAT32 else dtype_name(value.dtype)
 
 
-def known_layer(network: Network, module: Module) -> Layer | None:
-    """The known layer that a module is, the same in all its calls; None if it is none."""
+def known_layer(network: CellNetwork, module: CellModule) -> Layer | None:
+    """The known layer that represents a module in all its calls; None if there is none."""
     if not module.calls or module.children:
         return None
-    found = [_of_call(network, module, flow) for flow in module.calls]
+    found = [_recognize_call(network, module, flow) for flow in module.calls]
     texts = {None if one is None else fill_holes(one.text, network.literals.text) for one in found}
     return found[0] if len(texts) == 1 else None
 
 
-def _of_call(network: Network, module: Module, flow: Flow) -> Layer | None:
+def _recognize_call(network: CellNetwork, module: CellModule, flow: Flow) -> Layer | None:
     nodes = network.inner(flow)
     work = [node for node in nodes if node.op in ("lstm", "gru", "rnn", "batch_norm_train")]
     node = work[0] if work else nodes[0] if len(nodes) == 1 else None
@@ -101,14 +101,14 @@ def _of_call(network: Network, module: Module, flow: Flow) -> Layer | None:
         return None
 
 
-def _identity(network: Network, module: Module) -> Layer:
+def _identity(network: CellNetwork, module: CellModule) -> Layer:
     if module.class_name in ("Dropout", "Dropout1d", "Dropout2d", "Dropout3d"):
         rate = "0.0" if network.program.train else "0.5"
         return Layer(f"nn.{module.class_name}(p={rate})")
     return Layer("nn.Identity()")
 
 
-def _has_outside_uses(network: Network, flow: Flow) -> bool:
+def _has_outside_uses(network: CellNetwork, flow: Flow) -> bool:
     """Whether values of the call other than its boundary outputs are used outside."""
     nodes = network.inner(flow)
     inside = [value for node in (*nodes, *flow.exits) for value in node.inputs]

@@ -66,13 +66,13 @@ def infix(operator: str, level: int, a: Expression, b: Expression) -> Expression
     return Expression(f"{left} {operator} {right}", level)
 
 
-def several(texts: list[str]) -> str:
-    """A tuple of texts."""
+def tuple_literal(texts: list[str]) -> str:
+    """The literal of a tuple of expressions."""
     return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
 
 def number(value: Any) -> str:
-    """The literal of a number; for a NumPy number, the shortest that restores it."""
+    """The literal of a number; for a NumPy number, the shortest literal that restores it."""
     if isinstance(value, (np.bool_, bool)):
         return str(bool(value))
     if isinstance(value, np.integer):
@@ -102,7 +102,7 @@ def attribute_of(on: str, name: str) -> str:
 
 
 def is_attribute(name: str) -> bool:
-    """Whether `self.name` accesses the attribute of exactly that name, also within a class, and no special one."""
+    """Whether `self.name` accesses the attribute of exactly that name, also within a class; False for special ones."""
     plain = name.isidentifier() and unicodedata.normalize("NFKC", name) == name
     return plain and not keyword.iskeyword(name) and not name.startswith("__")
 

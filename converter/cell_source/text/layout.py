@@ -45,7 +45,7 @@ def _value(line: str) -> int:
 
 
 def _joins_several(value: str) -> bool:
-    """Whether a value is a chain of calls or has three operands or more: then parentheses are put around it."""
+    """Whether a value is a chain of calls or has three operands or more: such a value is put in parentheses."""
     outside = list(_mask_strings(value))
     for start, end in _brackets(value):
         outside[start + 1 : end] = "." * (end - start - 1)
@@ -75,7 +75,7 @@ def _brackets(line: str) -> list[tuple[int, int]]:
 
 
 def _last_bracket(line: str) -> tuple[int, int] | None:
-    """The last outermost pair of brackets with contents, or the one before if only a short rest follows that."""
+    """The last outermost pair of brackets with contents; None if there is none."""
     pairs = [pair for pair in _brackets(line) if pair[1] - pair[0] > 1]
     return pairs[-1] if pairs else None
 

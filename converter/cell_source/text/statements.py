@@ -10,11 +10,11 @@ from ....runtime.ir.types import Value, is_floating
 from ....runtime.namespace import free_name
 from .expressions import identifier
 
-_PLACE = re.compile("\x06(\\d+)\x07")
+_MARK = re.compile("\x06(\\d+)\x07")
 _ASSIGNED = re.compile(r"([A-Za-z_][\w\s,()]*?)\s*[-+*/@|&^]?=(?!=)")
 
 
-class Places:
+class ValueMarks:
     """Values in a text, each represented by a mark that a name replaces later."""
 
     def __init__(self) -> None:
@@ -28,11 +28,11 @@ class Places:
 
     def within(self, text: str) -> list[Value]:
         """The values in a text, in order, with repetitions."""
-        return [self.values[int(mark)] for mark in _PLACE.findall(text)]
+        return [self.values[int(mark)] for mark in _MARK.findall(text)]
 
     def fill(self, text: str, name: Callable[[Value], str]) -> str:
         """The text with names instead of marks."""
-        return _PLACE.sub(lambda match: name(self.values[int(match[1])]), text)
+        return _MARK.sub(lambda match: name(self.values[int(match[1])]), text)
 
 
 @dataclass
@@ -44,7 +44,7 @@ class Statement:
         targets: the assigned values; None for an unused one.
         pattern: the pattern of the targets; `{0}` is the first.
         hints: names for the targets in the original, the best first.
-        fallback: a name if neither a hint nor the name of a value that is no longer needed is free.
+        fallback: a name for the case that no hint is free, nor the name of a value that is no longer needed.
     """
 
     text: str
@@ -55,25 +55,25 @@ class Statement:
 
 
 def assign_names(
-    statements: Sequence[Statement], places: Places, arguments: dict[Value, str], protected: Iterable[str]
+    statements: Sequence[Statement], marks: ValueMarks, arguments: dict[Value, str], protected: Iterable[str]
 ) -> list[str]:
     """The statements as lines, with names that never overwrite a value that is still needed.
 
     Args:
         statements: the statements in order.
-        places: the marks of their values.
+        marks: the marks of their values.
         arguments: names of the arguments.
-        kept: names that must not be assigned.
+        protected: names that must not be assigned.
     """
-    last = {value: i for i, statement in enumerate(statements) for value in places.within(statement.text)}
+    last = {value: i for i, statement in enumerate(statements) for value in marks.within(statement.text)}
     names = dict(arguments)
     holders = {name: value for value, name in arguments.items()}
     taken = set(protected)
     lines: list[str] = []
     for i, statement in enumerate(statements):
-        text = places.fill(statement.text, names.__getitem__)
-        read = places.within(statement.text)
-        dying = {value for value in read if last[value] == i}
+        text = marks.fill(statement.text, names.__getitem__)
+        read = marks.within(statement.text)
+        last_used = {value for value in read if last[value] == i}
         free = {name for name, value in holders.items() if last.get(value, -1) <= i} - taken
         left: list[str] = []
         for k, target in enumerate(statement.targets):
@@ -81,7 +81,7 @@ def assign_names(
                 left.append("_")
                 continue
             hints = [*(statement.hints[k] if statement.hints else ())]
-            if read and read[0] in dying and is_floating(read[0].dtype) == is_floating(target.dtype):
+            if read and read[0] in last_used and is_floating(read[0].dtype) == is_floating(target.dtype):
                 hints.append(names[read[0]])
             hints += [statement.fallback, *(names[value] for value in read[:1])]
             name = _choose_name(hints, {n for n in holders if n not in free} | taken | set(left))

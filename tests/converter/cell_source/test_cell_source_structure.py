@@ -195,8 +195,8 @@ def test_what_has_no_form_is_one_error_that_names_all() -> None:
     with pytest.raises(UnsupportedOperators, match="2 uses of ops without a form") as refusal:
         to_cell_source(finish(builder, [x], {}, y))
     assert [op for op, _, _ in refusal.value.operators] == [
-        "resize_gradient (it stands in gradient programs only)",
-        "adaptive_avg_pool_gradient (it stands in gradient programs only)",
+        "resize_gradient (it occurs only in gradient programs)",
+        "adaptive_avg_pool_gradient (it occurs only in gradient programs)",
     ]
 
 
