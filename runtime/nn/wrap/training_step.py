@@ -26,7 +26,7 @@ def _require_number(loss: Any) -> None:
     """Raise `UsageError` unless the loss is a tensor with one floating-point number."""
     description = f"{loss.dtype} of shape {tuple(loss.shape)}" if isinstance(loss, Tensor) else type(loss).__name__
     if not isinstance(loss, Tensor) or not is_floating(loss.dtype) or tuple(loss.shape) not in ((), (1,)):
-        raise UsageError(f"the loss must be a tensor with one floating-point number, but got {description}")
+        raise UsageError(f"the loss must be a tensor with one floating-point number, given {description}")
 
 
 class TrainingStep(Cell):
