@@ -68,7 +68,7 @@ class DynamicLossScaleManager(LossScaleManager):
 
     Args:
         init_loss_scale: the initial scale, >= 1.
-        scale_factor: the scale is divided by it after an overflow (down to 1) and multiplied by it otherwise, > 0.
+        scale_factor: > 0; the scale is divided by it after an overflow, down to 1, and multiplied by it when it rises.
         scale_window: the number of steps without overflow after which the scale rises.
 
     Raises:

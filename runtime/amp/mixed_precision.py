@@ -86,7 +86,7 @@ def auto_mixed_precision(network: Any, amp_level: str = "O0", dtype: Any = float
     checks.of_type(network, "network", Cell, of="auto_mixed_precision")
     if amp_level == "O0":
         return network
-    _warn_of_combination(network, amp_level)
+    _warn_about_combination(network, amp_level)
     if amp_level == "O1":
         _compute_only(network, WHITE_LIST, dtype)
     elif amp_level == "auto":
@@ -127,11 +127,11 @@ def custom_mixed_precision(
     dtype = _half(dtype, of=of)
     if white_list is not None:
         listed = _cell_classes(white_list, "white_list", of)
-        _warn_of_combination(network, "O1")
+        _warn_about_combination(network, "O1")
         _compute_only(network, listed, dtype)
     else:
         listed = _cell_classes(black_list, "black_list", of)
-        _warn_of_combination(network, "O2")
+        _warn_about_combination(network, "O2")
         _compute_all(network, listed, dtype)
     return _set_amp_level(network, "O1" if white_list is not None else "O2")
 
@@ -201,18 +201,18 @@ def _policy(dtype: DType) -> Policy:
 
 def _with_policy(policy: Policy, function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    def computing(*args: Any, **kwargs: Any) -> Any:
+    def compute(*args: Any, **kwargs: Any) -> Any:
         with compute_in(policy):
             return function(*args, **kwargs)
 
-    return computing
+    return compute
 
 
 def _half(dtype: Any, *, of: str) -> DType:
-    wanted = to_dtype(dtype)
-    if wanted not in (float16, bfloat16):
+    half = to_dtype(dtype)
+    if half not in (float16, bfloat16):
         raise ValueError(f"For '{of}', 'dtype' must be float16 or bfloat16, but got {dtype}")
-    return wanted
+    return half
 
 
 def _cell_classes(listed: Any, name: str, of: str) -> tuple[type[Cell], ...]:
@@ -223,11 +223,11 @@ def _cell_classes(listed: Any, name: str, of: str) -> tuple[type[Cell], ...]:
     return tuple(listed)
 
 
-def _warn_of_combination(network: Cell, amp_level: str) -> None:
+def _warn_about_combination(network: Cell, amp_level: str) -> None:
     """Warn if the precision of the network has been set before."""
     if network._amp_level is not None:
         warnings.warn(
-            f"the network has amp level {network._amp_level} already: level {amp_level} comes on top of it",
+            f"the network already has amp level {network._amp_level}: level {amp_level} is applied on top of it",
             stacklevel=3,
         )
         return

@@ -152,7 +152,7 @@ class DynamicLossScaler(StaticLossScaler):
 def _as_scale(scale_value: float, *, of: str) -> Parameter:
     checks.in_range(scale_value, "scale_value", "[1, inf)", of=of)
     if scale_value > FLOAT32_MAX:
-        raise ValueError(f"For '{of}', 'scale_value' must be a number that float32 holds, but got {scale_value}")
+        raise ValueError(f"For '{of}', 'scale_value' must be within the range of float32, but got {scale_value}")
     return Parameter(np.asarray(scale_value, float32), name="scale_value")
 
 

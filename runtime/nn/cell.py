@@ -38,7 +38,7 @@ class Cell(Hookable, Stateful):
 
     internal_params: list[Parameter]
     bprop: Any = None
-    _shares_parameters = False  # whether its tuples hold Parameters of other Cells, whose names may be attributes here
+    _shares_parameters = False  # whether its ParameterTuples hold other Cells' Parameters, whose names may clash
     _params: dict[str, Parameter]
     _cells: dict[str, Cell]
     _auto_prefix: bool
@@ -87,7 +87,7 @@ class Cell(Hookable, Stateful):
     def take_forward(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: Iterable[Parameter]
     ) -> Forward | None:
-        """Return the forward run that `set_grad` recorded, once, if it is valid for these arguments."""
+        """Return and forget the recorded forward run if it is valid for these arguments; otherwise return None."""
         run = self._forward_run
         if run is None or not run.is_valid_for(self, args, kwargs, weights):
             self._drop_forward()
@@ -164,16 +164,16 @@ class Cell(Hookable, Stateful):
             )
 
     def __getattr__(self, name: str) -> Any:
-        for registered in ("_params", "_cells"):
-            items = self.__dict__.get(registered, {})
+        for registry in ("_params", "_cells"):
+            items = self.__dict__.get(registry, {})
             if name in items:
                 return items[name]
         raise AttributeError(f"The '{type(self).__name__}' object has no attribute '{name}'.")
 
     def __delattr__(self, name: str) -> None:
-        for registered in (self._params, self._cells):
-            if name in registered:
-                del registered[name]
+        for registry in (self._params, self._cells):
+            if name in registry:
+                del registry[name]
                 return
         object.__delattr__(self, name)
 
@@ -184,7 +184,7 @@ class Cell(Hookable, Stateful):
         """Register a Parameter under a name.
 
         Raises:
-            KeyError: the name is empty, holds a dot, or is that of another attribute.
+            KeyError: the name is empty, contains a dot, or belongs to another attribute.
             TypeError: the name isn't a string, or `param` isn't a Parameter.
         """
         of = "insert_param_to_cell"
@@ -198,7 +198,7 @@ class Cell(Hookable, Stateful):
         """Register a child Cell under a name.
 
         Raises:
-            KeyError: the name is empty, holds a dot, or is that of another attribute.
+            KeyError: the name is empty, contains a dot, or belongs to another attribute.
             TypeError: the name isn't a string, or `child_cell` isn't a Cell.
         """
         of = "insert_child_to_cell"
@@ -206,18 +206,18 @@ class Cell(Hookable, Stateful):
         self._cells[child_name] = checks.of_type(child_cell, "child_cell", Cell, of=of)
 
     def _check_new_name(
-        self, name: Any, argument: str, registered: dict[str, Any], refused: str | None, *, of: str
+        self, name: Any, argument: str, registry: dict[str, Any], forbidden: str | None, *, of: str
     ) -> None:
         checks.of_type(name, argument, str, of=of)
-        if not name or (refused is not None and refused in name):
+        if not name or (forbidden is not None and forbidden in name):
             raise KeyError(f"For '{of}', '{argument}' must be a name without dots, and not empty, but got '{name}'")
-        if hasattr(self, name) and name not in registered:
+        if hasattr(self, name) and name not in registry:
             raise KeyError(f"For '{of}', '{argument}' must be new, but {self.cls_name} has an attribute '{name}'")
 
-    # ---- what it is made of ----
+    # ---- Parameters and child Cells ----
 
     def cells_and_names(self, cells: set[Cell] | None = None, name_prefix: str = "") -> Iterator[tuple[str, Cell]]:
-        """Yield `(path, Cell)` of this Cell (under `name_prefix`) and all Cells in it, depth first, each Cell once."""
+        """Yield `(path, Cell)` for this Cell (at `name_prefix`) and all Cells in it, depth first, each Cell once."""
         seen = set() if cells is None else cells
         if self in seen:
             return
@@ -240,7 +240,7 @@ class Cell(Hookable, Stateful):
         return result
 
     def parameters_and_names(self, name_prefix: str = "", expand: bool = True) -> Iterator[tuple[str, Parameter]]:
-        """Yield `(path, Parameter)`: its own Parameters, then, if `expand`, those of its children; each one once."""
+        """Yield `(path, Parameter)` for the Parameters of this Cell and, if `expand`, of all Cells in it, each once."""
         seen: set[int] = set()
         cells = self.cells_and_names(name_prefix=name_prefix) if expand else [(name_prefix, self)]
         for prefix, cell in cells:
@@ -250,7 +250,7 @@ class Cell(Hookable, Stateful):
                     yield f"{prefix}.{name}" if prefix else name, parameter
 
     def get_parameters(self, expand: bool = True) -> Iterator[Parameter]:
-        """Yield all Parameters, each once; with `expand=False` only those of this Cell itself."""
+        """Yield all Parameters, each once; with `expand=False`, only those of this Cell itself."""
         return (parameter for _, parameter in self.parameters_and_names(expand=expand))
 
     def trainable_params(self, recurse: bool = True) -> list[Parameter]:
@@ -280,7 +280,7 @@ class Cell(Hookable, Stateful):
             parameter.name = prefix + path
 
     def apply(self, fn: Callable[[Cell], Any]) -> Cell:
-        """Call `fn` on every Cell inside and then on this one; returns this Cell."""
+        """Call `fn` on every inner Cell and then on this one. Returns this Cell."""
         for cell in self.cells():
             cell.apply(fn)
         fn(self)
@@ -292,10 +292,10 @@ class Cell(Hookable, Stateful):
 
     def __repr__(self) -> str:
         lines = [f"({name}): {cell!r}" for name, cell in self._cells.items()]
-        own = self.extend_repr()
+        arguments = self.extend_repr()
         if not lines:
-            return f"{self.cls_name}({own})"
-        indented = "\n".join(([own] if own else []) + lines).replace("\n", "\n  ")
+            return f"{self.cls_name}({arguments})"
+        indented = "\n".join(([arguments] if arguments else []) + lines).replace("\n", "\n  ")
         return f"{self.cls_name}(\n  {indented}\n)"
 
     # ---- phase and flags ----
@@ -310,8 +310,8 @@ class Cell(Hookable, Stateful):
     def set_grad(self, requires_grad: bool = True) -> Cell:
         """Let calls record their forward run, so that a later gradient needn't run it again.
 
-        The first gradient of this Cell for the same argument objects uses the recording. That gradient drops it, and so
-        do the next call and a change of an argument, a Parameter or a flag of a Cell. Returns the Cell.
+        The first gradient computed for this Cell with the same argument objects uses and drops the recording. The next
+        call drops it, too, and so does any change to an argument, a Parameter or a flag of a Cell. Returns the Cell.
         """
         for _, cell in self.cells_and_names():
             cell.requires_grad = bool(requires_grad)

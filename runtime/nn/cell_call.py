@@ -29,18 +29,18 @@ class RecordedForward:
     def is_valid_for(self, cell: Hookable, args: Args, kwargs: dict[str, Any], weights: Iterable[Parameter]) -> bool:
         """Whether the run had the same argument objects, nothing has changed since, and it tracked the `weights`.
 
-        It doesn't track Parameters that aren't registered in the Cell.
+        A run doesn't track Parameters that aren't registered in the Cell.
         """
-        now = _state(cell, args, kwargs)
+        state = _state(cell, args, kwargs)
         return (
-            len(now) == len(self.state)
-            and all(a is b for a, b in zip(now, self.state, strict=True))
+            len(state) == len(self.state)
+            and all(a is b for a, b in zip(state, self.state, strict=True))
             and all(self.forward.number_of(w) is not None for w in weights if w.requires_grad)
         )
 
 
 def _state(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> list[Any]:
-    """The state that a run depends on, to be compared by identity: arguments, attributes of Cells, data of tensors."""
+    """Return the state that a run depends on, for comparison by identity: arguments, Cell attributes, tensor data."""
     cells = [sub.__dict__ | {"_forward_run": None} for _, sub in cell.cells_and_names()]
     state: list[Any] = [*kwargs]
     for leaf in leaves((args, kwargs, cells)):
@@ -61,7 +61,7 @@ def record_forward(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Record
 
 
 def run(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
-    """Run hooks and `construct` of a Cell; an exception gets a note that names the Cell."""
+    """Run the hooks and `construct` of a Cell; add a note that names the Cell to any exception."""
     trace = current()
     try:
         return _compute(cell, args, kwargs) if trace is None else trace.call(cell, args, kwargs, _compute)
@@ -71,29 +71,29 @@ def run(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
 
 
 def _compute(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> Any:
-    runs = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
+    compute = cell.construct if cell.bprop is None and not cell.has_hooks else functools.partial(run_with_hooks, cell)
     if cell._compute_dtype is None:
-        return runs(*args, **kwargs)
+        return compute(*args, **kwargs)
     with compute_in(cell._compute_dtype):
-        return runs(*args, **kwargs)
+        return compute(*args, **kwargs)
 
 
 def _add_note(error: Exception, cell: Hookable) -> None:
     """Add the Cell to an exception as a note; each outer Cell that the exception passes extends the path."""
-    place: _Place | None = getattr(error, "_cell_place", None)
-    if place is None:
-        place = error._cell_place = _Place(cell.cls_name, [], cell)  # type: ignore[attr-defined]
+    location: _CellLocation | None = getattr(error, "_cell_location", None)
+    if location is None:
+        location = error._cell_location = _CellLocation(cell.cls_name, [], cell)  # type: ignore[attr-defined]
     else:
-        error.__notes__.remove(place.note)
-        names = (name for name, inner in cell._cells.items() if inner is place.outermost)
-        place.path.insert(0, next(names, place.outermost.cls_name))
-        place.outermost = cell
-    error.add_note(place.note)
+        error.__notes__.remove(location.note)
+        names = (name for name, inner in cell._cells.items() if inner is location.outermost)
+        location.path.insert(0, next(names, location.outermost.cls_name))
+        location.outermost = cell
+    error.add_note(location.note)
 
 
 @dataclass
-class _Place:
-    """A Cell, with its path from the outermost Cell known so far."""
+class _CellLocation:
+    """The class of the Cell that raised an exception, and its path from the outermost Cell known so far."""
 
     class_name: str
     path: list[str]

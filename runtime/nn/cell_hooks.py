@@ -47,13 +47,13 @@ class Hookable(CellBase):
     def register_forward_pre_hook(
         self, hook_fn: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
     ) -> HookHandle:
-        """Call `hook_fn(cell, inputs)` before `construct`; its result (a value or tuple) replaces the inputs.
+        """Call `hook_fn(cell, inputs)` before `construct`; a result other than None replaces the inputs.
 
         Args:
-            hook_fn: takes the Cell and the tuple of positional inputs, with `with_kwargs` also the keyword arguments
-                (then it returns None or a pair).
-            prepend: whether it runs before hooks that are already registered.
-            with_kwargs: whether it gets the keyword arguments.
+            hook_fn: takes the Cell and the tuple of positional inputs, and returns a value or tuple, or None. With
+                `with_kwargs`, it also takes the dict of keyword arguments, and returns a pair of both, or None.
+            prepend: whether the hook runs before hooks that are already registered.
+            with_kwargs: whether the hook gets the keyword arguments.
 
         Returns:
             A handle whose `remove()` unregisters it.
@@ -71,14 +71,14 @@ class Hookable(CellBase):
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> HookHandle:
-        """Call `hook_fn(cell, inputs, output)` after `construct`; its result replaces the output.
+        """Call `hook_fn(cell, inputs, output)` after `construct`; a result other than None replaces the output.
 
         Args:
-            hook_fn: takes the Cell, the tuple of positional inputs, with `with_kwargs` the keyword arguments, and the
-                output.
-            prepend: whether it runs before hooks that are already registered.
-            with_kwargs: whether it gets the keyword arguments.
-            always_call: whether it is called even if `construct` raises (with None for the output).
+            hook_fn: takes the Cell, the tuple of positional inputs, the dict of keyword arguments if `with_kwargs`, and
+                the output.
+            prepend: whether the hook runs before hooks that are already registered.
+            with_kwargs: whether the hook gets the keyword arguments.
+            always_call: whether to call the hook even if `construct` raises an exception, with None as the output.
 
         Returns:
             A handle whose `remove()` unregisters it.
@@ -91,17 +91,17 @@ class Hookable(CellBase):
     def register_backward_pre_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_output)` before the backward pass of the Cell.
 
-        `grad_output` is the tuple of gradients of the outputs; the result of the hook replaces them. Returns a handle;
-        `TypeError` if the hook isn't callable.
+        `grad_output` is the tuple of gradients of the outputs; the result of the hook, unless None, replaces them.
+        Returns a handle. Raises `TypeError` if the hook isn't callable.
         """
         return HookHandle(self._backward_pre_hooks, Hook(hook_fn))
 
     def register_backward_hook(self, hook_fn: Callable[..., Any]) -> HookHandle:
         """Call `hook_fn(cell, grad_input, grad_output)` after the backward pass of the Cell.
 
-        `grad_input` is the tuple of gradients of the inputs (None where there is none); the result of the hook replaces
-        them. `grad_output` is the tuple of gradients of the outputs. Returns a handle; `TypeError` if the hook isn't
-        callable.
+        `grad_input` is the tuple of gradients of the inputs, with None for an input without a gradient; the result of
+        the hook, unless None, replaces them. `grad_output` is the tuple of gradients of the outputs. Returns a handle.
+        Raises `TypeError` if the hook isn't callable.
         """
         return HookHandle(self._backward_hooks, Hook(hook_fn))
 
@@ -117,12 +117,12 @@ def run_with_hooks(cell: Hookable, /, *args: Any, **kwargs: Any) -> Any:
     except Exception:
         for hook in list(cell._forward_hooks.values()):
             if hook.always_call and not any(hook is other for other in called_hooks):
-                _call_forward(hook, cell, args, kwargs, None)
+                _call_forward_hook(hook, cell, args, kwargs, None)
         raise
 
 
 def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called_hooks: list[Hook]) -> Any:
-    args, kwargs = _forward_pre(cell, args, kwargs)
+    args, kwargs = _run_forward_pre_hooks(cell, args, kwargs)
     output_gradients: list[Args] = []
     backward_hooks = dict(cell._backward_hooks)
     if backward_hooks:
@@ -133,8 +133,8 @@ def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called_hooks: list[
         output = cell.construct(*args, **kwargs)
     for hook in list(cell._forward_hooks.values()):
         called_hooks.append(hook)
-        returned = _call_forward(hook, cell, args, kwargs, output)
-        output = output if returned is None else returned
+        replacement = _call_forward_hook(hook, cell, args, kwargs, output)
+        output = output if replacement is None else replacement
     if backward_hooks:
 
         def record(gradients: Args) -> Args:
@@ -143,41 +143,41 @@ def _run(cell: Hookable, args: Args, kwargs: dict[str, Any], called_hooks: list[
 
         output = _mark_outputs(output, record)
     if cell._backward_pre_hooks:
-        output = _mark_outputs(output, lambda gradients: _backward_pre(cell, gradients))
+        output = _mark_outputs(output, lambda gradients: _run_backward_pre_hooks(cell, gradients))
     return output
 
 
-def _call_forward(hook: Hook, cell: Hookable, args: Args, kwargs: dict[str, Any], output: Any) -> Any:
+def _call_forward_hook(hook: Hook, cell: Hookable, args: Args, kwargs: dict[str, Any], output: Any) -> Any:
     return hook.function(cell, args, kwargs, output) if hook.with_kwargs else hook.function(cell, args, output)
 
 
-def _forward_pre(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
+def _run_forward_pre_hooks(cell: Hookable, args: Args, kwargs: dict[str, Any]) -> tuple[Args, dict[str, Any]]:
     for hook in list(cell._forward_pre_hooks.values()):
         if hook.with_kwargs:
-            returned = hook.function(cell, args, kwargs)
-            if returned is not None:
-                if not (isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)):
+            result = hook.function(cell, args, kwargs)
+            if result is not None:
+                if not (isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)):
                     raise RuntimeError(
                         f"a forward pre-hook of {cell.cls_name} with with_kwargs=True must return None or a pair "
-                        f"(inputs, keyword inputs), but got {returned!r}"
+                        f"(inputs, keyword inputs), but got {result!r}"
                     )
-                args, kwargs = returned
+                args, kwargs = result
         else:
-            returned = hook.function(cell, args)
-            if returned is not None:
-                args = returned if isinstance(returned, tuple) else (returned,)
+            result = hook.function(cell, args)
+            if result is not None:
+                args = result if isinstance(result, tuple) else (result,)
     return args, kwargs
 
 
 def _mark_inputs(cell: Hookable, args: Args, hooks: dict[int, Any], output_gradients: list[Args]) -> Args:
-    """Run the backward hooks when the backward pass reaches the inputs, with the gradients of inputs and outputs."""
+    """Mark the inputs so that the backward hooks run when the backward pass reaches them."""
     positions = [i for i, x in enumerate(args) if isinstance(x, Tensor)]
     tensors = tuple(args[i] for i in positions)
     recording = tape.current()
     tracked = [recording is not None and x.number_on(recording) is not None for x in tensors]
 
     def pull(output_cotangents: list[Any]) -> Sequence[Any]:
-        if not output_gradients:  # this Cell gets no gradient
+        if not output_gradients:  # no gradient reached the outputs
             return output_cotangents
         grad_output = output_gradients.pop()
         gradients: Args = tuple(
@@ -187,8 +187,8 @@ def _mark_inputs(cell: Hookable, args: Args, hooks: dict[int, Any], output_gradi
         for key, hook in hooks.items():
             if key in cell._backward_hooks:
                 grad_input = gradients or (None,)
-                returned = hook.function(cell, grad_input, grad_output)
-                gradients = _check_gradients(hook.function, returned, grad_input, "grad input")
+                result = hook.function(cell, grad_input, grad_output)
+                gradients = _check_gradients(hook.function, result, grad_input, "grad input")
         return gradients[: len(tensors)]
 
     marked = dict(zip(positions, identity_entry(tensors, pull, always=True), strict=True))
@@ -196,7 +196,7 @@ def _mark_inputs(cell: Hookable, args: Args, hooks: dict[int, Any], output_gradi
 
 
 def _mark_outputs(output: Any, replace: Any) -> Any:
-    """Let `replace` replace the gradients of the output tensors."""
+    """Mark the output tensors so that `replace` replaces their gradients in the backward pass."""
     tensors = tuple(leaves_of(output, Tensor))
 
     def pull(output_cotangents: list[Any]) -> Sequence[Any]:
@@ -207,18 +207,18 @@ def _mark_outputs(output: Any, replace: Any) -> Any:
     return replace_leaves(output, Tensor, iter(identity_entry(tensors, pull)))
 
 
-def _backward_pre(cell: Hookable, gradients: Args) -> Args:
+def _run_backward_pre_hooks(cell: Hookable, gradients: Args) -> Args:
     for hook in list(cell._backward_pre_hooks.values()):
         gradients = _check_gradients(hook.function, hook.function(cell, gradients), gradients, "grad output")
     return gradients
 
 
-def _check_gradients(hook: Any, returned: Any, gradients: Args, what: str) -> Args:
-    if returned is None:
+def _check_gradients(hook: Any, result: Any, gradients: Args, role: str) -> Args:
+    if result is None:
         return gradients
-    items = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    items = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if len(items) != len(gradients):
         raise TypeError(
-            f"the backward hook returned {len(items)} gradients, which is not equal to the {what} size {len(gradients)}"
+            f"the backward hook returned {len(items)} gradients, which is not equal to the {role} size {len(gradients)}"
         )
     return tuple(check_hook_gradient(hook, r, g) for r, g in zip(items, gradients, strict=True))

@@ -33,28 +33,31 @@ class Stateful(CellBase):
             checks.of_type(tensor, "tensor", Tensor, of=of)
         buffers: dict[str, bool] = self.__dict__.setdefault("_buffer_names", {})
         if not name or "." in name or (hasattr(self, name) and name not in buffers):
-            reason = "is that of another attribute" if name and "." not in name else "must not be empty or hold a dot"
+            reason = (
+                "belongs to another attribute" if name and "." not in name else "must not be empty or contain a dot"
+            )
             raise KeyError(f"For 'register_buffer', the name {name!r} {reason}")
         buffers[name] = persistent
         setattr(self, name, tensor)
 
     def named_buffers(self, name_prefix: str = "", recurse: bool = True) -> Iterator[tuple[str, Tensor]]:
         """Yield the buffers by name, including those of inner Cells unless `recurse` is False."""
-        for path, name, _ in self._buffer_places(recurse):
-            tensor = getattr(path[1], name)
+        for path, cell, name in self._buffer_owners(recurse):
+            tensor = getattr(cell, name)
             if tensor is not None:
-                yield ".".join(filter(None, (name_prefix, path[0], name))), tensor
+                yield ".".join(filter(None, (name_prefix, path, name))), tensor
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
         """Yield the buffers, including those of inner Cells unless `recurse` is False."""
         for _, tensor in self.named_buffers(recurse=recurse):
             yield tensor
 
-    def _buffer_places(self, recurse: bool) -> Iterator[tuple[tuple[str, Any], str, bool]]:
+    def _buffer_owners(self, recurse: bool) -> Iterator[tuple[str, Any, str]]:
+        """Yield the path and the Cell that each buffer belongs to, and its name there."""
         owners: Any = self.cells_and_names() if recurse else [("", self)]
         for path, cell in owners:
-            for name, persistent in cell.__dict__.get("_buffer_names", {}).items():
-                yield (path, cell), name, persistent
+            for name in cell.__dict__.get("_buffer_names", {}):
+                yield path, cell, name
 
     def state_dict(self, *, prefix: str = "") -> OrderedDict[str, Tensor]:
         """Return the Parameters and persistent buffers by path, each with `prefix`."""
@@ -75,10 +78,11 @@ class Stateful(CellBase):
             strict: whether its names must be exactly those of this Cell.
 
         Returns:
-            The names that are missing in the state dict, and the names that this Cell doesn't have.
+            The names missing from the state dict, and the names in it that this Cell doesn't have.
 
         Raises:
-            RuntimeError: names are missing or unknown and `strict` is True, or shapes differ; nothing is loaded then.
+            RuntimeError: names are missing or unknown and `strict` is True, or shapes differ; then nothing is
+                loaded.
         """
         state = self.state_dict()
         missing, unknown = [n for n in state if n not in state_dict], [n for n in state_dict if n not in state]
@@ -87,7 +91,9 @@ class Stateful(CellBase):
         )
         for name in state.keys() & state_dict.keys():
             if tuple(state[name].shape) != tuple(state_dict[name].shape):
-                problems.append(f"{name}: shape {tuple(state_dict[name].shape)}, needed {tuple(state[name].shape)}")
+                problems.append(
+                    f"{name}: needed shape {tuple(state[name].shape)}, but got {tuple(state_dict[name].shape)}"
+                )
         if problems:
             raise RuntimeError(f"For 'load_state_dict', {'; '.join(problems)}")
         for name in state.keys() & state_dict.keys():
@@ -95,12 +101,12 @@ class Stateful(CellBase):
         return missing, unknown
 
     def set_inputs(self, *inputs: Any, **kwargs: Any) -> None:
-        """Declare the inputs of the Cell, so that one program serves all values of open sizes.
+        """Declare the inputs of the Cell, so that one program serves calls of any size along the open axes.
 
-        A placeholder, `Tensor(shape=[None, 3], dtype=ms.float32)`, has open sizes. In graph mode, and if `construct` is
-        jitted, calls are checked against the declaration. In graph mode, the Cell is traced immediately if all inputs
-        and their ranks are declared. If its code decides on an open size, calls are compiled for their own sizes, as
-        without a declaration. In eager mode, all sizes are open.
+        A placeholder such as `Tensor(shape=[None, 3], dtype=ms.float32)` has an open axis for each None. In graph mode,
+        and if `construct` is jitted, calls are checked against the declaration. In graph mode, the Cell is traced
+        immediately if all inputs and their ranks are declared. If its code branches on an open size, each call is
+        compiled for its own sizes, as without a declaration. In eager mode, all sizes are open.
 
         Args:
             *inputs: one for each argument: Tensors, tuples, lists and dicts of them, or other values.

@@ -30,12 +30,12 @@ def run_with_bprop(cell: CellBase, args: Args, kwargs: dict[str, Any]) -> Any:
         output = cell.construct(*inputs, **call.kwargs)
 
     def gradients(inputs: Args, result: Any, dout: Any) -> list[Any]:
-        returned = cell.bprop(*inputs, result, dout)
+        bprop_result = cell.bprop(*inputs, result, dout)
         try:
-            for_inputs, for_parameters = _split_gradients(returned, parameters)
-            return [*_input_gradients(inputs, for_inputs), *_parameter_gradients(parameters, for_parameters)]
+            of_inputs, of_parameters = _split_gradients(bprop_result, parameters)
+            return [*_input_gradients(inputs, of_inputs), *_parameter_gradients(parameters, of_parameters)]
         except (TypeError, RuntimeError) as error:
-            details = f"; its arguments were {(*inputs, result, dout)} and it returned {returned}"
+            details = f"; its arguments were {(*inputs, result, dout)} and it returned {bprop_result}"
             raise type(error)(f"bprop of {cell.cls_name}: {error}{details if cell.bprop_debug else ''}") from None
 
     if recording is None:
@@ -60,7 +60,7 @@ def run_with_bprop(cell: CellBase, args: Args, kwargs: dict[str, Any]) -> Any:
 def _add_to_trace(
     cell: CellBase, inputs: Args, parameters: list[Parameter], output: Any, gradients: Callable[[Args, Any, Any], Any]
 ) -> Any:
-    """Return the output of `construct` while Python is traced without a tape; the program contains `bprop`."""
+    """Record `bprop` in the trace as the backward pass of `construct`, and return the output of `construct`."""
     trace = current()
     assert trace is not None
     tensors = list(leaves_of(inputs, Tensor))
@@ -85,24 +85,24 @@ def _internal_params(cell: CellBase) -> list[Parameter]:
     return list(declared)
 
 
-def _split_gradients(returned: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, Any]]:
+def _split_gradients(result: Any, parameters: list[Parameter]) -> tuple[Any, dict[Any, Any]]:
     """Split the result of `bprop` into gradients of the inputs and gradients by Parameter."""
-    of_both = isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], dict)
-    if parameters and not of_both:
+    is_pair = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+    if parameters and not is_pair:
         raise RuntimeError(
             "with internal_params it must return (gradients of the inputs, {parameter: gradient}), but it returned "
-            f"{type(returned).__name__}"
+            f"{type(result).__name__}"
         )
-    return (returned[0], returned[1] if parameters else {}) if of_both else (returned, {})
+    return (result[0], result[1] if parameters else {}) if is_pair else (result, {})
 
 
-def _input_gradients(inputs: Args, returned: Any) -> Iterator[Any]:
-    """Yield the gradients of the tensors in `inputs`."""
-    if returned is None:
+def _input_gradients(inputs: Args, result: Any) -> Iterator[Any]:
+    """Yield the gradients of the tensors in `inputs` from the result of `bprop`."""
+    if result is None:
         raise TypeError(f"it returned None: needed a tuple with one gradient per input ({len(inputs)})")
-    if not isinstance(returned, (Tensor, tuple, list, int, float)):
-        raise TypeError(f"it must return a tuple of gradients or a Tensor, but it returned {type(returned).__name__}")
-    gradients = tuple(returned) if isinstance(returned, (tuple, list)) else (returned,)
+    if not isinstance(result, (Tensor, tuple, list, int, float)):
+        raise TypeError(f"it must return a tuple of gradients or a Tensor, but it returned {type(result).__name__}")
+    gradients = tuple(result) if isinstance(result, (tuple, list)) else (result,)
     if len(gradients) < len(inputs):
         raise RuntimeError(
             f"it must return one gradient per input of construct: it returned {len(gradients)}, but construct has "
@@ -121,15 +121,15 @@ def _input_gradients(inputs: Args, returned: Any) -> Iterator[Any]:
                 yield _fit_gradient(f"input {i}", part, g)
 
 
-def _parameter_gradients(parameters: list[Parameter], returned: dict[Any, Any]) -> Iterator[Any]:
+def _parameter_gradients(parameters: list[Parameter], result: dict[Any, Any]) -> Iterator[Any]:
     for parameter in parameters:
-        if parameter not in returned:
+        if parameter not in result:
             raise RuntimeError(f"it returned no gradient for Parameter '{parameter.name}' of internal_params")
-        yield _fit_gradient(f"Parameter '{parameter.name}'", parameter, returned[parameter])
+        yield _fit_gradient(f"Parameter '{parameter.name}'", parameter, result[parameter])
 
 
 def _fit_gradient(where: str, x: Tensor, gradient: Any) -> Any:
-    """Convert a gradient to the dtype and shape of `x`; axes along which `x` was broadcast are summed."""
+    """Convert a gradient to the dtype and shape of `x`, summing over the axes along which `x` was broadcast."""
     if gradient is None:
         return zeros_like(x)
     if isinstance(gradient, (int, float)):

@@ -29,7 +29,7 @@ def piecewise_constant_lr(milestone: Sequence[int], learning_rates: Sequence[flo
     checks.of_type(learning_rates, "learning_rates", (tuple, list), of=of)
     if len(milestone) != len(learning_rates):
         raise ValueError(
-            f"For '{of}', 'milestone' and 'learning_rates' must be of one length, but got {len(milestone)} and "
+            f"For '{of}', 'milestone' and 'learning_rates' must have the same length, but got {len(milestone)} and "
             f"{len(learning_rates)}"
         )
     rates: list[float] = []
@@ -54,7 +54,7 @@ def exponential_decay_lr(
 
     Args:
         learning_rate: the initial rate, > 0.
-        decay_rate: the factor of one decay, > 0.
+        decay_rate: the factor that each decay multiplies the rate by, > 0.
         total_step: the number of steps: the length of the list.
         step_per_epoch: steps in an epoch.
         decay_epoch: epochs per decay.
@@ -69,7 +69,7 @@ def exponential_decay_lr(
     def rate(epoch: int) -> float:
         return learning_rate * decay_rate ** (epoch // decay_epoch if is_stair else epoch / decay_epoch)
 
-    return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of="exponential_decay_lr")
+    return _list_rates(rate, total_step, step_per_epoch, decay_epoch, of="exponential_decay_lr")
 
 
 def natural_exp_decay_lr(
@@ -89,7 +89,7 @@ def natural_exp_decay_lr(
     def rate(epoch: int) -> float:
         return learning_rate * math.exp(-decay_rate * (epoch // decay_epoch * decay_epoch if is_stair else epoch))
 
-    return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of="natural_exp_decay_lr")
+    return _list_rates(rate, total_step, step_per_epoch, decay_epoch, of="natural_exp_decay_lr")
 
 
 def inverse_decay_lr(
@@ -109,7 +109,7 @@ def inverse_decay_lr(
     def rate(epoch: int) -> float:
         return learning_rate / (1 + decay_rate * (epoch // decay_epoch if is_stair else epoch / decay_epoch))
 
-    return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of="inverse_decay_lr")
+    return _list_rates(rate, total_step, step_per_epoch, decay_epoch, of="inverse_decay_lr")
 
 
 def cosine_decay_lr(
@@ -135,7 +135,7 @@ def cosine_decay_lr(
     def rate(epoch: int) -> float:
         return min_lr + 0.5 * (max_lr - min_lr) * (1 + math.cos(math.pi * min(epoch, decay_epoch) / decay_epoch))
 
-    return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of="cosine_decay_lr")
+    return _list_rates(rate, total_step, step_per_epoch, decay_epoch, of="cosine_decay_lr")
 
 
 def polynomial_decay_lr(
@@ -176,7 +176,7 @@ def polynomial_decay_lr(
         progress = periods / max(math.ceil(periods), 1) if update_decay_epoch else min(periods, 1.0)
         return float((learning_rate - end_learning_rate) * (1 - progress) ** power + end_learning_rate)
 
-    return _by_epoch(rate, total_step, step_per_epoch, decay_epoch, of=of)
+    return _list_rates(rate, total_step, step_per_epoch, decay_epoch, of=of)
 
 
 def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup_epoch: int) -> list[float]:
@@ -190,17 +190,17 @@ def warmup_lr(learning_rate: float, total_step: int, step_per_epoch: int, warmup
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `learning_rate` is negative, or a number of steps or epochs below 1.
+        ValueError: `learning_rate` is negative, or a number of steps or epochs is below 1.
     """
     of = "warmup_lr"
     checks.in_range(learning_rate, "learning_rate", "[0, inf)", of=of)
     checks.positive_int(warmup_epoch, "warmup_epoch", of=of)
-    return _by_epoch(
+    return _list_rates(
         lambda epoch: learning_rate * min(epoch, warmup_epoch) / warmup_epoch, total_step, step_per_epoch, 1, of=of
     )
 
 
-def _by_epoch(
+def _list_rates(
     rate: Callable[[int], float], total_step: int, step_per_epoch: int, decay_epoch: int, *, of: str
 ) -> list[float]:
     """Return, for each step, the rate of its epoch."""

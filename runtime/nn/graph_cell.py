@@ -65,10 +65,10 @@ class GraphCell(Cell):
             self._add_parameter(name, item)
         for call in program.calls[1:]:
             self._make_cells(call.path).class_name = call.class_name
-        called = {call.path for call in program.calls}
+        called_paths = {call.path for call in program.calls}
         for name, parameter in program.parameters.items():
             for alias in parameter.aliases:
-                if alias.rpartition(".")[0] in called:
+                if alias.rpartition(".")[0] in called_paths:
                     self._add_parameter(alias, graph.parameter(name))
         for _, cell in self.cells_and_names():
             cell.training = program.train
@@ -104,11 +104,11 @@ class GraphCell(Cell):
         ]
         values: dict[Value, Any] = dict(zip(program.inputs, inputs, strict=True))
         trace = current()
-        plain = None if trace is None or casts_operands() else self._graph.plain_cells()
-        if trace is not None and plain is not None:
-            cells, parameters = plain
-            wanted = (*program.outputs, *program.updates.values())
-            values = dict(zip(wanted, trace.splice(program, cells, values | parameters, wanted), strict=True))
+        unchanged = None if trace is None or casts_operands() else self._graph.unchanged_cells()
+        if trace is not None and unchanged is not None:
+            cells, parameters = unchanged
+            results = (*program.outputs, *program.updates.values())
+            values = dict(zip(results, trace.splice(program, cells, values | parameters, results), strict=True))
         else:
             run = _Run(self._graph, bind(program, inputs))
             run.values.update(values)
@@ -151,10 +151,10 @@ class _Region(Cell):
         """The class name of the captured module."""
         return self.class_name
 
-    def runs_nodes_alone(self, graph: _Graph) -> bool:
+    def only_runs_nodes(self, graph: _Graph) -> bool:
         """Whether a call only runs nodes of `graph`: without hooks, `bprop`, another `construct` or `to_float`."""
-        own = self._graph is graph and type(self) is _Region and "construct" not in vars(self)
-        return own and not self.has_hooks and self.bprop is None and self._compute_dtype is None
+        is_original = self._graph is graph and type(self) is _Region and "construct" not in vars(self)
+        return is_original and not self.has_hooks and self.bprop is None and self._compute_dtype is None
 
     def construct(self, *inputs: Any, within: tuple[_Run, int] | None = None) -> Any:
         """Run the nodes of one call of the Cell.
@@ -208,7 +208,7 @@ class _Graph:
         return self._constants | {c.value: from_array(c.data.astype(effective_dtype(c.value.dtype))) for c in exact}
 
     def cell(self, path: str) -> Cell:
-        """Return the Cell that is now at a path; raise `UsageError` if it was removed."""
+        """Return the Cell currently at a path; raise `UsageError` if it was removed."""
         cell = self.root
         for name in path.split(".") if path else ():
             if name not in cell._cells:
@@ -217,7 +217,7 @@ class _Graph:
         return cell
 
     def parameter(self, name: str) -> Parameter:
-        """Return the Parameter that now has a qualified name; raise `UsageError` if it was removed."""
+        """Return the Parameter that currently has a qualified name; raise `UsageError` if it was removed."""
         path, _, attribute = name.rpartition(".")
         owner = self.cell(path)
         if attribute not in owner._params:
@@ -225,23 +225,23 @@ class _Graph:
         parameter: Parameter = owner._params[attribute]
         return parameter
 
-    def plain_cells(self) -> tuple[list[Cell], dict[Value, Parameter]] | None:
-        """Return the Cell of each call and the Parameter of each value that nodes use, if a run only runs the nodes.
+    def unchanged_cells(self) -> tuple[list[Cell], dict[Value, Parameter]] | None:
+        """Return the Cell of each call and the Parameter of each value in use, if a run does nothing but run nodes.
 
         Return None if a Cell was replaced or does more than run its nodes, if a Parameter has another dtype or shape,
         or if a shared Parameter was replaced in only some of the Cells that share it.
         """
         by_path = dict(self.root.cells_and_names())
         cells = [by_path.get(call.path) for call in self.program.calls[1:]]
-        regions = [cell for cell in cells if isinstance(cell, _Region) and cell.runs_nodes_alone(self)]
+        regions = [cell for cell in cells if isinstance(cell, _Region) and cell.only_runs_nodes(self)]
         if len(regions) < len(cells):
             return None
         parameters = {value: self.parameter(name) for value, name in self.names.items() if value in self.used}
         if any(Type(parameter.dtype, parameter.shape) != value.type for value, parameter in parameters.items()):
             return None
-        called = {call.path for call in self.program.calls}
-        shared = [(value, alias) for (path, value), alias in self.aliases.items() if path in called]
-        if any(value in parameters and self.parameter(alias) is not parameters[value] for value, alias in shared):
+        called_paths = {call.path for call in self.program.calls}
+        aliases = [(value, alias) for (path, value), alias in self.aliases.items() if path in called_paths]
+        if any(value in parameters and self.parameter(alias) is not parameters[value] for value, alias in aliases):
             return None
         return [self.root, *regions], parameters
 
@@ -268,13 +268,13 @@ class _Run(Evaluation):
         self.numbers: dict[int, int] = {}
 
     def begin(self, number: int) -> None:
-        """Record the number that a call has in the traced program, if Python is being traced."""
+        """Record the number of a call in the traced program, if Python is being traced."""
         trace = current()
         if trace is not None:
             self.numbers[number] = trace.builder.cell
 
     def cross(self, node: Node, x: Any) -> Any:
-        """Return a value that crosses a boundary unchanged; if Python is being traced, record the boundary."""
+        """Return `x`, which crosses a boundary; if Python is being traced, record the boundary."""
         trace = current()
         if trace is None:
             return x
@@ -327,19 +327,19 @@ class _Run(Evaluation):
         return tuple(map(_as_tensor, results)) if isinstance(results, tuple) else _as_tensor(results)
 
     def new_sizes(self, step: Step, results: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the sizes that a result determines; none while Python is traced, when they have new symbols."""
+        """Return the sizes that a result determines; while Python is traced, return none: they have new symbols."""
         return super().new_sizes(step, tuple(map(as_array, results))) if current() is None else {}
 
     def _with_new_symbols(self, attributes: dict[str, Any], trace: Trace) -> dict[str, Any]:
-        """Replace the symbols of sizes that the node determines at run time by new ones."""
+        """Replace the symbols for sizes that the node determines at run time with new symbols."""
         if "symbols" not in attributes:
             return attributes
-        fresh = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
-        self.sizes |= dict(zip(attributes["symbols"], map(symbol, fresh), strict=True))
-        return attributes | {"symbols": fresh}
+        new_symbols = tuple(map(trace.builder.new_symbol, attributes["symbols"]))
+        self.sizes |= dict(zip(attributes["symbols"], map(symbol, new_symbols), strict=True))
+        return attributes | {"symbols": new_symbols}
 
     def value(self, value: Value | None, number: int) -> Any:
-        """Return the tensor of a value that call `number` uses; raise `UsageError` if no run Cell has computed it."""
+        """Return the tensor of a value that call `number` uses; raise `UsageError` if none has computed it."""
         if value in self.values:
             return self.values[value]
         call = self.graph.program.calls[number]

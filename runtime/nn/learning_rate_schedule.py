@@ -18,8 +18,8 @@ from .cell import Cell
 class LearningRateSchedule(Cell):
     """The base class of learning rates that change with the step.
 
-    A subclass computes the rate in `construct(global_step)`, from `self.number_of(global_step)` if it is to train
-    networks with float64 Parameters too.
+    A subclass computes the rate in `construct(global_step)`. To train networks with float64 Parameters too, it must
+    compute the rate from `self.number_of(global_step)`.
 
     Attributes:
         dtype: the dtype of the rate; float32, unless an optimizer of float64 Parameters sets float64.
@@ -39,7 +39,7 @@ class LearningRateSchedule(Cell):
 
 
 class _Decay(LearningRateSchedule):
-    """The common part of decays by a rate: the arguments, and the number of decays."""
+    """The base class of decays by a rate: checks the arguments, and counts the decays."""
 
     def __init__(self, learning_rate: float, decay_rate: float, decay_steps: int, is_stair: bool = False) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class ExponentialDecayLR(_Decay):
 
     Args:
         learning_rate: the initial rate, > 0.
-        decay_rate: the factor of one decay, > 0.
+        decay_rate: the factor that each decay multiplies the rate by, > 0.
         decay_steps: steps per decay.
         is_stair: whether the rate decays in steps, after every `decay_steps` steps.
 
@@ -199,7 +199,7 @@ class WarmUpLR(LearningRateSchedule):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `learning_rate` is negative, or `warmup_steps` below 1.
+        ValueError: `learning_rate` is negative, or `warmup_steps` is below 1.
     """
 
     def __init__(self, learning_rate: float, warmup_steps: int) -> None:
@@ -214,7 +214,7 @@ class WarmUpLR(LearningRateSchedule):
 
 
 def check_bounds(min_lr: float, max_lr: float, *, of: str) -> tuple[float, float]:
-    """Return the two rates if 0 <= `min_lr` < `max_lr`; else raise `ValueError`."""
+    """Return the two rates if 0 <= `min_lr` < `max_lr`; otherwise raise `ValueError`."""
     checks.in_range(min_lr, "min_lr", "[0, inf)", of=of)
     checks.in_range(max_lr, "max_lr", "(0, inf)", of=of)
     if min_lr >= max_lr:

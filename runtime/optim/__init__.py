@@ -1,7 +1,7 @@
 """Optimizers with the formulas and argument names of `torch.optim`, for networks that come from torch.
 
-The optimizers of `runtime.nn` have MindSpore's formulas, which differ in the place of eps in Adam and in the Parameters
-that are exempt from weight decay.
+The optimizers of `runtime.nn` have MindSpore's formulas, which differ in where Adam adds eps and in which Parameters
+are exempt from weight decay.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ class Adam(Optimizer):
         lr: a number >= 0, or another learning rate that `nn.Optimizer` accepts.
         betas: decay rates of the averages of the gradient and of its square, in [0, 1).
         eps: added to the square root, >= 0.
-        weight_decay: its product with the Parameter is added to the gradient, >= 0.
-        amsgrad: whether to use the largest v so far in place of v (arXiv:1904.09237).
+        weight_decay: the multiple of the Parameter that is added to the gradient, >= 0.
+        amsgrad: whether to use the largest v so far instead of v (arXiv:1904.09237).
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -66,7 +66,7 @@ class Adam(Optimizer):
         """Update the Parameters."""
         beta1, beta2 = self.beta1, self.beta2
         power1, power2 = self.beta1_power * beta1, self.beta2_power * beta2
-        # Both bias corrections are scalars, which saves passes over the Parameter; eps is multiplied by root for that.
+        # Folding both bias corrections into scalars saves passes over the Parameter, but needs eps multiplied by root.
         root = elementwise.sqrt(1 - power2)
         factor, eps = root / (1 - power1), root * self.eps
 

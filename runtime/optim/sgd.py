@@ -13,16 +13,16 @@ from .groups import as_groups
 class SGD(Optimizer):
     """Stochastic gradient descent: `torch.optim.SGD`.
 
-    `v = g` at the first step, then `v = momentum * v + (1 - dampening) * g`; `w = w - lr * v`, with `nesterov` instead
-    `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
+    `v = g` in the first step and `v = momentum * v + (1 - dampening) * g` in later steps. Then `w = w - lr * v`; with
+    `nesterov`, `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
 
     Args:
         params: Parameters, or groups of them: dicts with Parameters under `params` and, optionally, `lr` and
             `weight_decay`.
         lr: a number >= 0, or another learning rate that `nn.Optimizer` accepts.
         momentum: the factor of the previous momentum, >= 0.
-        dampening: the gradient enters the momentum with the factor `1 - dampening`, >= 0.
-        weight_decay: its product with the Parameter is added to the gradient, >= 0.
+        dampening: >= 0; the gradient is multiplied by `1 - dampening` before it is added to the momentum.
+        weight_decay: the multiple of the Parameter that is added to the gradient, >= 0.
         nesterov: whether to use Nesterov momentum; requires a momentum and no dampening.
 
     Inputs:
@@ -63,7 +63,7 @@ class SGD(Optimizer):
         if not momentum:
             return self.update(lambda w, g, lr: (w - lr * g,), gradients)
         share: Any = None
-        if self.dampening:  # the first gradient enters the momentum without dampening
+        if self.dampening:  # the first gradient isn't dampened
             later = comparison.greater(shaping.reshape(self.global_step.value(), shape=()), 0)
             share = 1 - self.dampening * elementwise.cast(later, dtype=self.number_dtype)
 

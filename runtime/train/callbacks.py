@@ -131,7 +131,7 @@ class LossMonitor(Callback):
         loss = loss_of(args.net_outputs)
         place = f"epoch: {args.cur_epoch_num} step: {args.step_in_epoch}"
         if not np.isfinite(loss):
-            raise ValueError(f"In {place}, the loss is {loss}: the training can't go on")
+            raise ValueError(f"In {place}, the loss is {loss}: training can't continue")
         if self.per_print_times and args.cur_step_num % self.per_print_times == 0:
             print(f"{place}, loss is {loss}", flush=True)  # noqa: T201  the purpose of the callback
 
@@ -171,7 +171,7 @@ class CheckpointConfig:
 
     Args:
         save_checkpoint_steps: the number of steps between checkpoints.
-        keep_checkpoint_max: the number of its own files to keep; it removes the oldest. 0: all.
+        keep_checkpoint_max: the number of files to keep; the oldest are removed. 0: all.
         integrated_save: accepted without effect, since there is one device.
         async_save: accepted without effect; a file is complete when the step ends.
         append_info: names and values to save with the network.
@@ -215,7 +215,7 @@ class ModelCheckpoint(Callback):
     ) -> None:
         checks.of_type(prefix, "prefix", str, of="ModelCheckpoint")
         if not prefix or Path(prefix).name != prefix or "\0" in prefix:
-            raise ValueError(f"For 'ModelCheckpoint', 'prefix' must be a name, no path, but got {prefix!r}")
+            raise ValueError(f"For 'ModelCheckpoint', 'prefix' must be a name, not a path, but got {prefix!r}")
         self.prefix = prefix
         self.directory = Path(directory or ".")
         self.config = config or CheckpointConfig()

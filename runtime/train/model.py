@@ -71,9 +71,9 @@ class Model:
             epoch: the number of the last epoch.
             train_dataset: batches: tuples of Tensors or arrays.
             callbacks: one or several, called in order.
-            dataset_sink_mode: accepted without effect, since the data isn't sent to a device at once.
+            dataset_sink_mode: accepted without effect, since data isn't queued on a device.
             sink_size: accepted without effect; see `dataset_sink_mode`.
-            initial_epoch: the number of epochs done before, to resume training.
+            initial_epoch: the number of epochs already completed, to resume training.
 
         Raises:
             ValueError: there is no optimizer, or the data set is empty.

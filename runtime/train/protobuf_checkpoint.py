@@ -46,7 +46,7 @@ def read_protobuf(data: bytes) -> dict[str, Array | str]:
     if data[-len(_CRC) - 10 : -10] == _CRC:
         messages = messages[: -len(_CRC) - 10]
         if binascii.crc32(messages) != int.from_bytes(data[-10:], "big"):
-            raise ValueError("its checksum is another than what it holds")
+            raise ValueError("its checksum doesn't match its content")
     parts: dict[str, tuple[tuple[int, ...], str, list[memoryview]]] = {}
     for number, value in _fields(messages):
         if number != 1 or not isinstance(value, memoryview):

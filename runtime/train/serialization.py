@@ -141,9 +141,7 @@ def load_checkpoint(
     if net is not None:
         missing, _ = load_param_into_net(net, loaded, strict_load)
         if missing:
-            warnings.warn(
-                f"'{path}' lacks these parameters of the net, which stay as they are: {missing}", stacklevel=2
-            )
+            warnings.warn(f"'{path}' lacks these parameters of the net, which stay unchanged: {missing}", stacklevel=2)
     return loaded
 
 
@@ -152,12 +150,12 @@ def load_param_into_net(
 ) -> tuple[list[str], list[str]]:
     """Set the Parameters of a Cell to those of the same name in a dict; all are checked before any is changed.
 
-    Unless `strict_load`, what is left over is looked for under names with a prefix, with a warning: `fc.weight` as
-    `backbone.fc.weight`.
+    Unless `strict_load`, a Parameter that the dict lacks is looked up under names with a prefix, with a warning:
+    `fc.weight` as `backbone.fc.weight`.
 
     Args:
         net: the Cell; the `requires_grad` of its Parameters stays.
-        parameter_dict: Parameters by name; strings among them are left aside.
+        parameter_dict: Parameters by name; strings among them are ignored.
         strict_load: whether a value must have the dtype of its Parameter. Otherwise a value of another width is cast:
             floating-point numbers to floating-point numbers, integers to integers.
 

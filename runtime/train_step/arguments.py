@@ -41,27 +41,29 @@ def training_step(
     frozen: Sequence[str] = (),
 ) -> TrainingStep:
     """Return the step that `compile_train_step` compiles, as a Cell; it has the same arguments and errors."""
-    if isinstance(network, Program):  # takes its inputs by position, whatever the captured signature is
+    if isinstance(network, Program):  # a batch is passed by position, whatever the captured signature
         network = network.replace(arguments=tree.positional(len(network.inputs)))
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
         raise UsageError(
-            f"a Cell or a program is trained, given {_describe(network)}: write it as a Cell, or capture a torch "
-            "module, converter.from_torch(module, inputs, train=True)"
+            f"only a Cell or a program can be trained, given {_describe(network)}: write it as a Cell, or capture a "
+            "torch module, converter.from_torch(module, inputs, train=True)"
         )
     if isinstance(loss, Optimizer):
         raise UsageError("an optimizer was given as loss: the order is network, loss, optimizer")
-    untrained = _match(cell, frozen)
+    frozen_parameters = _match(cell, frozen)
     if not isinstance(optimizer, Optimizer):
-        trained = [p for p in cell.trainable_params() if not any(p is other for other in untrained)]
+        trained = [p for p in cell.trainable_params() if not any(p is other for other in frozen_parameters)]
         if not trained:
             raise UsageError("there is nothing to train: every Parameter is frozen")
         if not callable(optimizer):
-            raise UsageError(f"needed an optimizer, or a function that makes one, given {_describe(optimizer)}")
+            raise UsageError(f"needed an optimizer, or a function that creates one, given {_describe(optimizer)}")
         optimizer = optimizer(trained)
         if not isinstance(optimizer, Optimizer):
-            raise UsageError(f"the function makes {_describe(optimizer)}: needed an optimizer of runtime.optim or nn")
-    if all(any(p is other for other in untrained) for p in optimizer.parameters):
+            raise UsageError(
+                f"the function returned {_describe(optimizer)}: needed an optimizer of runtime.optim or nn"
+            )
+    if all(any(p is other for other in frozen_parameters) for p in optimizer.parameters):
         raise UsageError("there is nothing to train: every Parameter of the optimizer is frozen")
     if optimizer.loss_scale != 1:
         raise UsageError(
@@ -70,17 +72,20 @@ def training_step(
         )
     if loss is not None and (not callable(loss) or isinstance(loss, type) or is_of_torch(loss)):
         raise UsageError(
-            f"loss is a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given {_describe(loss)}"
+            "loss must be a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given "
+            f"{_describe(loss)}"
         )
     known = {id(p) for part in (cell, loss) if isinstance(part, Cell) for p in part.get_parameters()}
     if not any(id(p) in known for p in optimizer.parameters):
-        raise UsageError("the optimizer has none of the network's Parameters: make it of `network.trainable_params()`")
-    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, untrained)
+        raise UsageError(
+            "the optimizer has none of the network's Parameters: create it for `network.trainable_params()`"
+        )
+    return TrainingStep(cell, loss, optimizer, _scaler(loss_scale), clip_norm, accumulate, frozen_parameters)
 
 
 def _match(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
     if isinstance(patterns, str):
-        raise UsageError(f"frozen is a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
+        raise UsageError(f"frozen must be a list of patterns, given the string {patterns!r}: write [{patterns!r}]")
     result: list[Parameter] = []
     names = list(_all_names(cell))
     for pattern in patterns:
@@ -117,7 +122,7 @@ def _scaler(loss_scale: float | str | LossScaler | None) -> LossScaler | None:
         return DynamicLossScaler(*DYNAMIC_SCALE)
     if not isinstance(loss_scale, (int, float)):
         raise UsageError(
-            "loss_scale is a number, 'dynamic', a scaler (amp.StaticLossScaler, amp.DynamicLossScaler) or None, given "
-            f"{loss_scale!r}"
+            "loss_scale must be a number, 'dynamic', a scaler (amp.StaticLossScaler, amp.DynamicLossScaler) or None, "
+            f"given {loss_scale!r}"
         )
     return StaticLossScaler(loss_scale)

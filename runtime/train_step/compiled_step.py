@@ -25,7 +25,7 @@ class CompiledStep:
     Attributes:
         batches: dtypes and shapes of the batches that it was compiled for, in order. An axis with the same size in all
             of them is fixed; axes that had equal sizes in each of them must have equal sizes in later batches too.
-        opens_sizes: whether sizes that differ can be symbolic; if not, each size is compiled separately.
+        allows_symbolic_sizes: whether sizes that differ can be symbolic; if not, each size is compiled separately.
         extra_inputs: the values that each run gets beside the batch, by name: learning rates, and variable state.
         fixed: the names of the state whose values are constants of the compiled program.
         traced: the program, without the data of its state, which the device has.
@@ -37,15 +37,15 @@ class CompiledStep:
         step: TrainingStep,
         batch: Sequence[Array],
         state: Mapping[str, Array],
-        before: CompiledStep | None,
+        previous: CompiledStep | None,
         variable: Collection[str],
         provider: str,
     ) -> None:
         this = _kinds(batch)
-        if before is not None and _ranks(before.batches[0]) != _ranks(this):
-            before = None
-        self.opens_sizes: bool = before is None or before.opens_sizes
-        earlier = before.batches if before is not None and self.opens_sizes else []
+        if previous is not None and _ranks(previous.batches[0]) != _ranks(this):
+            previous = None
+        self.allows_symbolic_sizes: bool = previous is None or previous.allows_symbolic_sizes
+        earlier = previous.batches if previous is not None and self.allows_symbolic_sizes else []
         self.batches: list[list[tuple[np.dtype[Any], tuple[int, ...]]]] = [*earlier, this]
         specs = [
             {axis: f"size{'_'.join(map(str, sizes))}" for axis, sizes in axes.items() if len(set(sizes)) > 1}
@@ -57,7 +57,7 @@ class CompiledStep:
         except (*SYMBOLIC_SIZE_ERRORS, UsageError):
             if not any(specs):
                 raise
-            self.opens_sizes, self.batches = False, [this]
+            self.allows_symbolic_sizes, self.batches = False, [this]
             traced = training_program(step, tensors, [{} for _ in specs]).with_state(state)
         program = traced.program
         constant = {name: p.value for name, p in program.parameters.items()}

@@ -19,7 +19,7 @@ Array = np.ndarray[Any, Any]
 class Resident:
     """A program that updates its buffers: each run starts from the buffers of the previous run, without a copy.
 
-    Each buffer has two places on the device: a run reads one and writes the other.
+    Each buffer has two copies on the device: a run reads one and writes the other.
 
     Args:
         program: the program; its buffers with an update are the state.
@@ -72,7 +72,7 @@ class Resident:
         return ort.OrtValue.ortvalue_from_numpy(np.ascontiguousarray(array), provider, 0)
 
     def _bind(self, now: Mapping[str, ort.OrtValue], following: Mapping[str, ort.OrtValue]) -> ort.IOBinding:
-        """Return a binding that reads the state in one place and writes it to the other."""
+        """Return a binding that reads the state from `now` and writes it to `following`."""
         binding = self.executable.session.ort.io_binding()
         wanted = len(self._results)
         for name, result in zip(self.executable.outputs[:wanted], self._results, strict=True):

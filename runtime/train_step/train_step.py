@@ -76,8 +76,8 @@ class TrainStep:
     `write_back` of another step) replace the values of the step. Untrained state is a constant of the compiled program;
     if it gets a new value, the step is compiled again and reads it from the network from then on. If a batch has other
     sizes than the previous ones, the step is compiled again with symbols for the sizes that differ, and then accepts
-    any size, unless Python decides on one. It is also compiled again if something changes that the traced code depends
-    on: the mode of a Cell, `requires_grad`, an attribute.
+    any size, unless Python code branches on a size. It is also compiled again if something changes that the traced code
+    depends on: the mode of a Cell, `requires_grad`, an attribute.
 
     Attributes:
         step: the step as a Cell.
@@ -94,7 +94,7 @@ class TrainStep:
             n: np.array(h.parameter._array) for n, h in self._state_tensors.items() if h.role == LEARNING_RATE
         }
         self._loaded: dict[str, Array] = {}
-        self._outside_before = self._outside()
+        self._last_assigned = self._assigned_values()
         self._variable: set[str] = set()
         self._compiled: CompiledStep | None = None
         self._rate_lists = [cell for _, cell in step.optimizer.cells_and_names() if isinstance(cell, ListedRates)]
@@ -125,7 +125,7 @@ class TrainStep:
         for place, tensor in enumerate(batch):
             if not tree.is_tensor(tensor):
                 raise UsageError(
-                    "a batch is made of arrays, Tensors or torch tensors, by position; given "
+                    "a batch must consist of arrays, Tensors or torch tensors, by position; given "
                     f"{type(tensor).__name__} at position {place}"
                 )
         arrays = [as_array(tensor) for tensor in batch]
@@ -133,26 +133,26 @@ class TrainStep:
             return self._run(arrays)
 
     def _run(self, batch: Sequence[Array]) -> Array:
-        self._sync_outside()
+        self._adopt_assigned_values()
         if self._compiled is None or not self._compiled.accepts(batch) or self._variable & self._compiled.fixed:
             self._compile(batch)
         assert self._compiled is not None
-        self._require_a_rate()
-        loss, overflow = self._compiled.run(batch, self._outside_before | self._loaded | self._rates)
+        self._require_rate()
+        loss, overflow = self._compiled.run(batch, self._last_assigned | self._loaded | self._rates)
         self.overflowed = bool(overflow)
         return loss
 
     def _compile(self, batch: Sequence[Array]) -> None:
-        self._require_fitting(batch)
+        self._check_batch(batch)
         state = self.state()
         self._compiled = CompiledStep(self.step, batch, state, self._compiled, self._variable, self.provider)
         others = self._state_tensors.keys() - {*self._compiled.resident.names, *self._rates}
         # values loaded from a file that differ from the network's
         self._loaded = {
-            name: state[name] for name in others if not np.array_equal(state[name], self._outside_before[name])
+            name: state[name] for name in others if not np.array_equal(state[name], self._last_assigned[name])
         }
 
-    def _require_fitting(self, batch: Sequence[Array]) -> None:
+    def _check_batch(self, batch: Sequence[Array]) -> None:
         """Raise `UsageError` unless the network takes as many tensors as the batch has for it."""
         network, loss = self.step.network, self.step.loss
         inputs = batch if loss is None else batch[:-1]
@@ -167,7 +167,7 @@ class TrainStep:
             last = "" if loss is None else ", the last of which goes to the loss"
             raise UsageError(f"{network.cls_name} can't take this batch: {wrong}; given {len(batch)} tensors{last}")
 
-    def _require_a_rate(self) -> None:
+    def _require_rate(self) -> None:
         """Raise `RuntimeError` if a list of learning rates is exhausted; a device would read beyond its end.
 
         Not every call updates, so the step count is read from the device only after as many calls as rates were left.
@@ -182,11 +182,11 @@ class TrainStep:
             self._rates_left = min(rates.learning_rate.size for rates in self._rate_lists) - steps
         self._rates_left -= 1
 
-    def _sync_outside(self) -> None:
-        """Take over values that were assigned to the network and the optimizer since the last call."""
-        now = self._outside()
-        new = {name: array for name, array in now.items() if array is not self._outside_before[name]}
-        self._outside_before = now
+    def _adopt_assigned_values(self) -> None:
+        """Adopt the values that were assigned to the network and the optimizer since the last call."""
+        now = self._assigned_values()
+        new = {name: array for name, array in now.items() if array is not self._last_assigned[name]}
+        self._last_assigned = now
         if not new:
             return
         for name in new:
@@ -198,8 +198,8 @@ class TrainStep:
             self._variable |= new.keys() - {*resident.names, *self._rates}
             resident.load({name: array for name, array in new.items() if name in resident.names})
 
-    def _outside(self) -> dict[str, Array]:
-        """The current arrays of the network and the optimizer, by name, without copies."""
+    def _assigned_values(self) -> dict[str, Array]:
+        """Return the current arrays of the network and the optimizer, by name, without copies."""
         return {name: kept.parameter._array for name, kept in self._state_tensors.items()}
 
     @property
@@ -228,14 +228,14 @@ class TrainStep:
             if name not in self._rates:
                 raise UsageError(f"there is no learning rate {name!r}; there are {', '.join(self._rates)}")
             if np.ndim(rate) or not isinstance(rate, (int, float, np.number, np.ndarray)) or not 0 <= rate < np.inf:
-                raise UsageError(f"a learning rate is a finite number of at least 0, given {rate!r}")
+                raise UsageError(f"a learning rate must be a finite number of at least 0, given {rate!r}")
         self._rates |= {name: np.asarray(rate, self._rates[name].dtype) for name, rate in rates.items()}
 
     def state(self) -> dict[str, Array]:
         """Return a copy of the whole state, by name."""
-        outside = {name: np.array(array) for name, array in self._outside().items()}
+        assigned_values = {name: np.array(array) for name, array in self._assigned_values().items()}
         resident = self._compiled.resident.state() if self._compiled else {}
-        return outside | self._loaded | self._rates | resident
+        return assigned_values | self._loaded | self._rates | resident
 
     def parameters(self) -> dict[str, Array]:
         """Return a copy of the network's Parameters by their paths: trained and frozen ones, moving statistics."""
@@ -254,7 +254,7 @@ class TrainStep:
         state = self.state()
         for name in {*self._loaded, *self._rates, *resident}:
             self._state_tensors[name].parameter.set_data(from_array(state[name]))
-            self._outside_before[name] = self._state_tensors[name].parameter._array
+            self._last_assigned[name] = self._state_tensors[name].parameter._array
 
     def save(self, path: str | PathLike[str]) -> None:
         """Save the state to a file in the safetensors format, atomically.
@@ -291,7 +291,7 @@ class TrainStep:
 
     def _set_state(self, arrays: dict[str, Array]) -> None:
         self._rates = {name: arrays[name] for name in self._rates}
-        self._loaded, self._outside_before, self._rates_left = arrays, self._outside(), 0
+        self._loaded, self._last_assigned, self._rates_left = arrays, self._assigned_values(), 0
         self._compiled = None  # it has untrained state as constants
 
 

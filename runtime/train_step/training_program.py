@@ -46,13 +46,13 @@ def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
         if id(parameter) in known:
             continue
         known.add(id(parameter))
-        free = names.free(name)
-        result[free] = StateTensor(free, role, parameter)
+        unique_name = names.free(name)
+        result[unique_name] = StateTensor(unique_name, role, parameter)
     return result
 
 
 def _parameters(step: TrainingStep) -> Iterator[tuple[str, str, Parameter]]:
-    """Yield role, name and Parameter; of several roles of a Parameter, the most specific first."""
+    """Yield the role, name and Parameter of each tensor; the most specific role of a Parameter comes first."""
     for name, parameter in step.network.parameters_and_names():
         yield NETWORK, name, parameter
     if isinstance(step.loss, Cell):

@@ -1,4 +1,4 @@
-"""Activation functions as Cells, and `get_activation`, which makes one by name. See also `rectifier`."""
+"""Activation functions as Cells, and `get_activation`, which creates one by name. See also `rectifier`."""
 
 from __future__ import annotations
 
@@ -185,7 +185,7 @@ class GLU(_AlongAxis):
     """
 
     def construct(self, x: Any) -> Any:
-        """Any shape of an even size along the axis (else `ValueError`); half of that out."""
+        """Any shape with an even size along the axis (else `ValueError`); returns half that size."""
         return activations.glu(x, self.axis)
 
 
@@ -200,10 +200,10 @@ class Softmax2d(Cell):
 
 
 class LRN(Cell):
-    """x / (bias + alpha * s)**beta, s the sum of squares of the channels nearby (Krizhevsky et al. 2012).
+    """x / (bias + alpha * s)**beta, where s sums the squares of nearby channels (Krizhevsky et al. 2012).
 
     Args:
-        depth_radius: how far away they may be.
+        depth_radius: the largest distance of a nearby channel.
         bias: keeps the quotient finite.
         alpha: factor of the sum.
         beta: exponent.
@@ -249,20 +249,20 @@ _BY_NAME: dict[str, type[Cell]] = {
 
 
 def get_activation(name: str | None, prim_name: str | None = None) -> Cell | None:
-    """A new activation Cell with its default arguments.
+    """Return a new activation Cell with its default arguments.
 
     Args:
         name: "relu", "gelu", "leakyrelu" and so on; None gives None.
-        prim_name: who asks, for the error message.
+        prim_name: the name of the caller, for the error message.
 
     Raises:
-        KeyError: there is none of that name.
+        KeyError: no activation has that name.
     """
     if name is None:
         return None
     if name not in _BY_NAME:
-        asked = f"For '{prim_name}', 'activation'" if prim_name else "'name'"
-        raise KeyError(f"{asked} must be one of {sorted(_BY_NAME)}, but got {name!r}")
+        argument = f"For '{prim_name}', 'activation'" if prim_name else "'name'"
+        raise KeyError(f"{argument} must be one of {sorted(_BY_NAME)}, but got {name!r}")
     return _BY_NAME[name]()
 
 

@@ -86,7 +86,7 @@ class AdaptiveMaxPool2d(_AdaptivePool):
 
     Args:
         output_size: an int for both axes or one for each; None keeps the size of an axis.
-        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
+        return_indices: whether to also return the positions of the elements: int64 indices into the flattened plane.
     """
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:

@@ -35,22 +35,23 @@ class _BatchNorm(Cell):
         checks.one_of(data_format, "data_format", ("NCHW",), of=of)
         self.use_batch_statistics = use_batch_statistics
 
-        def first(init: Any, argument: str) -> Tensor:
+        def initial(init: Any, argument: str) -> Tensor:
             return initialize_argument(init, (num_features,), dtype, argument, of=of)
 
-        self.moving_mean = Parameter(first(moving_mean_init, "moving_mean_init"), name="mean", requires_grad=False)
-        self.moving_variance = Parameter(first(moving_var_init, "moving_var_init"), "variance", requires_grad=False)
+        self.moving_mean = Parameter(initial(moving_mean_init, "moving_mean_init"), "mean", requires_grad=False)
+        self.moving_variance = Parameter(initial(moving_var_init, "moving_var_init"), "variance", requires_grad=False)
         self.moving_mean._is_buffer = self.moving_variance._is_buffer = True
-        self.gamma = Parameter(first(gamma_init, "gamma_init"), name="gamma", requires_grad=affine)
-        self.beta = Parameter(first(beta_init, "beta_init"), name="beta", requires_grad=affine)
+        self.gamma = Parameter(initial(gamma_init, "gamma_init"), name="gamma", requires_grad=affine)
+        self.beta = Parameter(initial(beta_init, "beta_init"), name="beta", requires_grad=affine)
 
     def construct(self, x: Any) -> Any:
         """(N, num_features, ...), floating-point; returns the same shape."""
         check_rank(x, self.ranks, of=self.cls_name)
-        of_batch = self.training if self.use_batch_statistics is None else self.use_batch_statistics
+        in_batch_mode = self.training if self.use_batch_statistics is None else self.use_batch_statistics
         return batch_norm(
-            x, self.moving_mean, self.moving_variance, self.gamma, self.beta, of_batch, 1.0 - self.momentum, self.eps
-        )
+            x, self.moving_mean, self.moving_variance, self.gamma, self.beta, in_batch_mode, 1.0 - self.momentum,
+            self.eps,
+        )  # fmt: skip
 
     def extend_repr(self) -> str:
         """Channels, eps and momentum."""

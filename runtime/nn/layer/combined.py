@@ -47,7 +47,7 @@ class Conv2dBnAct(_Combined):
         stride: the step between windows.
         pad_mode: "same", "valid" or "pad".
         padding: for "pad".
-        dilation: distance between the taps.
+        dilation: the step between the elements of a window.
         group: groups of channels.
         has_bias: whether the convolution has a bias.
         weight_init: an initializer; by default "normal", which is N(0, 0.01).
@@ -73,8 +73,8 @@ class Conv2dBnAct(_Combined):
             in_channels, out_channels, kernel_size, stride, pad_mode, padding, dilation, group, has_bias,
             weight_init, bias_init,
         )  # fmt: skip
-        wanted = checks.of_type(has_bn, "has_bn", bool, of=self.cls_name)
-        self._add(BatchNorm2d(out_channels, eps, momentum) if wanted else None, activation, alpha, after_fake)
+        normalizes = checks.of_type(has_bn, "has_bn", bool, of=self.cls_name)
+        self._add(BatchNorm2d(out_channels, eps, momentum) if normalizes else None, activation, alpha, after_fake)
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels, H, W); returns (N, out_channels, H_out, W_out)."""
@@ -107,8 +107,8 @@ class DenseBnAct(_Combined):
     ) -> None:  # fmt: skip
         super().__init__()
         self.dense = Dense(in_channels, out_channels, weight_init, bias_init, has_bias)
-        wanted = checks.of_type(has_bn, "has_bn", bool, of=self.cls_name)
-        self._add(BatchNorm1d(out_channels, eps, momentum) if wanted else None, activation, alpha, after_fake)
+        normalizes = checks.of_type(has_bn, "has_bn", bool, of=self.cls_name)
+        self._add(BatchNorm1d(out_channels, eps, momentum) if normalizes else None, activation, alpha, after_fake)
 
     def construct(self, x: Any) -> Any:
         """(N, in_channels); returns (N, out_channels)."""

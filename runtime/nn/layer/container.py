@@ -59,7 +59,7 @@ class _Ordered(_Container):
         """Add a Cell at the end; `TypeError` for anything else."""
         key = str(len(self))
         if key in self._cells:
-            raise KeyError(f"For '{self.cls_name}', the name {key!r} that the new element would have is taken")
+            raise KeyError(f"For '{self.cls_name}', the new element would be named {key!r}, but that name is taken")
         self._put(key, cell)
 
     def _key(self, index: Any) -> str:
@@ -185,7 +185,7 @@ class CellDict(_Container):
         auto_prefix: whether Parameters are named after their key.
 
     Raises:
-        TypeError: the argument is neither, a key isn't a string, or an element isn't a Cell, or is a container.
+        TypeError: the argument is neither, a key isn't a string, an element isn't a Cell, or an element is a container.
         ValueError: an element of the iterable isn't a pair.
         KeyError: a key is empty, contains a dot, or is the name of an attribute of Cells.
     """

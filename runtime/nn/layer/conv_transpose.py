@@ -32,9 +32,9 @@ class _ConvTranspose(ConvBase):
                 f"{output_padding} with {pad_mode!r}"
             )
         spans = [window_span(k, d) for k, d in zip(self.kernel_size, self.dilation, strict=True)]
-        if pad_mode != "pad":  # at least `stride` elements for each of the input
+        if pad_mode != "pad":  # at least `stride` output elements for each input element
             extra = tuple(max(s - span, 0) for span, s in zip(spans, self.stride, strict=True))
-        if pad_mode == "same":  # exactly as many: what "same" convolution of such an output pads
+        if pad_mode == "same":  # exactly `stride` elements: crop the padding of a "same" convolution
             totals = [max(span - s, 0) for span, s in zip(spans, self.stride, strict=True)]
             self._padding = tuple((total // 2, total - total // 2) for total in totals)
         self._output_padding = extra

@@ -44,13 +44,13 @@ class BiDense(Cell):
         self.in2_channels = checks.positive_int(in2_channels, "in2_channels", of="BiDense")
         self.out_channels = checks.positive_int(out_channels, "out_channels", of="BiDense")
         self.has_bias = checks.of_type(has_bias, "has_bias", bool, of="BiDense")
-        even = Uniform(1 / math.sqrt(in1_channels))
+        default = Uniform(1 / math.sqrt(in1_channels))
         shape = (out_channels, in1_channels, in2_channels)
-        init = even if weight_init is None else weight_init
+        init = default if weight_init is None else weight_init
         self.weight = Parameter(initialize_argument(init, shape, dtype, "weight_init", of="BiDense"), name="weight")
         self.bias = None
         if has_bias:
-            init = even if bias_init is None else bias_init
+            init = default if bias_init is None else bias_init
             self.bias = Parameter(
                 initialize_argument(init, (out_channels,), dtype, "bias_init", of="BiDense"), name="bias"
             )

@@ -59,12 +59,12 @@ class Embedding(Cell):
         self.embedding_table = Parameter(table, name="embedding_table")
 
     def construct(self, ids: Any) -> Any:
-        """Integers of any shape; returns (*shape, embedding_size). `IndexError` for one that isn't a row."""
+        """Integers of any shape; returns (*shape, embedding_size). `IndexError` for an index without a row."""
         if not self.use_one_hot:
             return indexing.embedding(ids, self.embedding_table)
         dtype = self.embedding_table.dtype
-        marks = indexing.one_hot(ids, self.vocab_size, Tensor(1, dtype), Tensor(0, dtype))
-        return matmul(marks, self.embedding_table)
+        one_hot = indexing.one_hot(ids, self.vocab_size, Tensor(1, dtype), Tensor(0, dtype))
+        return matmul(one_hot, self.embedding_table)
 
     def extend_repr(self) -> str:
         """Sizes and the row that is initially 0."""
@@ -81,7 +81,7 @@ class EmbeddingLookup(Cell):
         vocab_size: number of rows.
         embedding_size: size of a row.
         param_init: an initializer; see `common.initializer.initializer`.
-        target: "CPU" or "DEVICE"; without effect.
+        target: "CPU" or "DEVICE"; no effect.
         slice_mode: the distribution of the table over devices; no effect.
         manual_shapes: no effect.
         max_norm: rows with a larger norm are scaled down to it after the lookup.

@@ -15,7 +15,7 @@ from ..cell import Cell
 
 
 class PixelShuffle(Cell):
-    """(..., C * r * r, H, W) as (..., C, H * r, W * r) (Shi et al. 2016).
+    """Rearranges (..., C * r * r, H, W) to (..., C, H * r, W * r) (Shi et al. 2016).
 
     Args:
         upscale_factor: r, above 0.
@@ -26,7 +26,7 @@ class PixelShuffle(Cell):
         self.upscale_factor = checks.positive_int(upscale_factor, "upscale_factor", of="PixelShuffle")
 
     def construct(self, input: Any) -> Any:
-        """The first shape, its channels a multiple of r * r (else `ValueError`); the second out."""
+        """(..., C * r * r, H, W), else `ValueError`; returns (..., C, H * r, W * r)."""
         return images.pixel_shuffle(input, self.upscale_factor)
 
     def extend_repr(self) -> str:
@@ -35,7 +35,7 @@ class PixelShuffle(Cell):
 
 
 class PixelUnshuffle(Cell):
-    """(..., C, H * r, W * r) as (..., C * r * r, H, W): undoes `PixelShuffle`.
+    """Rearranges (..., C, H * r, W * r) to (..., C * r * r, H, W): the inverse of `PixelShuffle`.
 
     Args:
         downscale_factor: r, above 0.
@@ -46,7 +46,7 @@ class PixelUnshuffle(Cell):
         self.downscale_factor = checks.positive_int(downscale_factor, "downscale_factor", of="PixelUnshuffle")
 
     def construct(self, input: Any) -> Any:
-        """The first shape, height and width multiples of r (else `ValueError`); the second out."""
+        """(..., C, H * r, W * r), else `ValueError`; returns (..., C * r * r, H, W)."""
         return images.pixel_unshuffle(input, self.downscale_factor)
 
     def extend_repr(self) -> str:
@@ -111,7 +111,7 @@ class PSNR(Cell):
         self.max_val = checks.in_range(max_val, "max_val", "(0, inf)", of="PSNR")
 
     def construct(self, img1: Any, img2: Any) -> Any:
-        """Two of (N, C, H, W), else `ValueError`; (N,) out."""
+        """Two images (N, C, H, W), else `ValueError`; returns (N,)."""
         a, b = comparable_pair(img1, img2, ("img1", "img2"), of="PSNR")
         if a.ndim != 4:
             raise ValueError(f"For 'PSNR', 'img1' must be (N, C, H, W), but got shape {a.shape}")

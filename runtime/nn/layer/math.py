@@ -28,7 +28,7 @@ class Norm(Cell):
         self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="Norm")
 
     def construct(self, x: Any) -> Any:
-        """Any shape; returns the reduced one."""
+        """Any shape; returns the reduced shape."""
         return norms.vector_norm(x, 2, None if self.axis == () else self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
@@ -37,7 +37,7 @@ class Norm(Cell):
 
 
 class ClipByNorm(Cell):
-    """Scales x down so that its norm is at most a given one: x * clip / max(norm, clip).
+    """Scales x down to a largest norm, clip: x * clip / max(norm, clip).
 
     Args:
         axis: the axes of the norm, an int or several; None is all.
@@ -72,7 +72,7 @@ class ReduceLogSumExp(Cell):
         self.keep_dims = checks.of_type(keep_dims, "keep_dims", bool, of="ReduceLogSumExp")
 
     def construct(self, x: Any) -> Any:
-        """Any shape, floating-point; returns the reduced one."""
+        """Any shape, floating-point; returns the reduced shape."""
         return reductions.logsumexp(x, self.axis, self.keep_dims)
 
     def extend_repr(self) -> str:
@@ -134,7 +134,7 @@ class Moments(Cell):
         self.keep_dims = checks.of_type(bool(keep_dims), "keep_dims", bool, of="Moments")
 
     def construct(self, x: Any) -> tuple[Any, Any]:
-        """Any shape, floating-point; returns two of the reduced one."""
+        """Any shape, floating-point; returns mean and variance, each of the reduced shape."""
         x = require_floating(x, "x", of="Moments")
         variance, mean = statistics.var_mean(x, None if self.axis == () else self.axis, 0, self.keep_dims)
         return mean, variance
@@ -148,8 +148,8 @@ class MatMul(Cell):
     """Matrix product over the last two axes; the other axes broadcast. See `ops.matmul`.
 
     Args:
-        transpose_x1: whether to transpose the last two axes of the first operand before.
-        transpose_x2: whether to transpose the last two axes of the second operand before.
+        transpose_x1: whether to transpose the last two axes of the first operand first.
+        transpose_x2: whether to transpose the last two axes of the second operand first.
     """
 
     def __init__(self, transpose_x1: bool = False, transpose_x2: bool = False) -> None:
@@ -159,14 +159,14 @@ class MatMul(Cell):
 
     def construct(self, x1: Any, x2: Any) -> Any:
         """(..., n, k) and (..., k, m) of one dtype; returns (..., n, m)."""
-        return linear_algebra.matmul(_transposed(x1, self.transpose_x1), _transposed(x2, self.transpose_x2))
+        return linear_algebra.matmul(_transpose_if(self.transpose_x1, x1), _transpose_if(self.transpose_x2, x2))
 
     def extend_repr(self) -> str:
         """The flags."""
         return f"transpose_x1={self.transpose_x1}, transpose_x2={self.transpose_x2}"
 
 
-def _transposed(x: Any, flag: bool) -> Any:
+def _transpose_if(flag: bool, x: Any) -> Any:
     if not flag or x.ndim < 2:
         return x
     return shaping.transpose(x, permutation=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))

@@ -88,17 +88,17 @@ class MultiheadAttention(Cell):
         self.vdim = embed_dim if vdim is None else checks.positive_int(vdim, "vdim", of=of)
         self.batch_first = checks.of_type(batch_first, "batch_first", bool, of=of)
         self.dtype = float32 if dtype is None else dtype
-        together = self.kdim == self.vdim == embed_dim
+        is_packed = self.kdim == self.vdim == embed_dim
 
         def parameter(name: str, init: Any, *shape: int) -> Parameter:
             return Parameter(initializer(init, shape, self.dtype), name=name)
 
         self.in_proj_weight = (
-            parameter("in_proj_weight", XavierUniform(), 3 * embed_dim, embed_dim) if together else None
+            parameter("in_proj_weight", XavierUniform(), 3 * embed_dim, embed_dim) if is_packed else None
         )
         for name, features in (("q", embed_dim), ("k", self.kdim), ("v", self.vdim)):
             weight = f"{name}_proj_weight"
-            setattr(self, weight, None if together else parameter(weight, XavierUniform(), embed_dim, features))
+            setattr(self, weight, None if is_packed else parameter(weight, XavierUniform(), embed_dim, features))
         self.in_proj_bias = parameter("in_proj_bias", "zeros", 3 * embed_dim) if has_bias else None
         self.out_proj = Dense(embed_dim, embed_dim, has_bias=has_bias, dtype=self.dtype)
         self.bias_k = parameter("bias_k", XavierNormal(), 1, 1, embed_dim) if add_bias_kv else None
@@ -116,7 +116,7 @@ class MultiheadAttention(Cell):
         if query.ndim == 2:
             query, key, value = (shaping.reshape(x, shape=(1, *x.shape)) for x in (query, key, value))
         q, k, v = (
-            self._in_heads(dense(x, *projection), batch, length)
+            self._split_heads(dense(x, *projection), batch, length)
             for x, projection in zip((query, key, value), self._projections(), strict=True)
         )
         keys = k.shape[2]
@@ -146,7 +146,7 @@ class MultiheadAttention(Cell):
         at = 0 if self.batch_first else 1
         if k.shape[:-1] != v.shape[:-1] or (q.ndim == 3 and q.shape[at] != k.shape[at]):
             raise ValueError(
-                f"For '{of}', needed one batch size, and as many keys as values, but got {tuple(q.shape)}, "
+                f"For '{of}', the batch sizes must be equal, with as many keys as values, but got {tuple(q.shape)}, "
                 f"{tuple(k.shape)} and {tuple(v.shape)}"
             )
         return q, k, v
@@ -161,7 +161,7 @@ class MultiheadAttention(Cell):
         biases = [None if bias is None else part(bias, 0, i * size, (i + 1) * size) for i in range(3)]
         return list(zip(weights, biases, strict=True))
 
-    def _in_heads(self, x: Any, batch: int, length: int) -> Any:
+    def _split_heads(self, x: Any, batch: int, length: int) -> Any:
         """Reshape a 3-D tensor, whose last axis is features, to (batch, heads, length, features of a head)."""
         split = shaping.reshape(x, shape=(*x.shape[:2], self.num_heads, self.head_dim))
         return shaping.transpose(split, permutation=(batch, 2, length, 3))

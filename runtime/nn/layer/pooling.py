@@ -67,8 +67,8 @@ class MaxPool2d(_MaxPool):
         pad_mode: "valid": no padding. "same": padding for `ceil(size / stride)` windows; if it is odd, the extra
             element is at the end. "pad": `padding`. Case doesn't matter. Padding is never the maximum.
         padding: on both sides, an int or one for each axis, at most half a window; 0 unless `pad_mode` is "pad".
-        dilation: distance between the taps, an int or one for each axis.
-        return_indices: whether to return the positions of the elements, too: int64 indices into the flattened plane.
+        dilation: the step between the elements of a window, an int or one for each axis.
+        return_indices: whether to also return the positions of the elements: int64 indices into the flattened plane.
         ceil_mode: whether to include windows that start inside and extend beyond the end.
         data_format: "NCHW".
 

@@ -79,7 +79,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
         kernel_size: the size of a window, an int or one for each axis.
         output_size: number of windows, likewise.
         output_ratio: without `output_size`: the output sizes as fractions of the input sizes, in (0, 1).
-        return_indices: whether to return the positions of the elements, too.
+        return_indices: whether to also return the positions of the elements.
         _random_samples: (N, C, 2), samples in [0, 1) for width and height; None: new samples at every call.
 
     Errors are those of `ops.fractional_max_pool2d`.

@@ -92,7 +92,7 @@ class SSIM(_Similarity):
 
     Raises:
         TypeError: an argument has the wrong type; in a call, the dtypes differ.
-        ValueError: one is out of range; in a call, the shapes differ, or aren't images as large as the window.
+        ValueError: an argument is out of range; in a call, the shapes differ, or an image is smaller than the window.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class SSIM(_Similarity):
         self.conv = self._window()
 
     def construct(self, img1: Any, img2: Any) -> Any:
-        """Two of (N, C, H, W); returns (N,), float32."""
+        """Two images (N, C, H, W); returns (N,), float32."""
         a, b, max_val = self._images(img1, img2)
         return reduce_mean(self._compare(a, b, max_val, self.conv)[0], axes=(1,))
 
@@ -132,7 +132,7 @@ class MSSSIM(_Similarity):
         self.multi_convs_list = CellList([self._window() for _ in power_factors])
 
     def construct(self, img1: Any, img2: Any) -> Any:
-        """Two of (N, C, H, W); returns (N,), float32."""
+        """Two images (N, C, H, W); returns (N,), float32."""
         a, b, max_val = self._images(img1, img2)
         values = []
         for scale, window in enumerate(self.multi_convs_list):

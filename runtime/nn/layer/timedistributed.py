@@ -57,7 +57,7 @@ class TimeDistributed(Cell):
         y = self._apply(shaping.reshape(x, shape=(*x.shape[:first], both, *x.shape[second + 1 :])))
         if y.ndim <= first or y.shape[first] != both:
             raise ValueError(
-                f"For 'TimeDistributed', the layer must keep the axis of {both} steps, but it gave {tuple(y.shape)}: "
+                f"For 'TimeDistributed', the layer must keep the axis of {both} steps, but returned {tuple(y.shape)}: "
                 "leave out 'reshape_with_axis'"
             )
         return shaping.reshape(y, shape=(*y.shape[:first], *x.shape[first : second + 1], *y.shape[first + 1 :]))
@@ -65,7 +65,7 @@ class TimeDistributed(Cell):
     def _apply(self, x: Any) -> Any:
         y = self.layer(x)
         if not isinstance(y, TensorLike):
-            raise TypeError(f"For 'TimeDistributed', the layer must give a Tensor, but got {type(y).__name__}")
+            raise TypeError(f"For 'TimeDistributed', the layer must return a Tensor, but got {type(y).__name__}")
         return y
 
     def extend_repr(self) -> str:

@@ -66,8 +66,8 @@ class _TransformerLayer(Cell):
             )
         return activation  # type: ignore[no-any-return]
 
-    def _around(self, x: Any, norm: Cell, block: Callable[[Any], Any]) -> Any:
-        """Return `x` plus `block` of it, normalized before the block or at the end."""
+    def _add_residual(self, x: Any, norm: Cell, block: Callable[[Any], Any]) -> Any:
+        """Return `x + block(x)`, normalized before the block or after the sum."""
         return x + block(norm(x)) if self.norm_first else norm(x + block(x))
 
     def _feed_forward(self, x: Any) -> Any:
@@ -90,7 +90,7 @@ class TransformerEncoderLayer(_TransformerLayer):
         dim_feedforward: features between the two dense layers.
         dropout: the dropout probability in [0, 1), in training, also for attention weights.
         activation: between the dense layers: "relu", "gelu" (the exact one), a Cell or a function.
-        layer_norm_eps: added to the variance where it is normalized.
+        layer_norm_eps: added to the variance in the normalizations.
         batch_first: whether the batch is the first axis of inputs and output, not the second.
         norm_first: whether to normalize before each block rather than after the residual connection.
         dtype: dtype of the Parameters; None is float32.
@@ -115,8 +115,8 @@ class TransformerEncoderLayer(_TransformerLayer):
         def self_attention(x: Any) -> Any:
             return self.dropout1(self.self_attn(x, x, x, src_key_padding_mask, False, src_mask)[0])
 
-        x = self._around(src, self.norm1, self_attention)
-        return self._around(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
+        x = self._add_residual(src, self.norm1, self_attention)
+        return self._add_residual(x, self.norm2, lambda x: self.dropout2(self._feed_forward(x)))
 
 
 class TransformerDecoderLayer(_TransformerLayer):
@@ -148,12 +148,12 @@ class TransformerDecoderLayer(_TransformerLayer):
             return self.dropout1(self.self_attn(x, x, x, tgt_key_padding_mask, False, tgt_mask)[0])
 
         def cross_attention(x: Any) -> Any:
-            read = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
-            return self.dropout2(read[0])
+            result = self.multihead_attn(x, memory, memory, memory_key_padding_mask, False, memory_mask)
+            return self.dropout2(result[0])
 
-        x = self._around(tgt, self.norm1, self_attention)
-        x = self._around(x, self.norm2, cross_attention)
-        return self._around(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
+        x = self._add_residual(tgt, self.norm1, self_attention)
+        x = self._add_residual(x, self.norm2, cross_attention)
+        return self._add_residual(x, self.norm3, lambda x: self.dropout3(self._feed_forward(x)))
 
 
 class _Stack(Cell):
@@ -170,8 +170,8 @@ class TransformerEncoder(_Stack):
 
     Args:
         encoder_layer: each layer starts as a copy of it.
-        num_layers: how many.
-        norm: what the output goes through at the end.
+        num_layers: the number of layers.
+        norm: a normalization of the output; None for none.
 
     Inputs and outputs are those of `TransformerEncoderLayer`.
     """
@@ -208,7 +208,7 @@ class TransformerDecoder(_Stack):
 class Transformer(Cell):
     """An encoder, and a decoder that attends to its output (Vaswani et al. 2017), each with a final normalization.
 
-    Matrices are drawn by Xavier's uniform distribution.
+    Matrices are initialized by Xavier's uniform distribution.
 
     Args:
         d_model: features of inputs and output.
@@ -218,11 +218,11 @@ class Transformer(Cell):
         dim_feedforward: as for `TransformerEncoderLayer`, as are `dropout` and `activation`.
         dropout: probability in [0, 1).
         activation: "relu", "gelu", a Cell or a function.
-        custom_encoder: a Cell to take the place of the encoder, with the inputs of `TransformerEncoder`.
-        custom_decoder: a Cell to take the place of the decoder, with the inputs of `TransformerDecoder`.
-        layer_norm_eps: as for `TransformerEncoderLayer`, as are the following.
-        batch_first: where the batch is.
-        norm_first: where it is normalized.
+        custom_encoder: a Cell that replaces the encoder, with the inputs of `TransformerEncoder`.
+        custom_decoder: a Cell that replaces the decoder, with the inputs of `TransformerDecoder`.
+        layer_norm_eps: see `TransformerEncoderLayer`.
+        batch_first: see `TransformerEncoderLayer`.
+        norm_first: see `TransformerEncoderLayer`.
         dtype: dtype of the Parameters; None is float32.
 
     Inputs:
@@ -245,15 +245,17 @@ class Transformer(Cell):
         batch_first: bool = False, norm_first: bool = False, dtype: Any = float32,
     ) -> None:  # fmt: skip
         super().__init__()
-        given = (d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, dtype)
+        arguments = (
+            d_model, nhead, dim_feedforward, dropout, activation, layer_norm_eps, batch_first, norm_first, dtype,
+        )  # fmt: skip
 
         def norm() -> LayerNorm:
             return LayerNorm((d_model,), epsilon=layer_norm_eps, dtype=float32 if dtype is None else dtype)
 
         if custom_encoder is None:
-            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*given), num_encoder_layers, norm())
+            custom_encoder = TransformerEncoder(TransformerEncoderLayer(*arguments), num_encoder_layers, norm())
         if custom_decoder is None:
-            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*given), num_decoder_layers, norm())
+            custom_decoder = TransformerDecoder(TransformerDecoderLayer(*arguments), num_decoder_layers, norm())
         self.encoder, self.decoder = custom_encoder, custom_decoder
         for parameter in self.get_parameters():
             if parameter.ndim > 1:
@@ -275,7 +277,7 @@ class Transformer(Cell):
         at = 0 if self.batch_first else 1
         if src.ndim == 3 and (tgt.ndim != 3 or src.shape[at] != tgt.shape[at]):
             raise ValueError(
-                f"For 'Transformer', 'src' and 'tgt' must have one batch size, but got {tuple(src.shape)} and "
+                f"For 'Transformer', 'src' and 'tgt' must have the same batch size, but got {tuple(src.shape)} and "
                 f"{tuple(tgt.shape)}"
             )
         memory = self.encoder(src, src_mask, src_key_padding_mask)

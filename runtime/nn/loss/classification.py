@@ -30,7 +30,7 @@ class SoftmaxCrossEntropyWithLogits(LossBase):
     def construct(self, logits: Any, labels: Any) -> Any:
         """Logits (N, C), and labels: floating-point (N, C), e.g. one-hot; if sparse, int32 or int64 (N,).
 
-        A negative label counts as a loss of 0. The mean is over all rows.
+        A negative label gives a loss of 0. The mean is over all rows.
         """
         if self.sparse:
             return self.get_loss(cross_entropy.sparse_rows(logits, labels, of=self.cls_name))
@@ -45,7 +45,7 @@ class NLLLoss(LossBase):
     """Minus the logarithm of the probability of a class: see `ops.nll_loss`.
 
     Args:
-        weight: (C,), a factor for each class.
+        weight: (C,), a weight for each class.
         ignore_index: a label to ignore.
         reduction: "mean" (the sum divided by the weights of all labels that aren't ignored), "sum" or "none".
     """
@@ -64,7 +64,7 @@ class CrossEntropyLoss(LossBase):
     """Cross entropy of logits, against class indices or probabilities: see `ops.cross_entropy`.
 
     Args:
-        weight: (C,), a factor for each class.
+        weight: (C,), a weight for each class.
         ignore_index: a class index to ignore.
         reduction: "mean" (the sum divided by the weights of all labels that aren't ignored), "sum" or "none".
         label_smoothing: the fraction of the target that is spread uniformly over all classes, in [0, 1].
@@ -86,7 +86,7 @@ class CrossEntropyLoss(LossBase):
 
 
 def class_weight(weight: Any, *, of: str) -> Any:
-    """Check the weights (C,) of classes, or None, and return them; `TypeError`, or `ValueError` for another rank."""
+    """Return the class weights (C,), or None, if they are valid; otherwise raise `TypeError` or `ValueError`."""
     if weight is None:
         return None
     require_floating(checks.of_type(weight, "weight", Tensor, of=of), "weight", of=of)

@@ -17,7 +17,7 @@ class CTCLoss(LossBase):
     Args:
         blank: the blank class.
         reduction: "mean" (of the losses divided by the lengths of their targets), "sum" or "none".
-        zero_infinity: whether a loss is 0 where the target doesn't fit into the sequence; else it is infinite.
+        zero_infinity: whether the loss is 0 rather than infinite where the target doesn't fit into the sequence.
 
     Inputs:
         log_probs: logarithms of the probabilities of classes, (time, batch, classes), or without batch (time, classes).
@@ -41,12 +41,12 @@ class CTCLoss(LossBase):
     def construct(self, log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any) -> Any:
         """(time, batch, classes), (batch, length), (batch,) and (batch,). See the class."""
         x, classes = as_tensor(log_probs, "log_probs", of="CTCLoss"), as_tensor(targets, "targets", of="CTCLoss")
-        alone = x.ndim == 2
-        if alone:
+        is_unbatched = x.ndim == 2
+        if is_unbatched:
             x = shaping.reshape(x, shape=(x.shape[0], 1, x.shape[1]))
             classes = classes if classes.ndim == 2 else shaping.reshape(classes, shape=(1, *classes.shape))
         loss = ctc_loss_value(x, classes, input_lengths, target_lengths, self.blank, self.reduction, self.zero_infinity)
-        return shaping.reshape(loss, shape=()) if alone else loss
+        return shaping.reshape(loss, shape=()) if is_unbatched else loss
 
     def extend_repr(self) -> str:
         """The arguments."""

@@ -17,7 +17,7 @@ from ..cell import Cell
 
 
 class LossBase(Cell):
-    """The base class of losses: `construct` of a subclass returns `get_loss` of the losses of all elements.
+    """The base class of losses: a subclass's `construct` passes the losses of the elements to `get_loss`.
 
     Args:
         reduction: "mean", "sum" or "none".
@@ -47,8 +47,8 @@ class LossBase(Cell):
             A tensor of the dtype of `x`, 0-d unless the reduction is "none".
         """
         x = as_floating(x, "x", of=self.cls_name)
-        wide = elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
-        loss = losses.reduce_loss(wide * weights, self.reduction, of=self.cls_name)
+        upcast_x = elementwise.cast(x, dtype=FLOAT32) if is_half(x.dtype) else x
+        loss = losses.reduce_loss(upcast_x * weights, self.reduction, of=self.cls_name)
         return elementwise.cast(loss, dtype=x.dtype)
 
     def construct(self, *args: Any, **kwargs: Any) -> Any:
@@ -79,7 +79,7 @@ class MSELoss(LossBase):
     """
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two shapes that broadcast."""
+        """Two tensors whose shapes broadcast."""
         return losses.mse_loss(logits, labels, self.reduction)
 
 
@@ -90,7 +90,7 @@ class RMSELoss(LossBase):
         super().__init__()
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two shapes that broadcast; returns a 0-d tensor."""
+        """Two tensors whose shapes broadcast; returns a 0-d tensor."""
         return elementwise.sqrt(losses.mse_loss(logits, label))
 
 
@@ -102,7 +102,7 @@ class L1Loss(LossBase):
     """
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two shapes that broadcast."""
+        """Two tensors whose shapes broadcast."""
         return losses.l1_loss(logits, labels, self.reduction)
 
 
@@ -114,7 +114,7 @@ class MAELoss(LossBase):
     """
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two shapes that broadcast."""
+        """Two tensors whose shapes broadcast."""
         return losses.l1_loss(logits, label, self.reduction)
 
 
@@ -134,7 +134,7 @@ class SmoothL1Loss(LossBase):
         self.beta = checks.in_range(beta, "beta", "[0, inf)", of="SmoothL1Loss")
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two tensors of one shape."""
+        """Two tensors of the same shape."""
         return losses.smooth_l1_loss(logits, labels, self.beta, self.reduction)
 
     def extend_repr(self) -> str:
@@ -158,7 +158,7 @@ class HuberLoss(LossBase):
         self.delta = checks.in_range(delta, "delta", "(0, inf)", of="HuberLoss")
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two shapes that broadcast."""
+        """Two tensors whose shapes broadcast."""
         return losses.huber_loss(logits, labels, self.reduction, self.delta)
 
     def extend_repr(self) -> str:
@@ -182,7 +182,7 @@ class BCELoss(LossBase):
         self.weight = weight
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Probabilities and labels of one shape, in [0, 1]."""
+        """Probabilities and labels of the same shape, in [0, 1]."""
         return losses.binary_cross_entropy(logits, labels, self.weight, self.reduction)
 
 
@@ -201,7 +201,7 @@ class BCEWithLogitsLoss(LossBase):
         self.pos_weight = pos_weight
 
     def construct(self, input: Any, target: Any) -> Any:
-        """Two of one shape, the target in [0, 1]."""
+        """Logits and targets of the same shape, the targets in [0, 1]."""
         return losses.binary_cross_entropy_with_logits(input, target, self.weight, self.pos_weight, self.reduction)
 
 
@@ -215,7 +215,7 @@ class KLDivLoss(LossBase):
     reductions = (*losses.REDUCTIONS, "batchmean")
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Logarithms of probabilities, and probabilities, of one shape."""
+        """Logarithms of probabilities, and probabilities, of the same shape."""
         return losses.kl_div(logits, labels, self.reduction)
 
 
@@ -224,7 +224,7 @@ class GaussianNLLLoss(LossBase):
 
     Args:
         full: whether the constant term is added.
-        eps: the least variance, above 0.
+        eps: the lower bound for the variance, above 0.
         reduction: "mean", "sum" or "none".
     """
 
@@ -255,5 +255,5 @@ class PoissonNLLLoss(LossBase):
         self.eps = eps
 
     def construct(self, input: Any, target: Any) -> Any:
-        """Rates or their logarithms, and counts, of one shape."""
+        """Rates or their logarithms, and counts, of the same shape."""
         return losses.poisson_nll_loss(input, target, self.log_input, self.full, self.eps, self.reduction)

@@ -21,7 +21,7 @@ class SoftMarginLoss(LossBase):
     """
 
     def construct(self, logits: Any, labels: Any) -> Any:
-        """Two of one shape, the labels 1 or -1."""
+        """Two tensors of the same shape, the labels 1 or -1."""
         return margin_losses.soft_margin_loss(logits, labels, self.reduction)
 
 
@@ -72,7 +72,7 @@ class CosineEmbeddingLoss(LossBase):
         self.margin = checks.in_range(margin, "margin", "[-1, 1]", of="CosineEmbeddingLoss")
 
     def construct(self, logits_x1: Any, logits_x2: Any, labels: Any) -> Any:
-        """Two of (N, D), and labels (N,) of 1 or -1."""
+        """Two tensors (N, D), and labels (N,) of 1 or -1."""
         return margin_losses.cosine_embedding_loss(logits_x1, logits_x2, labels, self.margin, self.reduction)
 
 
@@ -81,7 +81,7 @@ class TripletMarginLoss(LossBase):
 
     Args:
         p: d is the p-norm of the difference.
-        swap: whether d(positive, negative) takes the place of d(x, negative) where it is smaller.
+        swap: whether d(positive, negative) replaces d(x, negative) where it is smaller.
         eps: keeps the gradient of the norm finite.
         reduction: "mean", "sum" or "none".
         margin: the required difference of the distances to negative and positive.
@@ -97,7 +97,7 @@ class TripletMarginLoss(LossBase):
         self.margin = margin
 
     def construct(self, x: Any, positive: Any, negative: Any, margin: Any = 1.0) -> Any:
-        """Three of one shape (N, D), and a margin that is used if the Cell has the default one."""
+        """Three tensors (N, D), and a margin that is used if the Cell has the default one."""
         margin = margin if self.margin == 1.0 else self.margin
         return margin_losses.triplet_margin_loss(
             x, positive, negative, margin, self.p, self.eps, self.swap, self.reduction
@@ -108,8 +108,8 @@ class TripletMarginWithDistanceLoss(LossBase):
     """`TripletMarginLoss` with any distance.
 
     Args:
-        distance_function: of two tensors; None is the length of the difference along the last axis.
-        swap: whether d(positive, negative) takes the place of d(x, negative) where it is smaller.
+        distance_function: takes two tensors; None: the norm of their difference along the last axis.
+        swap: whether d(positive, negative) replaces d(x, negative) where it is smaller.
         reduction: "mean", "sum" or "none".
         margin: the required difference of the distances to negative and positive.
     """
@@ -127,7 +127,7 @@ class TripletMarginWithDistanceLoss(LossBase):
         self.margin = checks.of_type(margin, "margin", (int, float), of="TripletMarginWithDistanceLoss")
 
     def construct(self, x: Any, positive: Any, negative: Any) -> Any:
-        """Three of one shape."""
+        """Three tensors of the same shape."""
         x, positive = comparable_pair(x, positive, ("x", "positive"), of=self.cls_name)
         x, negative = comparable_pair(x, negative, ("x", "negative"), of=self.cls_name)
         near, far = self.distance_function(x, positive), self.distance_function(x, negative)
@@ -153,13 +153,13 @@ class MultiMarginLoss(LossBase):
         self.weight = weight
 
     def construct(self, x: Any, target: Any, weight: Any = None) -> Any:
-        """Scores (N, C), class indices (N,), and factors that count if the Cell was made without."""
+        """Scores (N, C), class indices (N,), and weights that are used if the Cell was created without any."""
         weight = weight if self.weight is None else self.weight
         return margin_losses.multi_margin_loss(x, target, self.p, self.margin, weight, self.reduction)
 
 
 class MultilabelMarginLoss(LossBase):
-    """How much the scores of several classes aren't above the others by 1: see `ops.multilabel_margin_loss`.
+    """The amount by which the scores of classes fail to exceed the others by 1: see `ops.multilabel_margin_loss`.
 
     Args:
         reduction: "mean", "sum" or "none".
@@ -171,7 +171,7 @@ class MultilabelMarginLoss(LossBase):
 
 
 class MultiLabelSoftMarginLoss(LossBase):
-    """Cross entropy of several classes, each for itself, averaged: see `ops.multilabel_soft_margin_loss`.
+    """Binary cross entropy of each class, averaged over the classes: see `ops.multilabel_soft_margin_loss`.
 
     Args:
         weight: a factor for each class; broadcasts.
@@ -183,5 +183,5 @@ class MultiLabelSoftMarginLoss(LossBase):
         self.weight = weight
 
     def construct(self, x: Any, target: Any) -> Any:
-        """Two of one shape (N, C), the target 1 or 0."""
+        """Two tensors (N, C), the target 1 or 0."""
         return margin_losses.multilabel_soft_margin_loss(x, target, self.weight, self.reduction)

@@ -19,11 +19,11 @@ from .loss import LossBase
 
 
 class FocalLoss(LossBase):
-    """-(1 - p)**gamma * log(p), p the softmax probability of the class (Lin et al. 2017).
+    """-(1 - p)**gamma * log(p), where p is the softmax probability of the class (Lin et al. 2017).
 
     Args:
         weight: (C,), a factor for each class.
-        gamma: how much less easy examples count.
+        gamma: the focusing parameter; the higher it is, the less easy examples count.
         reduction: "mean", "sum" or "none".
 
     Raises:
@@ -40,7 +40,7 @@ class FocalLoss(LossBase):
         """Logits (N, C), (N, C, L) or (N, C, H, W), and labels of as many dimensions: class indices (N, 1, ...), or a
         factor for each class (N, C, ...).
 
-        The losses of one row are averaged before they are reduced, with factors those of one row and class.
+        The losses of each row (with factors, of each row and class) are averaged before the reduction.
         """
         logits, labels = require_floating(logits, "logits", of="FocalLoss"), as_tensor(labels, "labels", of="FocalLoss")
         _check_focal(tuple(logits.shape), tuple(labels.shape))
@@ -85,7 +85,7 @@ class DiceLoss(LossBase):
         self.smooth = checks.in_range(smooth, "smooth", "(0, inf)", of="DiceLoss")
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two of one shape (else `ValueError`), e.g. probabilities and 0 or 1; returns a 0-d tensor."""
+        """Two tensors of the same shape (else `ValueError`), e.g. probabilities and 0 or 1; returns a 0-d tensor."""
         x, y = comparable_pair(logits, label, ("logits", "label"), of="DiceLoss")
         union = reduce_sum(x * x) + reduce_sum(y * y) + self.smooth
         return 1.0 - reduce_sum(x * y) * 2.0 / union
@@ -96,12 +96,12 @@ class DiceLoss(LossBase):
 
 
 class MultiClassDiceLoss(LossBase):
-    """The sum of the `DiceLoss` of each class over the number of classes.
+    """The mean over the classes of the `DiceLoss` of each class.
 
     Args:
         weights: (C, D), the factors of each class; (D,) is then the shape of the loss.
         ignore_indiex: a class that is left out.
-        activation: a Cell or the name of one that is applied to the logits; None for none.
+        activation: the Cell, or its name, that is applied to the logits; None for no activation.
 
     Raises:
         TypeError: an argument has a wrong type.
@@ -124,7 +124,7 @@ class MultiClassDiceLoss(LossBase):
         self.activation = get_activation(activation, of) if isinstance(activation, str) else activation
 
     def construct(self, logits: Any, label: Any) -> Any:
-        """Two of one shape (N, C, ...); a 0-d tensor out unless there are weights."""
+        """Two tensors (N, C, ...) of the same shape; returns a 0-d tensor unless there are weights."""
         logits, label = comparable_pair(logits, label, ("logits", "label"), of="MultiClassDiceLoss")
         classes = label.shape[1] if label.ndim > 1 else 0
         if not classes or (self.weights is not None and self.weights.shape[0] != classes):

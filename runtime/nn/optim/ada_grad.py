@@ -10,9 +10,9 @@ from .optimizer import Optimizer
 
 
 class Adagrad(Optimizer):
-    """Adagrad (Duchi et al. 2011): `a = a + g**2; w = w - lr * g / sqrt(a)`, with a initially `accum`.
+    """Adagrad (Duchi et al. 2011): `a = a + g**2; w = w - lr * g / sqrt(a)`, with `accum` as the initial a.
 
-    torch's `Adagrad` starts a at 0 and adds eps to the root.
+    torch's `Adagrad` starts a at 0 and adds eps to the square root.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
@@ -30,7 +30,7 @@ class Adagrad(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `accum` is negative, and as `Optimizer`.
+        ValueError: `accum` is negative; see also `Optimizer`.
     """
 
     def __init__(

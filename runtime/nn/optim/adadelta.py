@@ -31,7 +31,7 @@ class Adadelta(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `rho` or `epsilon` is out of range, and as `Optimizer`.
+        ValueError: `rho` or `epsilon` is out of range; see also `Optimizer`.
     """
 
     def __init__(

@@ -26,14 +26,14 @@ class Adam(Optimizer):
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         beta1: the decay rate of the average of the gradient, in (0, 1).
         beta2: the decay rate of the average of its square, in (0, 1).
-        eps: added to the root, > 0.
-        use_locking: no effect: nothing else changes the Parameters during a step.
-        use_nesterov: whether to use `beta1 * m + (1 - beta1) * g` in place of m in the update.
+        eps: added to the square root, > 0.
+        use_locking: no effect, since nothing else changes the Parameters during a step.
+        use_nesterov: whether to use `beta1 * m + (1 - beta1) * g` instead of m in the update.
         weight_decay: added to the gradient (L2); see `Optimizer`.
         loss_scale: see `Optimizer`.
-        use_amsgrad: whether to use the largest v so far in place of v (arXiv:1904.09237).
-        use_lazy: no effect: it concerns sparse gradients.
-        use_offload: no effect: it concerns devices.
+        use_amsgrad: whether to use the largest v so far instead of v (arXiv:1904.09237).
+        use_lazy: no effect, since gradients are dense.
+        use_offload: no effect, since state isn't moved between devices.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -43,7 +43,7 @@ class Adam(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+        ValueError: `beta1`, `beta2` or `eps` is out of range; see also `Optimizer`.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class AdamWeightDecay(Optimizer):
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         beta1: the decay rate of the average of the gradient, in (0, 1).
         beta2: the decay rate of the average of its square, in (0, 1).
-        eps: added to the root, > 0.
-        weight_decay: exempt Parameters: see `Optimizer`.
+        eps: added to the square root, > 0.
+        weight_decay: as in the formula; see `Optimizer` for exempt Parameters.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -118,7 +118,7 @@ class AdamWeightDecay(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+        ValueError: `beta1`, `beta2` or `eps` is out of range; see also `Optimizer`.
     """
 
     def __init__(
@@ -149,7 +149,7 @@ class AdamWeightDecay(Optimizer):
 
 
 def check_betas(beta1: float, beta2: float, eps: float, *, of: str) -> tuple[float, float, float]:
-    """Return the arguments if both betas are in (0, 1) and `eps` > 0; else `ValueError`, or `TypeError`."""
+    """Return the arguments if both betas are in (0, 1) and `eps` > 0; otherwise raise `ValueError` or `TypeError`."""
     checks.in_range(beta1, "beta1", "(0, 1)", of=of)
     checks.in_range(beta2, "beta2", "(0, 1)", of=of)
     checks.in_range(eps, "eps", "(0, inf)", of=of)

@@ -1,4 +1,4 @@
-"""AdaMax: Adam with the largest gradient in place of the average of squares."""
+"""AdaMax: Adam with a decaying maximum of the gradients instead of the average of squares."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class AdaMax(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+        ValueError: `beta1`, `beta2` or `eps` is out of range; see also `Optimizer`.
     """
 
     def __init__(

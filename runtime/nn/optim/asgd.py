@@ -22,7 +22,7 @@ class ASGD(Optimizer):
     Args:
         params: Parameters or groups of them; see `Optimizer`.
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
-        lambd: decay of the Parameters.
+        lambd: the decay rate of the Parameters.
         alpha: the exponent of the decay of `eta`.
         t0: the number of steps before averaging starts.
         weight_decay: see `Optimizer`.
@@ -38,7 +38,7 @@ class ASGD(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: as `Optimizer`.
+        ValueError: see `Optimizer`.
     """
 
     def __init__(
@@ -54,11 +54,11 @@ class ASGD(Optimizer):
         self.lambd = checks.of_type(lambd, "lambd", (int, float), of=self.cls_name)
         self.alpha = checks.of_type(alpha, "alpha", (int, float), of=self.cls_name)
         self.t0 = checks.of_type(t0, "t0", (int, float), of=self.cls_name)
-        self.mu = self._numbers("mu", 1.0)
-        self.eta = self._numbers("eta", 0.0)
+        self.mu = self._create_numbers("mu", 1.0)
+        self.eta = self._create_numbers("eta", 0.0)
         self.ax = self.parameters.clone(prefix="ax_", init="zeros")
 
-    def _numbers(self, name: str, value: float) -> ParameterTuple:
+    def _create_numbers(self, name: str, value: float) -> ParameterTuple:
         return ParameterTuple(
             Parameter(np.asarray(value, self.number_dtype), name=f"{name}_{parameter.name}")
             for parameter in self.parameters

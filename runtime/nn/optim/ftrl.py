@@ -1,4 +1,4 @@
-"""FTRL: follow the regularized leader, with sparse Parameters."""
+"""FTRL (follow the regularized leader), which makes Parameters sparse."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .optimizer import Optimizer
 
 
 class FTRL(Optimizer):
-    """Follow the regularized leader (McMahan et al. 2013), with a initially `initial_accum` and z initially 0.
+    """Follow the regularized leader (McMahan et al. 2013); a starts at `initial_accum`, and z at 0.
 
     `a' = a + g**2; z = z + g - (a'**-lr_power - a**-lr_power) / lr * w; a = a'`
     `w = (sign(z) * l1 - z) / (a**-lr_power / lr + 2 * l2)` where `|z| > l1`, else 0
@@ -19,12 +19,12 @@ class FTRL(Optimizer):
         params: Parameters or groups of them without learning rates of their own; see `Optimizer`.
         initial_accum: the initial sum of squares, >= 0.
         learning_rate: a number > 0.
-        lr_power: <= 0; -0.5 divides the learning rate by the root of the sum.
-        l1: makes small Parameters 0, >= 0.
-        l2: makes Parameters smaller, >= 0.
-        use_locking: no effect: nothing else changes the Parameters during a step.
+        lr_power: the power of the sum, <= 0; -0.5 divides the learning rate by the square root of the sum.
+        l1: the strength of L1 regularization, >= 0.
+        l2: the strength of L2 regularization, >= 0.
+        use_locking: no effect, since nothing else changes the Parameters during a step.
         loss_scale: see `Optimizer`.
-        weight_decay: added to the gradient (L2), of every Parameter.
+        weight_decay: added to the gradient (L2), for every Parameter.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -34,7 +34,7 @@ class FTRL(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: a number is out of range, a group has its own learning rate, and as `Optimizer`.
+        ValueError: a number is out of range, a group has its own learning rate; see also `Optimizer`.
     """
 
     def __init__(

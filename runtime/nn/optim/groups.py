@@ -1,4 +1,4 @@
-"""Parameter groups: converts the Parameters of an optimizer to one entry per Parameter."""
+"""Parameter groups: flattens the Parameters of an optimizer to one entry per Parameter."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ def group_members(parameters: Any, *, of: str) -> tuple[list[GroupMember], bool]
         KeyError: a group has another key, or no `params`.
         RuntimeError: a Parameter is in two groups.
     """
-    listed = _as_list(parameters, "parameters", of)
-    if not any(isinstance(item, dict) for item in listed):
-        _check_parameters(listed, of)
+    items = _as_list(parameters, "parameters", of)
+    if not any(isinstance(item, dict) for item in items):
+        _check_parameters(items, of)
         seen: set[int] = set()
-        for parameter in listed:
+        for parameter in items:
             if id(parameter) in seen:
                 raise ValueError(f"For '{of}', Parameter '{parameter.name}' already exists: it is listed twice")
             seen.add(id(parameter))
-        return [GroupMember(parameter, 0, {}) for parameter in listed], False
+        return [GroupMember(parameter, 0, {}) for parameter in items], False
     result: list[GroupMember] = []
     order: list[Parameter] | None = None
-    for number, group in enumerate(listed):
+    for number, group in enumerate(items):
         _check_group(group, of)
         if "order_params" in group:
             order = _as_list(group["order_params"], "order_params", of)
             continue
-        own = {key: value for key, value in group.items() if key != "params"}
+        settings = {key: value for key, value in group.items() if key != "params"}
         for parameter in _check_parameters(_as_list(group["params"], "params", of), of):
             for other in (member.parameter for member in result if member.parameter.name == parameter.name):
                 kind = RuntimeError if other is parameter else ValueError
                 raise kind(f"For '{of}', Parameter '{parameter.name}' already exists in a group")
-            result.append(GroupMember(parameter, number, own))
+            result.append(GroupMember(parameter, number, settings))
     if not result:
         raise ValueError(f"For '{of}', the groups must hold parameters, but they are empty")
     return (result if order is None else _reorder(result, order, of)), True
@@ -80,14 +80,14 @@ def _as_list(value: Any, name: str, of: str) -> list[Any]:
     return result
 
 
-def _check_parameters(listed: list[Any], of: str) -> list[Parameter]:
-    for i, item in enumerate(listed):
+def _check_parameters(items: list[Any], of: str) -> list[Parameter]:
+    for i, item in enumerate(items):
         if not isinstance(item, Parameter):
             raise TypeError(
                 f"For '{of}', the parameters must all be Parameters, or all be groups (dicts), but got "
                 f"{type(item).__name__} at index {i}"
             )
-    return listed
+    return items
 
 
 def _check_group(group: Any, of: str) -> None:

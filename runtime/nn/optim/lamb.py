@@ -1,4 +1,4 @@
-"""Lamb: Adam's step, as long for each Parameter as the Parameter is."""
+"""Lamb: Adam with each Parameter's step scaled to the norm of the Parameter."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Lamb(Optimizer):
 
     `m = beta1 * m + (1 - beta1) * g; v = beta2 * v + (1 - beta2) * g**2`
     `r = m / (1 - beta1**t) / (sqrt(v / (1 - beta2**t)) + eps) + weight_decay * w`
-    `w = w - lr * |w| / |r| * r`, where the quotient is 1 if a norm is 0
+    `w = w - lr * |w| / |r| * r`, where `|w| / |r|` is 1 if a norm is 0
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         beta1: the decay rate of the average of the gradient, in (0, 1).
         beta2: the decay rate of the average of its square, in (0, 1).
-        eps: added to the root, > 0.
-        weight_decay: exempt Parameters: see `Optimizer`.
+        eps: added to the square root, > 0.
+        weight_decay: as in the formula; see `Optimizer` for exempt Parameters.
 
     Inputs:
         gradients: a tuple of tensors, one for each Parameter.
@@ -35,7 +35,7 @@ class Lamb(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `beta1`, `beta2` or `eps` is out of range, and as `Optimizer`.
+        ValueError: `beta1`, `beta2` or `eps` is out of range; see also `Optimizer`.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class Lamb(Optimizer):
             v = beta2 * v + (1 - beta2) * (g * g)
             r = (m / number_for(m, correction1)) / (elementwise.sqrt(v / number_for(v, correction2)) + self.eps)
             r = r if decay is None else r + decay * w
-            of_w, of_r = _length(w), _length(r)
-            none = comparison.logical_or(comparison.equal(of_w, 0.0), comparison.equal(of_r, 0.0))
-            trust = elementwise.where(none, np.ones((), w.dtype), of_w / of_r)
-            return w - (lr * trust) * r, m, v
+            norm_w, norm_r = _norm(w), _norm(r)
+            is_zero = comparison.logical_or(comparison.equal(norm_w, 0.0), comparison.equal(norm_r, 0.0))
+            trust_ratio = elementwise.where(is_zero, np.ones((), w.dtype), norm_w / norm_r)
+            return w - (lr * trust_ratio) * r, m, v
 
         return self.update(rule, gradients, self.moments1, self.moments2, decoupled_decay=True)
 
 
-def _length(x: Any) -> Any:
+def _norm(x: Any) -> Any:
     return elementwise.sqrt(reduction.reduce_sum(x * x))

@@ -1,4 +1,4 @@
-"""Adam for sparse gradients, which here are dense."""
+"""LazyAdam: here the same as Adam, since gradients are dense."""
 
 from __future__ import annotations
 

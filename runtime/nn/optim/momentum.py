@@ -1,4 +1,4 @@
-"""Gradient descent with momentum, with the learning rate applied outside of the momentum."""
+"""Gradient descent with momentum, with the learning rate applied after the momentum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .optimizer import Optimizer, number_for
 class Momentum(Optimizer):
     """Gradient descent with momentum (Sutskever et al. 2013).
 
-    `v = momentum * v + g; w = w - lr * v`, with `use_nesterov` instead `w = w - lr * (g + momentum * v)`
+    `v = momentum * v + g; w = w - lr * v`; with `use_nesterov`, `w = w - lr * (g + momentum * v)`
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
@@ -32,7 +32,7 @@ class Momentum(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `momentum` is negative, and as `Optimizer`.
+        ValueError: `momentum` is negative; see also `Optimizer`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""`Optimizer`: the base class of all optimizers, which add their formulas."""
+"""`Optimizer`: the base class of all optimizers."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Optimizer(Cell):
 
     A call divides the gradients by `loss_scale`; adds `weight_decay` times the Parameter; centralizes them if their
     group asks for it (arXiv:2004.01461: subtracts their mean over all axes except the first); and applies the formula
-    of the optimizer. The state consists of Parameters, so checkpoints include it. Nothing is recorded for gradients.
+    of the optimizer. The state consists of Parameters, so checkpoints include it. A call isn't differentiable.
 
     A subclass creates its state as Parameters and computes in `construct(gradients)`, either by `update`, or by
     `decay_weight`, `gradients_centralization`, `scale_grad` (in this order) and `get_lr`.
@@ -42,7 +42,7 @@ class Optimizer(Cell):
             `weight_decay` and `grad_centralization` (a bool). A dict with only `order_params` sets the order of all.
         weight_decay: a number >= 0, or a Cell that computes it from the step. Parameters whose name contains "beta" or
             "gamma" are exempt, unless there are groups.
-        loss_scale: a number > 0: the factor of the loss in the gradients.
+        loss_scale: a number > 0: the factor by which the loss was multiplied before the backward pass.
 
     Inputs:
         gradients: a tuple of tensors, one for each of `parameters`.
@@ -76,7 +76,7 @@ class Optimizer(Cell):
         self.loss_scale = float(checks.in_range(loss_scale, "loss_scale", "(0, inf)", of=of))
         self.global_step = Parameter(np.zeros(1, int32), name="global_step")
         self.number_dtype = float64 if any(member.parameter.dtype == float64 for member in members) else float32
-        self.learning_rate: Any = self._rates(learning_rate, members)
+        self.learning_rate: Any = self._create_rates(learning_rate, members)
         self.is_group_lr = isinstance(self.learning_rate, (ParameterTuple, CellList))
         self.dynamic_lr = isinstance(self.learning_rate, Cell)
         self.parameters = ParameterTuple(member.parameter for member in members)
@@ -88,37 +88,37 @@ class Optimizer(Cell):
         )
         self._centralize_flags = tuple(member.settings.get("grad_centralization", False) for member in members)
 
-    def _rates(self, learning_rate: Any, members: list[GroupMember]) -> Any:
+    def _create_rates(self, learning_rate: Any, members: list[GroupMember]) -> Any:
         of, dtype = self.cls_name, self.number_dtype
         default = as_rate(learning_rate, "learning_rate", dtype, of=of)
         if not any("lr" in member.settings for member in members):
             return default
-        own: dict[int, Any] = {
+        group_rates: dict[int, Any] = {
             member.group: as_rate(member.settings["lr"], f"learning_rate_group_{member.group}", dtype, of=of)
             for member in members
             if "lr" in member.settings
         }
-        rates: list[Any] = [own.get(member.group, default) for member in members]
+        rates: list[Any] = [group_rates.get(member.group, default) for member in members]
         if not any(isinstance(rate, Cell) for rate in rates):
             return ParameterTuple(rates)
-        fixed = {id(rate): FixedRate(rate) for rate in rates if isinstance(rate, Parameter)}
-        return CellList([fixed.get(id(rate), rate) for rate in rates], auto_prefix=False)
+        fixed_rates = {id(rate): FixedRate(rate) for rate in rates if isinstance(rate, Parameter)}
+        return CellList([fixed_rates.get(id(rate), rate) for rate in rates], auto_prefix=False)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Update the Parameters; see the class."""
         with tape.record_on(None), compute_in(None):
             return super().__call__(*args, **kwargs)
 
-    # ---- values of this step ----
+    # ---- values at the current step ----
 
     def get_lr(self) -> Any:
         """Return the learning rate of this step, a 0-d tensor; a tuple by Parameter if a group sets its own."""
         if self.is_group_lr:
-            return tuple(self._at_this_step(rate) for rate in self.learning_rate)
-        return self._at_this_step(self.learning_rate)
+            return tuple(self._at_current_step(rate) for rate in self.learning_rate)
+        return self._at_current_step(self.learning_rate)
 
     def get_lr_parameter(self, param: Any) -> Any:
-        """Return the source of the learning rate of a Parameter, or of each in a list: a Parameter or a schedule.
+        """Return the Parameter or schedule that gives the learning rate of a Parameter; a list of them for a list.
 
         Raises:
             TypeError: `param` is neither a Parameter nor a list of them.
@@ -131,18 +131,20 @@ class Optimizer(Cell):
             if parameter is param:
                 rate = self.learning_rate[i] if self.is_group_lr else self.learning_rate
                 return rate.learning_rate if isinstance(rate, (FixedRate, ListedRates)) else rate
-        raise ValueError(f"For 'get_lr_parameter', 'param' must be one that is updated, but got '{param.name}'")
+        raise ValueError(
+            f"For 'get_lr_parameter', 'param' must be a Parameter that the optimizer updates, but got '{param.name}'"
+        )
 
     def get_weight_decay(self) -> Any:
         """Return the weight decay of this step; a tuple by Parameter if there are groups."""
         if self.is_group:
-            return tuple(self._at_this_step(decay) for decay in self.weight_decay)
-        return self._at_this_step(self.weight_decay)
+            return tuple(self._at_current_step(decay) for decay in self.weight_decay)
+        return self._at_current_step(self.weight_decay)
 
-    def _at_this_step(self, value: Any) -> Any:
+    def _at_current_step(self, value: Any) -> Any:
         return scalar(value(self.global_step.value())) if isinstance(value, Cell) else value
 
-    def _each(self, values: Any) -> Sequence[Any]:
+    def _per_parameter(self, values: Any) -> Sequence[Any]:
         """Return one value for each Parameter, from a single value or a tuple."""
         return values if isinstance(values, tuple) else (values,) * len(self.parameters)
 
@@ -153,7 +155,7 @@ class Optimizer(Cell):
         return tuple(
             gradient + in_dtype_of(gradient, decay * self.loss_scale) * parameter if flag else gradient
             for gradient, parameter, decay, flag in zip(
-                gradients, self.parameters, self._each(self.get_weight_decay()), self.decay_flags, strict=True
+                gradients, self.parameters, self._per_parameter(self.get_weight_decay()), self.decay_flags, strict=True
             )
         )
 
@@ -184,8 +186,8 @@ class Optimizer(Cell):
                 for both. Half-precision data are float32 here, and the result is rounded once. The learning rate and
                 the weight decay are 0-d with the dtype of the Parameter's data, or Python numbers.
             gradients: the argument of `construct`.
-            states: one kind of state each: a Parameter for each of `parameters`.
-            rate_factor: a 0-d float64 tensor that is multiplied with the learning rate before rounding.
+            states: the state, one sequence for each kind, with a Parameter for each of `parameters`.
+            rate_factor: a 0-d float64 tensor that multiplies the learning rate before it is rounded.
             decoupled_decay: whether the rule applies the weight decay itself; otherwise the gradient contains it.
 
         Returns:
@@ -195,7 +197,7 @@ class Optimizer(Cell):
         rates = self.get_lr()
         if rate_factor is not None:
             rates = map_leaves(lambda rate: elementwise.cast(rate, dtype=float64) * rate_factor, rates)
-        rates, decays = self._each(rates), self._each(self.get_weight_decay())
+        rates, decays = self._per_parameter(rates), self._per_parameter(self.get_weight_decay())
         self.global_step.set_data(self.global_step + 1)
         with np.errstate(all="ignore"):
             for i, (parameter, gradient, *state) in enumerate(zip(self.parameters, gradients, *states, strict=True)):

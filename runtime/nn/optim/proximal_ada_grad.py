@@ -10,7 +10,7 @@ from .optimizer import Optimizer
 
 
 class ProximalAdagrad(Optimizer):
-    """Adagrad with a proximal step (Duchi and Singer 2009), with a initially `accum`.
+    """Adagrad with a proximal step (Duchi and Singer 2009), with `accum` as the initial a.
 
     `a = a + g**2; s = lr / sqrt(a); p = w - s * g; w = sign(p) * max(|p| - s * l1, 0) / (1 + s * l2)`
 
@@ -18,9 +18,9 @@ class ProximalAdagrad(Optimizer):
         params: Parameters or groups of them; see `Optimizer`.
         accum: the initial sum of squares, >= 0.
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
-        l1: makes small Parameters 0, >= 0.
-        l2: makes Parameters smaller, >= 0.
-        use_locking: no effect: nothing else changes the Parameters during a step.
+        l1: the strength of L1 regularization, >= 0.
+        l2: the strength of L2 regularization, >= 0.
+        use_locking: no effect, since nothing else changes the Parameters during a step.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
 
@@ -32,7 +32,7 @@ class ProximalAdagrad(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: a number is out of range, and as `Optimizer`.
+        ValueError: a number is out of range; see also `Optimizer`.
     """
 
     def __init__(

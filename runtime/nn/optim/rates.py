@@ -56,11 +56,11 @@ def require_rate(name: str, count: int, steps: int) -> None:
         )
 
 
-def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:
+def as_rate(learning_rate: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell:
     """Return the Parameter or Cell from which an optimizer reads the learning rate.
 
     Args:
-        given: a number >= 0, a tensor or other iterable of them (one per step), or a `LearningRateSchedule`.
+        learning_rate: a number >= 0, a tensor or other iterable of them (one per step), or a `LearningRateSchedule`.
         name: the name of the Parameter.
         dtype: the dtype of the rate.
         of: the name of the optimizer, for messages.
@@ -69,28 +69,30 @@ def as_rate(given: Any, name: str, dtype: DType, *, of: str) -> Parameter | Cell
         A 0-d Parameter for a constant rate; otherwise a Cell to be called with the step.
 
     Raises:
-        TypeError: `given` is none of these.
-        ValueError: a rate is negative, there is none, or a tensor of rates has more than one dimension.
+        TypeError: `learning_rate` is none of these.
+        ValueError: a rate is negative, the list is empty, or a tensor of rates has more than one dimension.
     """
-    if isinstance(given, LearningRateSchedule):
-        for _, cell in given.cells_and_names():
+    if isinstance(learning_rate, LearningRateSchedule):
+        for _, cell in learning_rate.cells_and_names():
             if isinstance(cell, LearningRateSchedule):
                 cell.dtype = dtype
-        return given
-    if isinstance(given, (int, float)):
-        if given < 0:
-            raise ValueError(f"For '{of}', the learning rate 'learning_rate' must be >= 0, but got {given}")
-    elif isinstance(given, (str, Cell)) or not isinstance(given, (Tensor, np.generic, Iterable)):
+        return learning_rate
+    if isinstance(learning_rate, (int, float)):
+        if learning_rate < 0:
+            raise ValueError(f"For '{of}', the learning rate 'learning_rate' must be >= 0, but got {learning_rate}")
+    elif isinstance(learning_rate, (str, Cell)) or not isinstance(learning_rate, (Tensor, np.generic, Iterable)):
         raise TypeError(
             f"For '{of}', 'learning_rate' must be a number, a Tensor or list of numbers, or a LearningRateSchedule, "
-            f"but got {type(given).__name__}: {given!r}"
+            f"but got {type(learning_rate).__name__}: {learning_rate!r}"
         )
-    rates = np.asarray(given if isinstance(given, (Tensor, np.ndarray, np.generic, int, float)) else list(given))
+    is_array_like = isinstance(learning_rate, (Tensor, np.ndarray, np.generic, int, float))
+    rates = np.asarray(learning_rate if is_array_like else list(learning_rate))
     rates = cast_external(rates).astype(dtype)
     if rates.ndim > 1:
         raise ValueError(f"For '{of}', 'learning_rate' must have 0 or 1 dimensions, but got shape {rates.shape}")
     if not rates.size or not (rates >= 0).all():
-        given = rates.tolist()
-        raise ValueError(f"For '{of}', the learning rates 'learning_rate' must be numbers >= 0, but got {given}")
+        raise ValueError(
+            f"For '{of}', the learning rates 'learning_rate' must be numbers >= 0, but got {rates.tolist()}"
+        )
     parameter = Parameter(rates, name)
     return ListedRates(parameter) if rates.ndim else parameter

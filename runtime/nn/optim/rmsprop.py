@@ -24,7 +24,7 @@ class RMSProp(Optimizer):
         decay: the decay rate of the averages, >= 0.
         momentum: the factor of the previous step, >= 0.
         epsilon: added under the square root, > 0.
-        use_locking: no effect: nothing else changes the Parameters during a step.
+        use_locking: no effect, since nothing else changes the Parameters during a step.
         centered: whether to scale the step by the variance of the gradient.
         loss_scale: see `Optimizer`.
         weight_decay: see `Optimizer`.
@@ -37,7 +37,7 @@ class RMSProp(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `decay` or `momentum` is negative, `epsilon` isn't above 0, and as `Optimizer`.
+        ValueError: `decay` or `momentum` is negative, `epsilon` isn't above 0; see also `Optimizer`.
     """
 
     def __init__(

@@ -13,14 +13,14 @@ class Rprop(Optimizer):
     """Resilient backpropagation (Riedmiller and Braun 1993), as in torch's `Rprop`.
 
     Each element has a step size, initially the learning rate. The step size is multiplied by the second of `etas` if
-    the gradient has the same sign as in the previous step, and by the first if the sign has changed; then the element
-    isn't updated.
+    the gradient has the same sign as in the previous step. If the sign has changed, the step size is multiplied by the
+    first of `etas`, and the element isn't updated.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
         learning_rate: a number, a list with one number per step, or a schedule, of which only the first rate is used;
             see `Optimizer`.
-        etas: factors by which a step size shrinks, in (0, 1), and grows, above 1.
+        etas: two factors: one in (0, 1), which shrinks a step size, and one above 1, which grows it.
         step_sizes: the smallest and the largest step size.
         weight_decay: see `Optimizer`.
 
@@ -32,7 +32,7 @@ class Rprop(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: a tuple isn't of two, or its numbers are out of range, and as `Optimizer`.
+        ValueError: a tuple doesn't have two elements, or an element is out of range; see also `Optimizer`.
     """
 
     def __init__(
@@ -44,10 +44,10 @@ class Rprop(Optimizer):
         weight_decay: Any = 0.0,
     ) -> None:
         super().__init__(learning_rate, params, weight_decay)
-        for name, given in {"etas": etas, "step_sizes": step_sizes}.items():
-            checks.of_type(given, name, tuple, of=self.cls_name)
-            if len(given) != 2:
-                raise ValueError(f"For '{self.cls_name}', '{name}' must be a tuple of 2 numbers, but got {given}")
+        for name, pair in {"etas": etas, "step_sizes": step_sizes}.items():
+            checks.of_type(pair, name, tuple, of=self.cls_name)
+            if len(pair) != 2:
+                raise ValueError(f"For '{self.cls_name}', '{name}' must be a tuple of 2 numbers, but got {pair}")
         checks.in_range(etas[0], "etas[0]", "(0, 1)", of=self.cls_name)
         checks.in_range(etas[1], "etas[1]", "(1, inf)", of=self.cls_name)
         checks.in_range(step_sizes[0], "step_sizes[0]", "(-inf, inf)", of=self.cls_name)

@@ -15,14 +15,14 @@ from .optimizer import Optimizer, number_for
 class SGD(Optimizer):
     """Stochastic gradient descent, with momentum as in torch's `SGD`.
 
-    `v = g` at the first step, then `v = momentum * v + (1 - dampening) * g`; `w = w - lr * v`, with `nesterov` instead
-    `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
+    `v = g` in the first step and `v = momentum * v + (1 - dampening) * g` in later steps. Then `w = w - lr * v`; with
+    `nesterov`, `w = w - lr * (g + momentum * v)`. Without momentum, `w = w - lr * g`.
 
     Args:
         params: Parameters or groups of them; see `Optimizer`.
         learning_rate: a number, a list with one number per step, or a schedule; see `Optimizer`.
         momentum: the factor of the previous momentum, >= 0.
-        dampening: the gradient enters the momentum with the factor `1 - dampening`, >= 0.
+        dampening: >= 0; the gradient is multiplied by `1 - dampening` before it is added to the momentum.
         weight_decay: a number >= 0; see `Optimizer`.
         nesterov: whether to use Nesterov momentum; needs a momentum and no dampening.
         loss_scale: see `Optimizer`.
@@ -35,7 +35,7 @@ class SGD(Optimizer):
 
     Raises:
         TypeError: an argument has a wrong type.
-        ValueError: `momentum` or `dampening` is negative, `nesterov` comes without momentum or with dampening, and as
+        ValueError: `momentum` or `dampening` is negative, `nesterov` is used without momentum or with dampening, and as
             `Optimizer`.
     """
 

@@ -62,7 +62,7 @@ class WithEvalCell(Cell):
         label: second input of the loss.
 
     Outputs:
-        The loss, the output of the network, and the label; without a loss, the latter two.
+        The loss, the output of the network, and the label; without a loss, only the output and the label.
 
     Raises:
         TypeError: `add_cast_fp32` isn't a bool.
@@ -84,7 +84,7 @@ class WithEvalCell(Cell):
 
 
 class WithGradCell(Cell):
-    """The gradients of a network's trainable Parameters, in training phase.
+    """The gradients of a network's trainable Parameters, in train mode.
 
     Args:
         network: the network; without a loss, its output is differentiated.
@@ -173,7 +173,7 @@ class TrainOneStepCell(Cell):
         network: the Cell that computes the loss, e.g. a `WithLossCell`.
         optimizer: updates its `parameters`; its `loss_scale` must equal `sens`, otherwise there is a warning.
         sens: the gradient of the loss, a number other than 0; 1 if it is None.
-        return_grad: whether to return the gradients that the optimizer gets, too.
+        return_grad: whether to also return the gradients that the optimizer gets.
 
     Inputs:
         *inputs: inputs of the network.
@@ -206,8 +206,8 @@ class TrainOneStepCell(Cell):
         if self.sens != loss_scale:
             warnings.warn(
                 f"{self.cls_name}: gradients are computed from sens={self.sens:g} and divided by the optimizer's "
-                f"loss_scale={loss_scale:g}, so that updates are {self.sens / loss_scale:g} times what they should be: "
-                "they must be equal",
+                f"loss_scale={loss_scale:g}, so updates are {self.sens / loss_scale:g} times as large as intended: "
+                "the two must be equal",
                 stacklevel=2,
             )
 

@@ -23,7 +23,7 @@ class DynamicLossScaleUpdateCell(Cell):
 
     Args:
         loss_scale_value: the initial scale.
-        scale_factor: the scale is divided by it after an overflow (down to 1) and multiplied by it otherwise, > 0.
+        scale_factor: > 0; the scale is divided by it after an overflow, down to 1, and multiplied by it when it rises.
         scale_window: the number of steps without overflow after which the scale rises.
 
     Inputs:

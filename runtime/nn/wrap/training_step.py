@@ -35,13 +35,13 @@ class TrainingStep(Cell):
     It computes, in this order: the loss; the gradients of loss / `accumulate` times the loss scale; their sum over
     `accumulate` calls; the division by the loss scale; whether all gradients are finite; clipping to a norm of
     `clip_norm`; the optimizer's update; the update of the loss scale. A Parameter that the loss doesn't depend on stays
-    unchanged, like a Parameter of torch whose `grad` is None. Only the last of `accumulate` calls updates; the others
-    add up their gradients. With a loss scale, an update with non-finite gradients is skipped.
+    unchanged, like a torch parameter whose `grad` is None. Only the last of every `accumulate` calls updates; the
+    others only add to the sums. With a loss scale, an update with non-finite gradients is skipped.
 
     Args:
         network: computes the loss of a batch or, with `loss`, an output from all tensors of the batch except the last.
-        loss: a Cell or function of that output and the last tensor of the batch; None if there is none.
-        optimizer: updates its `parameters`; its own `loss_scale` is 1.
+        loss: a Cell or function of that output and the last tensor of the batch; None if the network computes the loss.
+        optimizer: updates its `parameters`; its own `loss_scale` must be 1.
         loss_scaler: the loss scale (`amp.StaticLossScaler`, `amp.DynamicLossScaler`); None for no scale.
         clip_norm: the largest norm of all gradients together, as in torch's `clip_grad_norm_`; None for no clipping.
         accumulate: the number of calls for one update.
@@ -51,8 +51,9 @@ class TrainingStep(Cell):
         *batch: tensors.
 
     Outputs:
-        A dict: `loss`, unscaled; `overflow`, a 0-d bool tensor: whether the update was skipped; by Parameter name,
-        `gradients`, unscaled, and `clipped`, the gradients that the optimizer gets.
+        A dict: `loss`, without the loss scale; `overflow`, a 0-d bool tensor: whether the update was skipped;
+        `gradients`, a dict of gradients by Parameter name, without the loss scale; and `clipped`, a dict of the
+        gradients that the optimizer gets.
 
     Raises:
         TypeError: an argument has a wrong type.
@@ -81,8 +82,8 @@ class TrainingStep(Cell):
             checks.in_range(clip_norm, "clip_norm", "(0, inf)", of=of)
         self.clip_norm = clip_norm
         self.accumulate = checks.positive_int(accumulate, "accumulate", of=of)
-        untrained = {id(parameter) for parameter in frozen}
-        self.weights = ParameterTuple(p for p in optimizer.parameters if id(p) not in untrained)
+        frozen_ids = {id(parameter) for parameter in frozen}
+        self.weights = ParameterTuple(p for p in optimizer.parameters if id(p) not in frozen_ids)
         if accumulate > 1:
             self.calls_made = Parameter(np.zeros((), int32), name="calls_made", requires_grad=False)
             self.gradient_sums = self.weights.clone(prefix="gradient_sum", init="zeros")
@@ -129,10 +130,10 @@ class TrainingStep(Cell):
             sums.append(total)
         return tuple(sums), incomplete
 
-    def _update(self, gradients: Sequence[Any], reached: Sequence[bool]) -> None:
+    def _update(self, gradients: Sequence[Any], has_gradient: Sequence[bool]) -> None:
         """Let the optimizer update its Parameters, except frozen ones and those without a gradient."""
-        each = zip(self.weights, gradients, reached, strict=True)
-        by_id = {id(weight): gradient for weight, gradient, is_reached in each if is_reached}
+        entries = zip(self.weights, gradients, has_gradient, strict=True)
+        by_id = {id(weight): gradient for weight, gradient, has_one in entries if has_one}
         unchanged = [(parameter, parameter.value()) for parameter in self._untouched_state(by_id)]
         self.optimizer(tuple(by_id[id(p)] if id(p) in by_id else zeros_like(p) for p in self.optimizer.parameters))
         for parameter, value in unchanged:

@@ -31,7 +31,7 @@ class Accuracy(EvaluationBase):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Add predictions and true labels of a batch."""
-        predicted, true = self._checked_inputs(inputs)
+        predicted, true = self._check_inputs(inputs)
         of_classes = self._type == "classification"
         right = predicted.argmax(axis=1) == true if of_classes else (predicted == true).all(axis=1)
         self._right += int(right.sum())
@@ -109,7 +109,7 @@ class _Positives(EvaluationBase):
     @rearrange_inputs
     def update(self, *inputs: Any) -> None:
         """Add predictions and true labels of a batch."""
-        predicted, true = self._checked_inputs(inputs)
+        predicted, true = self._check_inputs(inputs)
         classes = self._class_num
         if self._type == "classification":
             p, t = (np.eye(classes)[labels.reshape(-1)] for labels in (predicted.argmax(axis=1), true))

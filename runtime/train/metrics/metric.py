@@ -67,8 +67,7 @@ class Metric(ABC):
         if isinstance(data, (Tensor, np.ndarray, list)):
             return np.asarray(data)
         raise TypeError(
-            f"For '{type(self).__name__}', what is measured must be a Tensor, an array or a list, but got "
-            f"{type(data).__name__}"
+            f"For '{type(self).__name__}', an input must be a Tensor, an array or a list, but got {type(data).__name__}"
         )
 
     def _arrays(self, inputs: tuple[Any, ...], *names: str) -> list[Array]:
@@ -83,7 +82,7 @@ class Metric(ABC):
     def _require_batches(self, count: Any) -> None:
         if not count:
             raise RuntimeError(
-                f"For '{type(self).__name__}', nothing was measured yet: call update(...) with at least one sample "
+                f"For '{type(self).__name__}', there is no data yet: call update(...) with at least one sample "
                 "before eval()"
             )
 
@@ -118,7 +117,7 @@ class EvaluationBase(Metric):
         self._type = eval_type
         self._class_num = 0
 
-    def _checked_inputs(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
+    def _check_inputs(self, inputs: tuple[Any, ...]) -> tuple[Array, Array]:
         """Check the inputs, and return predicted scores or labels and true classes or labels."""
         predicted, true = self._arrays(inputs, "predicted", "true")
         of = type(self).__name__

@@ -212,7 +212,7 @@ def test_combinations_are_warned_about() -> None:
     with pytest.warns(UserWarning, match="overrides amp level O3"):
         amp.auto_mixed_precision(network(), "O3").to_float(ms.float32)
     net = amp.auto_mixed_precision(network(), "O1")
-    with pytest.warns(UserWarning, match="level O1 already: level O2"):
+    with pytest.warns(UserWarning, match="amp level O1: level O2"):
         amp.auto_mixed_precision(net, "O2")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -86,7 +86,7 @@ def captured(module: torch_nn.Module, *args: torch.Tensor, train: bool = True, *
 def op_by_op() -> Iterator[None]:
     """Within the context, no program is spliced."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(graph_cell._Graph, "plain_cells", lambda graph: None)
+        patch.setattr(graph_cell._Graph, "unchanged_cells", lambda graph: None)
         yield
 
 

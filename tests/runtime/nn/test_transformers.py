@@ -293,7 +293,7 @@ X = (3, 2, 4)
         (lambda: attended((3, 2, 5), X, X), ValueError, ["'query'", "4", "(3, 2, 5)"]),
         (lambda: attended((4,), X, X), ValueError, ["'query'", "3 dimensions", "(4,)"]),
         (lambda: attended((2, 4), X, X), ValueError, ["'key'", "(3, 2, 4)"]),
-        (lambda: attended(X, (3, 1, 4), (3, 1, 4)), ValueError, ["one batch size"]),
+        (lambda: attended(X, (3, 1, 4), (3, 1, 4)), ValueError, ["the batch sizes must be equal"]),
         (lambda: attended(X, (3, 2, 4), (5, 2, 4)), ValueError, ["as many keys as values", "(5, 2, 4)"]),
         (lambda: attended(X, X, X, attn_mask=ones(2, 3)), ValueError, ["attn_mask", "(3, 3)", "(4, 3, 3)", "(2, 3)"]),
         (lambda: attended(X, X, X, key_padding_mask=ones(3, 2)), ValueError, ["key_padding_mask", "(2, 3)", "(3, 2)"]),
@@ -307,7 +307,7 @@ X = (3, 2, 4)
         (lambda: nn.TransformerDecoder(nn.ReLU(), 0), ValueError, ["'num_layers'", "> 0"]),
         (lambda: nn.TransformerEncoder(nn.ReLU(), 1, 3), TypeError, ["'norm'", "Cell"]),
         (lambda: nn.Transformer(4, 2, 1, 1, 6)(ones(3, 2, 5), ones(*X)), ValueError, ["4 features", "(3, 2, 5)"]),
-        (lambda: nn.Transformer(4, 2, 1, 1, 6)(ones(*X), ones(3, 1, 4)), ValueError, ["one batch size", "(3, 1, 4)"]),
+        (lambda: nn.Transformer(4, 2, 1, 1, 6)(ones(*X), ones(3, 1, 4)), ValueError, ["same batch size", "(3, 1, 4)"]),
     ],
 )
 def test_errors_name_what_is_wrong(run: Callable[[], Any], error: type[Exception], words: list[str]) -> None:

@@ -77,7 +77,7 @@ def test_checkpoints(tmp_path: Path):
     assert saving.latest_ckpt_file_name.endswith("net-2_5.ckpt")
     loaded = ms.load_checkpoint(saving.latest_ckpt_file_name)
     np.testing.assert_array_equal(loaded["weight"].asnumpy(), model.network.weight.asnumpy())
-    with pytest.raises(ValueError, match="must be a name, no path"):
+    with pytest.raises(ValueError, match="must be a name, not a path"):
         ModelCheckpoint("../net")
 
 

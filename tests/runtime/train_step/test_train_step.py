@@ -391,7 +391,7 @@ def test_mistakes_are_named() -> None:
     with pytest.raises(UsageError, match="given 'static'"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale="static")
     manager: Any = ms.amp.DynamicLossScaleManager()
-    with pytest.raises(UsageError, match=r"loss_scale is a number.* given <.*DynamicLossScaleManager"):
+    with pytest.raises(UsageError, match=r"loss_scale must be a number.* given <.*DynamicLossScaleManager"):
         compile_train_step(program, None, lambda p: optim.SGD(p, 0.1), loss_scale=manager)
     with pytest.raises(UsageError, match="a loss scale of its own, 128"):
         compile_train_step(program, None, lambda p: ms.nn.Momentum(p, 0.1, 0.9, loss_scale=128.0), loss_scale=128.0)
@@ -462,7 +462,7 @@ def test_what_is_no_loss_is_refused(loss: Any, told: str) -> None:
 
 @pytest.mark.parametrize("loss", [nn.MSELoss(), nn.functional.mse_loss, ms.nn.MSELoss, "mse"])
 def test_a_loss_is_one_of_cells(loss: Any) -> None:
-    with pytest.raises(UsageError, match=r"loss is a Cell \(nn.CrossEntropyLoss\(\)\), a function"):
+    with pytest.raises(UsageError, match=r"loss must be a Cell \(nn.CrossEntropyLoss\(\)\), a function"):
         compile_train_step(Dense(), loss, lambda p: optim.SGD(p, 0.1))
 
 
