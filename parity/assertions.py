@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .checking.several_inputs import Arguments
     from .support.progress import Progress
     from .training.loss_network import Loss
-    from .training.scripts import Loop
+    from .training.scripts import TrainingScript
     from .training.torch_steps import Batch
 
 
@@ -90,7 +90,7 @@ def assert_parity(
     report.raise_if_failed()
     if alone := [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]:
         warnings.warn(
-            f"judged in the Cells around them, having no partner of their own: {', '.join(alone)}",
+            f"without a partner, and therefore judged in the Cells around them: {', '.join(alone)}",
             UnpairedWarning,
             stacklevel=2,
         )
@@ -107,8 +107,8 @@ def assert_training_parity(
 def assert_training_parity(
     module: Any,
     cell: Any,
-    train_module: Loop,
-    train_cell: Loop,
+    train_module: TrainingScript,
+    train_cell: TrainingScript,
     data: Iterable[Any],
     **options: Unpack[PortTrainingKeywords],
 ) -> TrainingReport: ...

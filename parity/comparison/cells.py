@@ -73,7 +73,7 @@ def require_elements(records: Records) -> None:
     if outputs and not any(array.size for array in outputs):
         shapes = ", ".join(str(list(array.shape)) for array in outputs)
         raise UsageError(
-            f"the model's outputs have no element, so that there is nothing to compare: they have the shape {shapes}\n"
+            f"the model's outputs have no elements, so there is nothing to compare: their shape is {shapes}\n"
             "  what to do: give inputs of at least one sample"
         )
 
@@ -108,14 +108,14 @@ def require_finite(records: Records, dtype: str, truth: Records | None = None) -
     children = any(key.path.startswith(f"{culprit.path}.") for key in records.values)
     raise UsageError(
         f"the model's outputs in {dtype} contain {kind}, which can't be compared\n"
-        f"  the first Cell to make it of finite inputs: {culprit.path or '(root)'} "
+        f"  the first Cell that returns it for finite inputs: {culprit.path or '(root)'} "
         f"({count} of {array.size} elements of its output {culprit.slot})"
         + ("\n  in its own code, not in one of the Cells it calls" if children else "")
         + "\n  what to do: check this Cell, its weights and the values of the inputs"
     )
 
 
-def not_finite(truth: Records) -> list[str]:
+def non_finite_notes(truth: Records) -> list[str]:
     """Return notes on infinities in the truth's outputs and NaN in its gradients."""
     outputs = {key.slot: truth.values[key] for key in truth.root_keys(OUTPUT)}
     gradients = {key.slot: truth.values[key] for key in truth.root_keys(INPUT_GRADIENT)} | truth.parameter_gradients
@@ -167,8 +167,8 @@ def require_repeatable(truth: Records, again: Records) -> None:
         value, expected = again.values.get(key), truth.values[key]
         if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
             raise UsageError(
-                f"the model gives another output {key.slot} when it is run again on the same inputs: it keeps "
-                "something outside of its modules from one call to the next (a global, a class attribute, a file), or "
-                "draws numbers that torch doesn't know of\n"
+                f"the model returns another output {key.slot} when it is run again on the same inputs: it keeps "
+                "state outside its modules between calls (a global, a class attribute, a file), or draws random "
+                "numbers that torch's generator doesn't control\n"
                 "  what to do: keep it in a buffer (self.register_buffer), or pass it in and return it"
             )

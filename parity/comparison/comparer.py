@@ -145,7 +145,7 @@ class Comparer:
             return {}
         if right:
             return {"status": PASS, "reason": "", "ratio": fields["allowed"]}
-        return {"status": FAIL, "reason": "off by other than a few single steps of its quantizer"}
+        return {"status": FAIL, "reason": "differs by more than a few single steps of its quantizer"}
 
     def _is_allowed_dtype(self, key: Key, value: Array, reference: Array, check: str) -> bool:
         """Whether an output with the right numbers may have its dtype; inside a port, any dtype is allowed."""

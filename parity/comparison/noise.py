@@ -10,11 +10,11 @@ from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
 
-ErrorKey = Key | tuple[str, str]
+NoiseKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
 
 
-class Noise(ReferenceNoise[ErrorKey]):
+class Noise(ReferenceNoise[NoiseKey]):
     """Largest errors of the reference in the working dtype, over several runs.
 
     The first run is the unchanged reference; the others apply a jitter of half a unit in the last place at every Cell
@@ -85,14 +85,14 @@ def _share_integers(records: Records, truth: Records) -> None:
             records.values[key] = expected
 
 
-def _measurable(records: Records, truth: Records) -> Iterator[tuple[ErrorKey, Array, Array]]:
+def _measurable(records: Records, truth: Records) -> Iterator[tuple[NoiseKey, Array, Array]]:
     """Yield the pairs of floating-point arrays; integers are compared exactly."""
     for key, value, expected in _pairs(records, truth):
         if value.shape == expected.shape and is_floating(expected.dtype):
             yield key, value, expected
 
 
-def _pairs(records: Records, truth: Records) -> Iterator[tuple[ErrorKey, Array, Array]]:
+def _pairs(records: Records, truth: Records) -> Iterator[tuple[NoiseKey, Array, Array]]:
     for key, value in records.values.items():
         if key in truth.values:
             yield key, value, truth.values[key]

@@ -14,20 +14,20 @@ from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
-from .cells import cell_reports, not_finite, owners, require_elements, require_finite, require_repeatable
+from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
-from .measured_errors import measured_again
+from .measured_errors import remeasure
 from .noise import Noise
-from .weak_inputs import weak_inputs
+from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
 
 HIDDEN_STATE = (
-    "forward keeps something from one call to the next that the other side doesn't have (a Python attribute, a "
-    "counter, a global): keep it in a buffer (self.register_buffer), or pass it in and return it"
+    "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "
+    "keep it in a buffer (self.register_buffer), or pass it in and return it"
 )
 
-Found = list[tuple[str, Comparison]]
+CellComparisons = list[tuple[str, Comparison]]
 
 
 class Trial:
@@ -61,7 +61,7 @@ class Trial:
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
+        self.notes += non_finite_notes(self.truth) + weak_input_notes(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
@@ -95,14 +95,14 @@ class Trial:
             )
         return self._noises[feeding, dtype]
 
-    def judge(self, side: Side) -> Found:
+    def judge(self, side: Side) -> CellComparisons:
         """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
         can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
-        found: Found = []
-        left_out: Found = []
+        found: CellComparisons = []
+        left_out: CellComparisons = []
         if can.gradients:
             found += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
         for feeding in feedings:
@@ -134,48 +134,48 @@ class Trial:
             found += self._second_call(side)
         return self.selected(found)
 
-    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
+    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """The comparisons of a run in float64, where `found` is what has been found before."""
         records, noise = self._run(side, run), comparer.noise
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("meaning", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("meaning", records))
 
         # numbers that were rounded to float32 are no fault
         measures = [(_fails, lambda: noise.allow_rounded_numbers(self.rounded))]
         if comparer.feeding != END_TO_END or not _fails(found):
             # what loses its digits, in a Cell or in the whole, may make much of little
             measures.append((_fails, lambda: noise.sample("meaning")))
-        return measured_again(compare(), compare, *measures)
+        return remeasure(compare(), compare, *measures)
 
-    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
+    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """The comparisons of a run in the dtype of its noise, where `found` is what has been found before."""
         records = self._run(side, run)
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("rounding", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("rounding", records))
 
         comparisons = compare()
         # values that lie between two steps of a quantizer make others of all that follows
         if side.capabilities.quantized and _fails(comparisons):
             records = self._run(side, replace(run, same_codes=True))
             comparisons = compare()
-        undecided = functools.partial(_undecided, found=found)
-        return measured_again(comparisons, compare, (undecided, comparer.noise.sample))
+        undecided = functools.partial(_is_undecided, found=found)
+        return remeasure(comparisons, compare, (undecided, comparer.noise.sample))
 
     def _run(self, side: Side, run: Run) -> Records:
         records = side.run(run)
         self.notes += [note for note in records.notes if note not in self.notes]
         return records
 
-    def _other_dtypes(self, side: Side) -> Found:
+    def _other_dtypes(self, side: Side) -> CellComparisons:
         """The outputs of another floating-point dtype than the reference's, where both compute in their own.
 
         In float64, what a network casts to float32 keeps its digits: dtypes are known of a run in float32.
         """
         reference = self.noise(END_TO_END, self.working_dtype).first
         records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
-        found: Found = []
+        found: CellComparisons = []
         for key, value in records.values.items():
             needed = reference.values.get(key, value).dtype
             if key.kind == OUTPUT and value.dtype != needed:
@@ -186,7 +186,7 @@ class Trial:
                 )
         return found
 
-    def _second_call(self, side: Side) -> Found:
+    def _second_call(self, side: Side) -> CellComparisons:
         """Comparisons of a second call, its state carried over; none for a side that carries no state.
 
         What a network keeps in places that the other side doesn't have, first shows there.
@@ -201,10 +201,10 @@ class Trial:
         )
         records = side.run(run)
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("meaning", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("meaning", records))
 
-        return measured_again(
+        return remeasure(
             compare(),
             compare,
             (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
@@ -227,16 +227,18 @@ class Trial:
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
 
-    def _at_home(self, found: Found) -> Found:
+    def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
         """What belongs to a Cell that the reference hasn't is the root's."""
         return [(path if path in self.cells else "", comparison) for path, comparison in found]
 
-    def selected(self, found: Found) -> Found:
+    def selected(self, found: CellComparisons) -> CellComparisons:
         """The comparisons of Cells that are to be judged."""
-        return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
+        return [
+            (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
+        ]
 
 
-def judged(
+def judge_sides(
     reference: Side,
     candidates: Sequence[Side],
     options: Options,
@@ -261,17 +263,17 @@ def judged(
             if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
                 explanations.append(HIDDEN_STATE)
         if options.fail_fast and not report.ok:
-            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
+            report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break
     report.notes += trial.notes
     return report
 
 
-def _fails(comparisons: Found) -> bool:
+def _fails(comparisons: CellComparisons) -> bool:
     return any(c.status == FAIL for _, c in comparisons)
 
 
-def _undecided(comparisons: Found, found: Found) -> bool:
+def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:
     """Whether rounding fails somewhere where nothing else has failed already."""
     failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
     return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

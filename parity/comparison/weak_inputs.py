@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..sides.records import INPUT, Array, Records
 
 
-def weak_inputs(truth: Records) -> list[str]:
+def weak_input_notes(truth: Records) -> list[str]:
     """Return a note on each input of the root whose elements are all equal."""
     arrays = {key.slot: truth.values[key] for key in truth.root_keys(INPUT)}
     return [

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .calls import Call, Expression, code_of
-from .entry import Finding, Pair
+from .calls import Call, SourceExpression, code_of
+from .entry import Finding, LayerPair
 from .reading import code, format_value, same
 
-Side = tuple[str, tuple[str, ...], Any]
+ArgumentSpec = tuple[str, tuple[str, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FunctionDifference:
     alone: bool = False
     absent: str = ""
 
-    def find(self, pair: Pair) -> Iterator[Finding]:
+    def find(self, pair: LayerPair) -> Iterator[Finding]:
         """Yield the differences between the calls of a block and of its original."""
         here = [call for call in code_of(pair.cell, "construct") if call.name in self.names]
         if self.alone:
@@ -51,8 +51,8 @@ def _argument(
     names: tuple[str, ...],
     originals: tuple[str, ...],
     rule: str,
-    here: Side,
-    there: Side,
+    here: ArgumentSpec,
+    there: ArgumentSpec,
     needed: Callable[[Any], Any] = lambda value: value,
 ) -> FunctionDifference:
     """Return an entry about an argument; each side has its name, the parameters after the tensor, and its default.
@@ -60,14 +60,14 @@ def _argument(
     A default may be a function of the call.
     """
 
-    def value(call: Call, side: Side) -> Any:
+    def value(call: Call, side: ArgumentSpec) -> Any:
         name, parameters, default = side
         return call.argument(parameters, name, default(call) if callable(default) else default)
 
     def compare(ours: Call, theirs: Call | None) -> Finding | None:
         assert theirs is not None
         value_here, value_there = value(ours, here), value(theirs, there)
-        if any(isinstance(one, Expression) or one is None for one in (value_here, value_there)):
+        if any(isinstance(one, SourceExpression) or one is None for one in (value_here, value_there)):
             return None
         right = needed(value_there)
         if right is None or same(value_here, right):
@@ -92,7 +92,7 @@ def _training(ours: Call, theirs: Call | None) -> Finding | None:
     assert theirs is not None
     parameters = ("p", "training")
     here, there = ours.argument(parameters, "training", True), theirs.argument(parameters, "training", True)
-    if here is not True or not isinstance(there, Expression) or there.text != "self.training":
+    if here is not True or not isinstance(there, SourceExpression) or there.text != "self.training":
         return None
     return Finding(
         f"{ours.name}(training=True) in {ours.place}",
@@ -121,7 +121,7 @@ def _stride_of_mean(ours: Call, theirs: Call | None) -> Finding | None:
     kernel = theirs.argument(parameters, "kernel_size", None)
     there = theirs.argument(parameters, "stride", None)
     there = kernel if there is None else there
-    if any(isinstance(one, Expression) or one is None for one in (here, there)) or here == there:
+    if any(isinstance(one, SourceExpression) or one is None for one in (here, there)) or here == there:
         return None
     return Finding(
         f"{ours.name}(stride={here}) in {ours.place}",
@@ -157,10 +157,10 @@ def _size_method(ours: Call, _: Call | None) -> Finding | None:
 def _half_pixels(ours: Call, theirs: Call | None) -> Finding | None:
     assert theirs is not None
     corners = theirs.argument(("size", "scale_factor", "mode", "align_corners"), "align_corners", None)
-    if isinstance(corners, Expression):
+    if isinstance(corners, SourceExpression):
         return None
     name = "align_corners" if corners else "half_pixel_centers"
-    if ours.keywords.get(name) is True or isinstance(ours.keywords.get(name), Expression):
+    if ours.keywords.get(name) is True or isinstance(ours.keywords.get(name), SourceExpression):
         return None
     return Finding(
         f"{ours.name}({name}=False) in {ours.place}",

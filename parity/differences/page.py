@@ -51,7 +51,7 @@ def default(cls: type | None, argument: str) -> str:
     return f"{argument}={code(parameters[argument].default)}"
 
 
-def cell_class(entry: Difference) -> type | None:
+def first_cell_class(entry: Difference) -> type | None:
     """Return the first class of Cells that an entry is about."""
     return getattr(nn, entry.layers[0], None) if entry.layers else None
 
@@ -70,7 +70,7 @@ def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
     yield "|---|---|---|---|"
     for entry in entries:
         if entry.rule:
-            here = _arguments(cell_class(entry), entry.here)
+            here = _arguments(first_cell_class(entry), entry.here)
             there = _arguments(torch_class(entry, library), entry.there)
             yield f"| {classes(entry.layers)} | {here} | {there} | {entry.rule} |"
 

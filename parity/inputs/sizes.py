@@ -105,7 +105,7 @@ def _larger_sizes(
         size = next(fits, None)
         if size is not None:
             large[name] = size
-    together = odd | _distinct(large, numbers)
+    together = odd | _make_distinct(large, numbers)
     if is_affordable(together):
         return [together]
     return [ones | {name: size} for name, size in large.items()]
@@ -117,7 +117,7 @@ def _next_odd(number: int, numbers: set[int]) -> int:
     return next(size for size in itertools.count(start, 2) if size not in numbers)
 
 
-def _distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
+def _make_distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
     """Return the sizes, increased until all are different."""
     result: Sizes = {}
     for name, size in sizes.items():

@@ -96,7 +96,7 @@ def compare_onnx(
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _FilePair:
     """Two files that are compared.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Pair:
 
 
 def _compare_pair(
-    pair: _Pair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+    pair: _FilePair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
 ) -> Report:
     """Compare two files on inputs of one structure."""
     reference, candidate, names, others, quantized = (
@@ -211,7 +211,7 @@ def _compare_programs(
     return report
 
 
-def _pair_files(reference: str, candidate: str) -> _Pair:
+def _pair_files(reference: str, candidate: str) -> _FilePair:
     """Read both files, and decide which is the reference."""
     models = read_model(reference), read_model(candidate)
     which = [is_quantized(model) for model in models]
@@ -223,7 +223,7 @@ def _pair_files(reference: str, candidate: str) -> _Pair:
         quantized = QuantizedFile(candidate, models[1], reference, models[0])
         notes.insert(0, HOW)
     names, others = (input_names(model.graph) for model in models)
-    return _Pair(reference, candidate, names, others, quantized, notes)
+    return _FilePair(reference, candidate, names, others, quantized, notes)
 
 
 def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:

@@ -63,7 +63,7 @@ def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     return Text(shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
 
 
-def alike(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
+def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
     """Group failing Cells whose faults differ only in numbers; the worst Cell comes first in each group.
 
     Groups are in order of importance: meaning before rounding, isolated before end to end, then the order of the
@@ -76,10 +76,10 @@ def alike(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellR
     def telling(lot: list[CellReport]) -> tuple[bool, bool, bool, int]:
         return min(_importance(c, report) for c in lot[0].failures)
 
-    return sorted((sorted(lot, key=_furthest) for lot in lots.values()), key=telling)
+    return sorted((sorted(lot, key=_by_largest_ratio) for lot in lots.values()), key=telling)
 
 
-def _furthest(cell: CellReport) -> float:
+def _by_largest_ratio(cell: CellReport) -> float:
     ratios = [c.ratio for c in cell.failures if not math.isnan(c.ratio)]
     return -max(ratios, default=0.0)
 

@@ -103,7 +103,7 @@ def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[T
     return [Text(line, style) for line in wrapped]
 
 
-def show(lines: Sequence[Text], console: Console) -> None:
+def print_lines(lines: Sequence[Text], console: Console) -> None:
     """Print lines without wrapping or highlighting; in ASCII if the console has no other characters."""
     with _output_errors():
         for line in lines:
@@ -111,7 +111,7 @@ def show(lines: Sequence[Text], console: Console) -> None:
             console.print(safe, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
-def plain(lines: Sequence[Text]) -> str:
+def plain_text(lines: Sequence[Text]) -> str:
     """Return lines as plain text, with invisible characters made visible."""
     return "\n".join(visible_name(line.plain.rstrip()) for line in lines)
 

@@ -19,7 +19,7 @@ from ..results.comparison import (
     worst_ratio,
 )
 from ..results.network_result import NetworkResult
-from .detail import alike, cell_detail, cell_line, pluralize, times
+from .detail import cell_detail, cell_line, group_by_fault, pluralize, times
 from .globs import join_names, list_names, patterns, summarize_paths
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .tree import AFFECTED, Line, tree, verdicts
@@ -116,10 +116,12 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
     shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
     if not shown:
         return []
-    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "off alone", "in all"), shown, width, left=2)]
+    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "isolated", "end to end"), shown, width, left=2)]
     if len(shown) < len(rows):
         lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
-    legend = "In steps: what rounding a Cell's weights and inputs does to it alone, and what all rounding does to it."
+    legend = (
+        "Errors in steps: isolated, from rounding the Cell's own weights and inputs; end to end, from all rounding."
+    )
     return lines + paragraph(legend, width, style="dim")
 
 
@@ -169,7 +171,7 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     if verbose:
         cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
         return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
-    lots = alike(report, [cell for path, cell in report.cells.items() if path in failing])
+    lots = group_by_fault(report, [cell for path, cell in report.cells.items() if path in failing])
     lines: list[Text] = []
     for first, *others in lots[:IN_FULL]:
         lines += [*cell_detail(first, report, width, alike=[cell.path for cell in others]), Text()]

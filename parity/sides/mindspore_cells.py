@@ -53,7 +53,7 @@ class MindSpore:
         """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
         if not self.is_tracked(tensor):
             return self.tensor(passed)
-        return _Crossing(self, passed, pull)(tensor)
+        return _BoundaryCell(self, passed, pull)(tensor)
 
     def run(
         self,
@@ -123,7 +123,7 @@ class MindSpore:
         return contextlib.nullcontext()
 
 
-class _Crossing(nn.Cell):  # type: ignore[misc]
+class _BoundaryCell(nn.Cell):  # type: ignore[misc]
     """Replaces the value forward and the gradient backward."""
 
     def __init__(self, framework: MindSpore, passed: Array, pull: Pull) -> None:

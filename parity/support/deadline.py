@@ -57,4 +57,4 @@ def deadline(seconds: float | None) -> Iterator[None]:
 def message(seconds: float) -> str:
     """The message about a stopped run, with its stage."""
     stage = f" It was at the stage {progress.current!r}." if progress.current else ""
-    return f"stopped after {seconds:g} s, as asked by --timeout.{stage}"
+    return f"stopped after {seconds:g} s, as --timeout requests.{stage}"

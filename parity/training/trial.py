@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..comparison.measured_errors import ReferenceNoise, jitter_of, measured_again
+from ..comparison.measured_errors import ReferenceNoise, jitter_of, remeasure
 from ..report.training_report import TrainingReport
 from ..results.comparison import PASS, Comparison
 from ..results.training_result import KINDS
@@ -16,9 +16,9 @@ from ..sides.records import Array, Draw
 from ..verdicts.deviations import size
 from ..verdicts.judge import Tolerance, epsilon, judge
 from .causes import causes
-from .quantities import Quantity, Training
+from .quantities import Quantity, TrainingRecord
 
-Run = Callable[[str, int | None, float], Training]
+TrainReference = Callable[[str, int | None, float], TrainingRecord]
 """Trains the reference in a dtype, with the seed of a jitter or None, of so many units in the last place."""
 
 STORED = ("parameter", "loss scale")
@@ -36,10 +36,10 @@ class TrainingSide(Protocol):
     name: str
     checks: tuple[tuple[str, str], ...]
 
-    def run(self, dtype: str, draws: dict[Draw, Array]) -> Training:
+    def run(self, dtype: str, draws: dict[Draw, Array]) -> TrainingRecord:
         """Train once, with the random draws of torch."""
 
-    def perturbed(self, draws: dict[Draw, Array]) -> Training | None:
+    def run_perturbed(self, draws: dict[Draw, Array]) -> TrainingRecord | None:
         """Train in float64 with numbers off by a rounding, if some may be rounded otherwise than torch's."""
 
 
@@ -62,7 +62,7 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
         first: the run without jitter.
     """
 
-    def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
+    def __init__(self, run: TrainReference, truth: TrainingRecord, dtype: str, first: TrainingRecord) -> None:
         super().__init__(dtype)
         self.run = run
         self.truth = truth
@@ -87,13 +87,13 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
         if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
             self._errors.add(dtype, _pairs(run, self.truth), reached)
 
-    def allow_rounded_numbers(self, side: TrainingSide, run: Training, draws: dict[Draw, Array]) -> bool:
+    def allow_rounded_numbers(self, side: TrainingSide, run: TrainingRecord, draws: dict[Draw, Array]) -> bool:
         """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding.
 
         Returns:
             False if it may already, or if the side has no numbers that are rounded otherwise than torch's.
         """
-        perturbed = None if side.name in self._sides_with_rounded_numbers else side.perturbed(draws)
+        perturbed = None if side.name in self._sides_with_rounded_numbers else side.run_perturbed(draws)
         self._sides_with_rounded_numbers.add(side.name)
         if perturbed is None:
             return False
@@ -101,7 +101,7 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
         return True
 
 
-def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
+def _pairs(run: TrainingRecord, truth: TrainingRecord) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
     """What both trainings have after each step, counted from 1."""
     for step, (found, true) in enumerate(zip(run.steps, truth.steps, strict=True), 1):
         for quantity in found.keys() & true.keys():
@@ -111,12 +111,12 @@ def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity
 def judge_training_side(
     report: TrainingReport,
     side: TrainingSide,
-    truth: Training,
+    truth: TrainingRecord,
     noise: Callable[[str, str], TrainingNoise],
-    problems: Callable[[Training], Iterator[str]],
+    problems: Callable[[TrainingRecord], Iterator[str]],
     rtol: float | None = None,
     atol: float | None = None,
-) -> Training | None:
+) -> TrainingRecord | None:
     """Train a side, compare it with torch, and add what is found to the report.
 
     Args:
@@ -132,10 +132,10 @@ def judge_training_side(
     Returns:
         The first run of the side; None if it has no check.
     """
-    first: Training | None = None
+    first: TrainingRecord | None = None
     for check, dtype in side.checks:
         if any(c.side == side.name for c in report.failures):
-            report.notes.append(f"{side.name}: rounding in {dtype} was not judged: what is computed differs already")
+            report.notes.append(f"{side.name}: rounding in {dtype} was not judged, since the results already differ")
             break
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
@@ -144,8 +144,8 @@ def judge_training_side(
         report.comparisons += found
         if check == "rounding" and (step := measured.overflows_from) is not None:
             note = (
-                f"torch's own training overflows in {dtype} from step {step} on: there ours passes if it is right, or "
-                "isn't finite either"
+                f"torch's own training overflows in {dtype} from step {step} on: from there, a side passes if it is "
+                "right or isn't finite either"
             )
             report.notes += [note] if note not in report.notes else []
         report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
@@ -158,8 +158,8 @@ def judge_training_side(
 def _judge_run(
     side: TrainingSide,
     check: str,
-    truth: Training,
-    run: Training,
+    truth: TrainingRecord,
+    run: TrainingRecord,
     noise: TrainingNoise,
     draws: dict[Draw, Array],
     tolerance: Tolerance,
@@ -172,7 +172,7 @@ def _judge_run(
     def is_rounded() -> bool:
         return check == "meaning" and noise.allow_rounded_numbers(side, run, draws)
 
-    return measured_again(compare(), compare, (_fails, is_rounded), (_fails, lambda: noise.sample(check)))
+    return remeasure(compare(), compare, (_fails, is_rounded), (_fails, lambda: noise.sample(check)))
 
 
 def _fails(comparisons: list[Comparison]) -> bool:
@@ -180,7 +180,7 @@ def _fails(comparisons: list[Comparison]) -> bool:
 
 
 def _comparisons(
-    side: str, check: str, truth: Training, run: Training, noise: TrainingNoise, tolerance: Tolerance
+    side: str, check: str, truth: TrainingRecord, run: TrainingRecord, noise: TrainingNoise, tolerance: Tolerance
 ) -> Iterator[Comparison]:
     steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
     for number, (true, found, reference) in enumerate(steps, 1):

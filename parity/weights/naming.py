@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .layouts import UNCHANGED, Layout
+from .layouts import UNCHANGED, CheckpointLayout
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -22,8 +22,8 @@ UNCOUNTED = "Cells count no batches"
 AT_ROOT = {"moving_mean": "mean", "moving_variance": "variance"}
 """Names of the statistics if the normalization is the whole network."""
 
-KERNEL_OF_1D = Layout(unit_axis=2)
-TRANSPOSED = Layout(transpose=True)
+KERNEL_OF_1D = CheckpointLayout(unit_axis=2)
+TRANSPOSED = CheckpointLayout(transpose=True)
 
 _STATE = frozenset({
     "beta1_power", "beta2_power", "current_iterator_step", "global_step", "last_overflow_iterator_step",
@@ -38,7 +38,7 @@ class Renaming:
 
     name: str
     other: str
-    layout: Layout = UNCHANGED
+    layout: CheckpointLayout = UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Question:
 
     name: str
     other: str
-    layout: Layout
+    layout: CheckpointLayout
     shape: Shape
     choices: tuple[str, ...]
 
