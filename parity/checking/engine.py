@@ -78,7 +78,7 @@ def check(
         external_data: as for `converter.to_onnx`.
         round_trip: also judge the torch modules that the program is converted back to, directly (Cell by Cell) and, in
             eval mode, by way of ONNX (as a whole).
-        sides: names of the sides to judge: "interpreter", "onnxruntime" and "cell" for a port, say; all if empty.
+        sides: names of the sides to judge, such as "interpreter", "onnxruntime", or "cell" for a port; all if empty.
         more_inputs: further positional and keyword inputs, read one at a time: the conversion of the first is judged on
             all of them, and the worst result of each comparison is reported.
         progress: receives the stages of the run.
@@ -141,8 +141,8 @@ def check(
     if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
         name = str(own).removeprefix("torch.")
         report.notes.append(
-            f"the model is in {name}; it was compared, and is written to ONNX, in float32: --dtype {name} compares it "
-            "as it is, parity export --fp16 writes it in float16"
+            f"the model is in {name}, but was compared, and is written to ONNX, in float32: --dtype {name} compares it "
+            f"in {name}, and parity export --fp16 writes it in float16"
         )
     if exported_dtype != chosen.dtype:
         report.notes.append(

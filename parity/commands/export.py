@@ -37,7 +37,7 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
     "--dynamic",
     multiple=True,
     metavar="NAME:AXIS=SYMBOL",
-    help="Let this axis of an argument of forward vary (x:0=batch); axes with the same SYMBOL always have the same size. "
+    help="Let this axis of an argument of forward vary (x:0=batch); axes with the same SYMBOL have the same size. "
     "May be repeated. For a MODEL without dynamic_shapes.",
 )
 @click.option(

@@ -51,9 +51,9 @@ def run(
     a whole, without its Cells.
 
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
-    optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of all
-    floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16 or
-    bfloat16, torch trains under autocast.
+    optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
+    all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
+    or bfloat16, torch trains under autocast.
     """
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs})

@@ -51,7 +51,7 @@ def can_run(module: object) -> bool:
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
     """Return, for each parameter and buffer, the path of the innermost Cell that holds it and ran.
 
-    If the name doesn't tell, as in many ONNX files, it is the Cell that uses it.
+    If the name doesn't determine a Cell, as in many ONNX files, it is the Cell that uses the parameter.
     """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
     return {name: owner(name, cells) or records.parameter_users.get(name, "") for name in names}
@@ -81,15 +81,14 @@ def require_elements(records: Records) -> None:
 def require_finite(records: Records, dtype: str, truth: Records | None = None) -> None:
     """Raise `UsageError`, naming the first Cell at fault, if outputs hold values that can't be compared.
 
-        These are NaN, which hides any difference; infinities where the truth has none; and infinities of the truth that
-        come
-    from a pole or an overflow: then gradients aren't finite either, or all elements are infinite. Other infinities,
-    such as those that a mask writes, are compared.
+    These are NaN, which hides any difference; infinities where the truth has none; and infinities of the truth that
+    come from a pole or an overflow: then gradients aren't finite either, or all elements are infinite. Other
+    infinities, such as those that a mask writes, are compared.
 
-        Args:
-            records: records of the reference.
-            dtype: dtype of that run.
-            truth: the reference's records in float64, unless `records` are these.
+    Args:
+        records: records of the reference.
+        dtype: dtype of that run.
+        truth: the reference's records in float64; None if `records` are the truth.
     """
     bad = [key for key in records.root_keys(OUTPUT) if not _comparable(records, key, truth)]
     if not bad:
@@ -161,7 +160,7 @@ def _inputs_finite(records: Records, output: Key) -> bool:
 def require_repeatable(truth: Records, again: Records) -> None:
     """Raise `UsageError` unless the reference returns the same outputs when it is run again from the same state.
 
-    State outside its modules isn't restored between runs, so that there would be no truth to judge by.
+    State outside its modules isn't restored between runs, so there would be no truth to judge by.
     """
     for key in truth.root_keys(OUTPUT):
         value, expected = again.values.get(key), truth.values[key]

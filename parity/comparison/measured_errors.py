@@ -1,6 +1,6 @@
 """The reference's own errors, measured over several runs; used for networks and for training runs.
 
-Before an error of another side is called too large, the reference's own is measured again: `remeasure`.
+Before an error of another side counts as too large, the reference's own error is measured again: `remeasure`.
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
 
 
 class ReferenceNoise(ABC, Generic[ErrorKey]):
-    """How far a reference is from its truth in float64, measured by as many runs as it takes.
+    """The errors of a reference against its truth in float64, measured in as many runs as needed.
 
     Args:
         dtype: the working dtype.
 
     Attributes:
-        samples: how many runs have been made for a check: "rounding" in the working dtype, "meaning" in float64.
+        samples: number of runs made for each check: "rounding" in the working dtype, "meaning" in float64.
     """
 
     def __init__(self, dtype: str) -> None:
@@ -79,7 +79,7 @@ class ReferenceNoise(ABC, Generic[ErrorKey]):
         self._errors = MeasuredErrors[ErrorKey](dtype)
 
     def error(self, key: ErrorKey, check: str = "rounding") -> float:
-        """Largest error of a value; for "meaning", those in float64 count as they would in the working dtype."""
+        """Largest error of a value; for "meaning", errors in float64 count too, scaled to the working dtype."""
         return self._errors.of(key, check)
 
     def sample(self, check: str = "rounding") -> bool:
@@ -98,13 +98,13 @@ class ReferenceNoise(ABC, Generic[ErrorKey]):
 def remeasure(
     found: Result, compare: Callable[[], Result], *measures: tuple[Callable[[Result], bool], Callable[[], bool]]
 ) -> Result:
-    """What a comparison finds once the reference's own errors have been measured as often as it takes.
+    """Return the result of a comparison after measuring the reference's own errors as often as needed.
 
     Args:
-        found: what it found at first.
-        compare: compares again, with the errors that have been measured by then.
-        measures: one after the other, each as two functions: whether what was found asks for it, and one that measures
-            more; it returns False if there is nothing more to measure.
+        found: result of the first comparison.
+        compare: compares again, with the errors measured so far.
+        measures: pairs of functions, applied in order: the first returns whether a result requires more measurements;
+            the second measures more, and returns False if there is nothing more to measure.
     """
     for is_needed, measure in measures:
         while is_needed(found) and measure():

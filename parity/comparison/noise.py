@@ -19,15 +19,15 @@ class Noise(ReferenceNoise[NoiseKey]):
 
     The first run is the unchanged reference; the others apply a jitter of half a unit in the last place at every Cell
     boundary, so that the verdict doesn't depend on the chance of a single run. End to end, the last runs apply as much
-    jitter as a Cell may deviate, and twice their errors pass: where values lie so close to a kink (of a ReLU, say) that
-    any passing Cell may push them across it, the jitter may push the reference across it too.
+    jitter as a Cell may deviate, and twice their errors pass: where values lie so close to a kink (for example, of
+    a ReLU) that any passing Cell may push them across it, the jitter may push the reference across it too.
 
     Runs in float64 are judged by these errors scaled to double precision. Where the errors of the working dtype grow as
     large as the values, they say nothing about double precision: there the reference is run again in float64 with a
-    jitter, and those errors count too. So does, for a side that was read from a file or written by hand, the effect in
-    float64 of rounding its numbers to float32.
+    jitter, and those errors count too. For a side that was read from a file or written by hand, the effect in float64
+    of rounding its numbers to float32 counts as well.
 
-    With `unmeasured`, it begins without any run, as if there were no errors: a comparison that passes needs none.
+    With `unmeasured`, no run is made at first, as if there were no errors: a comparison that passes needs none.
 
     Attributes:
         first: records of the first run; the truth until there is one.
@@ -45,11 +45,10 @@ class Noise(ReferenceNoise[NoiseKey]):
             self.sample()
 
     def allow_rounded_numbers(self, sides: Sequence[Side]) -> bool:
-        """Add the effect of rounding these sides' numbers to float32 to the bar of meaning; return False if it is
-        added.
+        """Add the effect of rounding numbers to float32 to the bar of meaning; return False if nothing is added.
 
         Args:
-            sides: those of the reference and the sides under test whose numbers may have been rounded.
+            sides: the sides, which may include the reference, whose numbers may have been rounded.
         """
         if self.rounded_numbers or not sides:
             return False

@@ -1,4 +1,4 @@
-"""`Trial`: one reference, its float64 truth and its noise, and the sides that are held against it."""
+"""`Trial`: one reference, its float64 truth and its noise, and the sides that are compared with it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trial:
     Attributes:
         truth: the reference in float64.
         cells: an empty report per Cell.
-        notes: what a reader of the report should know.
+        notes: remarks for the reader of the report.
     """
 
     def __init__(self, reference: Side, options: Options, progress: Progress, rounded: Sequence[Side] = ()) -> None:
@@ -74,7 +74,7 @@ class Trial:
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
     def report(self, sides: Sequence[Side]) -> Report:
-        """A report on these sides, without any comparison yet."""
+        """Return a report on these sides, without any comparison yet."""
         return Report(
             model=self.options.model or self.truth.calls[0].class_name,
             reference=self.reference.name,
@@ -96,7 +96,7 @@ class Trial:
         return self._noises[feeding, dtype]
 
     def judge(self, side: Side) -> CellComparisons:
-        """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
+        """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
         can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
@@ -135,28 +135,28 @@ class Trial:
         return self.selected(found)
 
     def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
-        """The comparisons of a run in float64, where `found` is what has been found before."""
+        """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
         records, noise = self._run(side, run), comparer.noise
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("meaning", records))
 
-        # numbers that were rounded to float32 are no fault
+        # rounding numbers to float32 is no fault
         measures = [(_fails, lambda: noise.allow_rounded_numbers(self.rounded))]
         if comparer.feeding != END_TO_END or not _fails(found):
-            # what loses its digits, in a Cell or in the whole, may make much of little
+            # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
             measures.append((_fails, lambda: noise.sample("meaning")))
         return remeasure(compare(), compare, *measures)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
-        """The comparisons of a run in the dtype of its noise, where `found` is what has been found before."""
+        """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
         records = self._run(side, run)
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("rounding", records))
 
         comparisons = compare()
-        # values that lie between two steps of a quantizer make others of all that follows
+        # a value midway between two steps of a quantizer may be rounded either way, which changes all later values
         if side.capabilities.quantized and _fails(comparisons):
             records = self._run(side, replace(run, same_codes=True))
             comparisons = compare()
@@ -169,9 +169,10 @@ class Trial:
         return records
 
     def _other_dtypes(self, side: Side) -> CellComparisons:
-        """The outputs of another floating-point dtype than the reference's, where both compute in their own.
+        """Return a failure for each output with another floating-point dtype than the reference's.
 
-        In float64, what a network casts to float32 keeps its digits: dtypes are known of a run in float32.
+        A run in float64 hides dtypes, since values that the network casts to float32 stay in float64; so both sides are
+        run in float32.
         """
         reference = self.noise(END_TO_END, self.working_dtype).first
         records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
@@ -187,9 +188,9 @@ class Trial:
         return found
 
     def _second_call(self, side: Side) -> CellComparisons:
-        """Comparisons of a second call, its state carried over; none for a side that carries no state.
+        """Return the comparisons of a second call, with the state of the first; none for a side without state.
 
-        What a network keeps in places that the other side doesn't have, first shows there.
+        State that a network keeps where the other side doesn't first shows in a second call.
         """
         if not side.capabilities.second_call or self._second is None:
             return []
@@ -214,7 +215,7 @@ class Trial:
 
     @cached_property
     def _second(self) -> tuple[Run, Records, Noise] | None:
-        """The reference's second call: how it is made, its records in float64, its rounding error if it is needed."""
+        """The reference's second call: its settings, its records in float64, and its rounding error."""
         if not self.reference.capabilities.second_call:
             return None
         plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
@@ -222,17 +223,17 @@ class Trial:
             try:
                 truth = self.reference.run(run)
                 require_finite(truth, "float64")
-            except UsageError:  # these numbers aren't for this network
+            except UsageError:  # the network doesn't accept these numbers
                 continue
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
 
     def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
-        """What belongs to a Cell that the reference hasn't is the root's."""
+        """Assign comparisons of Cells that the reference doesn't have to the root."""
         return [(path if path in self.cells else "", comparison) for path, comparison in found]
 
     def selected(self, found: CellComparisons) -> CellComparisons:
-        """The comparisons of Cells that are to be judged."""
+        """Return the comparisons of the Cells that are to be judged."""
         return [
             (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
         ]
@@ -245,14 +246,14 @@ def judge_sides(
     progress: Progress,
     rounded: Sequence[Side] = (),
 ) -> Report:
-    """The report on sides held against a reference.
+    """Compare sides with a reference, and return the report.
 
     Args:
-        reference: the side that is believed.
-        candidates: the others.
-        options: of the run.
-        progress: told of stages.
-        rounded: those of all these that hold numbers which may have been rounded to float32.
+        reference: the reference.
+        candidates: the sides to compare with it.
+        options: options of the run.
+        progress: receives the stages of the run.
+        rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
     """
     trial = Trial(reference, options, progress, rounded)
     report = trial.report(candidates)
@@ -274,6 +275,6 @@ def _fails(comparisons: CellComparisons) -> bool:
 
 
 def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:
-    """Whether rounding fails somewhere where nothing else has failed already."""
+    """Whether rounding fails for a tensor for which no earlier comparison failed."""
     failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
     return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

@@ -1,4 +1,4 @@
-"""Notes on weak inputs: if all elements are equal, many faults make no difference."""
+"""Notes on weak inputs: if all elements are equal, many faults go unnoticed."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def plain_value(value: Any) -> Any:
 
 
 def is_mindspore(layer: Any) -> bool:
-    """Whether it is MindSpore's own layer, some of which store their arguments in another form."""
+    """Whether the layer is one of MindSpore's, some of which store their arguments in another form."""
     return any(base.__module__.partition(".")[0] == "mindspore" for base in type(layer).__mro__)
 
 

@@ -130,7 +130,7 @@ def _symbols(values: Sequence[Value]) -> list[str]:
 def runnable_inputs(path: str, declared: DeclaredInputs, inputs: str | None, seed: int) -> Iterator[list[Array]]:
     """Yield inputs that ONNX Runtime runs a file on: those of the .npz file `inputs`, or generated ones.
 
-    Open sizes are first small and all different, then such as models of images, sounds or texts need.
+    Open sizes are first small and all different, then sizes that models of images, sound or text need.
 
     Raises:
         UsageError: arrays don't fit, or the file runs at none of the sizes.
@@ -244,7 +244,7 @@ def generate(
     program: Program | None = None,
     texts: Sequence[str] = (),
 ) -> list[Array]:
-    """Generate random arrays for declared inputs at these sizes; `program` tells the tables that indices are for.
+    """Generate random arrays for declared inputs at these sizes; `program` determines the tables that indices look up.
 
     Strings are chosen from `texts` and one other string.
     """

@@ -34,7 +34,7 @@ class OnnxFile:
     Attributes:
         path: its path.
         program: the program, with positional inputs in the order of the file; None if it can't be read as one.
-        error: the reason why it can't.
+        error: the reason why it can't be read as a program.
         notes: assumptions of the conversion.
     """
 
@@ -122,7 +122,7 @@ def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) ->
 def require_eval(options: Options) -> None:
     """Raise `UsageError` for train mode, which an ONNX file doesn't have."""
     if options.train:
-        raise UsageError("an ONNX model is compared as it is: --train is for torch models")
+        raise UsageError("an ONNX model has no train mode: --train is for torch models")
 
 
 def adapt_options(
@@ -137,7 +137,7 @@ def adapt_options(
         return options, "float32", []
     if options.dtype != "float32":
         return options, own, []
-    return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
+    return replace(options, dtype=own), own, [f"the file computes in {own}, in which rounding was judged"]
 
 
 def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:

@@ -112,7 +112,7 @@ def _larger_sizes(
 
 
 def _next_odd(number: int, numbers: set[int]) -> int:
-    """Return an odd size well above a number that is none of the others."""
+    """Return an odd size well above `number` that isn't one of `numbers`."""
     start = (number + max(2, number // 4)) | 1
     return next(size for size in itertools.count(start, 2) if size not in numbers)
 
@@ -177,7 +177,7 @@ def _sizes(program: Program, tensors: Sequence[Any]) -> Sizes:
 
 
 def _limits(dynamic_shapes: Any) -> dict[str, tuple[int, int | None]]:
-    """Return the user's limits of each named dimension, (smallest, largest or None)."""
+    """Return the user's limits of each named dimension, as (smallest, largest or None)."""
     if is_spec(dynamic_shapes):
         return variables(dynamic_shapes)
     dims = [leaf for leaf in pytree.tree_leaves(dynamic_shapes) if isinstance(leaf, torch.export.Dim)]

@@ -80,7 +80,7 @@ class TwoPrograms:
                 continue
             try:
                 report.join_sizes(self.judge_inputs(resized), label)
-            except UsageError as error:  # empty results, say, or results that aren't finite
+            except UsageError as error:  # for example, results that are empty or not finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
     def _reference_side(self, arrays: list[Array]) -> InterpreterSide:

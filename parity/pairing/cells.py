@@ -41,7 +41,7 @@ class TreeNode:
     children: dict[str, TreeNode] = field(default_factory=dict)
 
     def inside(self) -> Iterator[TreeNode]:
-        """Yield this node and all below, parents first."""
+        """Yield this node and its descendants, parents first."""
         yield self
         for child in self.children.values():
             yield from child.inside()
@@ -142,7 +142,13 @@ def _lone(tree: TreeNode, paired: Collection[TreeNode]) -> dict[str, str]:
 
 
 class _Pairer:
-    """Attributes: pairs: (module, Cell, how); partner: the Cell of each module; excluded: nodes with explicit pairs."""
+    """Pairs two trees.
+
+    Attributes:
+        pairs: modules with their Cells, and how they were paired.
+        partner: the Cell of each paired module.
+        excluded: nodes with explicit pairs.
+    """
 
     def __init__(self) -> None:
         self.pairs: list[tuple[TreeNode, TreeNode, str]] = []
@@ -160,10 +166,10 @@ class _Pairer:
         self._by_class(list(modules.values()), list(cells.values()))
 
     def _same_names(self, modules: Mapping[str, TreeNode], cells: Mapping[str, TreeNode]) -> list[str]:
-        """Return the names on both sides. Numbers are positions, which correspond only if both sides have equally many.
+        """Return the names on both sides.
 
-        A layer and a block that contains such a layer may have the same name by chance: `conv1`, with or without its
-        norm.
+        Numbers are positions, which correspond only if both sides have the same number of them. A layer and
+        a block that contains such a layer may have the same name by chance: `conv1`, with or without its norm.
         """
         numbered = [[name for name in side if name.isdigit()] for side in (modules, cells)]
         by_position = len(numbered[0]) == len(numbered[1])
@@ -226,7 +232,7 @@ def _class(node: TreeNode) -> str | None:
 
 
 def _pair_equal_counts(modules: TreeNodes, cells: TreeNodes, key: Callable[[TreeNode], Any]) -> NodePairs:
-    """Pair nodes of equal keys in order, for keys that both sides have equally often."""
+    """Pair nodes of equal keys in order, for keys that occur the same number of times on both sides."""
     pairs: NodePairs = []
     for value in dict.fromkeys(k for k in map(key, modules) if k is not None):
         here = [node for node in modules if key(node) == value]

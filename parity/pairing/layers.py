@@ -97,7 +97,7 @@ def kind_of_module(module: torch.nn.Module) -> str:
 
 
 def is_transposed_dense(module: torch.nn.Module) -> bool:
-    """Whether it is a dense layer whose class stores its weight as (in, out)."""
+    """Whether the module is a dense layer whose class stores its weight as (in, out)."""
     return any((base.__module__, base.__name__) in _TRANSPOSED_DENSE for base in type(module).__mro__)
 
 

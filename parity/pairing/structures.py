@@ -114,7 +114,7 @@ def _note_missing_parts(
     labels: Sequence[tuple[Any, int, int]],
     is_port: bool,
 ) -> None:
-    """Note parts of only one side. None under a name counts as absent; a port may omit values other than tensors."""
+    """Record parts that only one side has; a named None counts as absent, and a port may omit non-tensors."""
     named = bool(reference.keys or other.keys)
     missing = _others(reference, {mine for _, mine, _ in labels})
     additional = _others(other, {its for _, _, its in labels})

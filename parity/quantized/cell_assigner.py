@@ -53,5 +53,5 @@ def _has_metadata(node: NodeProto) -> bool:
 
 
 def _has_cell(node: NodeProto) -> bool:
-    """Whether a node's metadata or name tells its Cell."""
+    """Whether a node's metadata or name determines its Cell."""
     return _has_metadata(node) or (node.name.startswith("/") and node.name.count("/") > 1)

@@ -72,8 +72,8 @@ def judge_weights(form: FloatForm, side: str, cells: TensorCells) -> CellCompari
         result.append((path, _weight(weight, side)))
     for wrong in form.wrong_scales:
         reason = (
-            f"its scale is {wrong.scale:.3g}, the product of those of its input ({wrong.quantizer}) and its weight is "
-            f"{wrong.product:.3g}: one of the three is wrong"
+            f"its scale is {wrong.scale:.3g}, but the product of the scales of its input ({wrong.quantizer}) and its "
+            f"weight is {wrong.product:.3g}: one of the three is wrong"
         )
         comparison = Comparison(side, CHECK, "isolated", "parameter", wrong.bias, 0, FAIL, reason)
         result.append((cells.of_node(wrong.node), comparison))
@@ -165,7 +165,7 @@ def judge_ranges(
     if clipping and not given:
         notes.append(
             f"the quantizers clip values of the generated inputs ({len(clipping)} of {len(deviations)} tensors, "
-            f"{clipping[0].name} first): give inputs like those of the calibration, --inputs"
+            f"{clipping[0].name} first): give inputs like those of the calibration with --inputs"
         )
     return result, notes
 
@@ -195,8 +195,8 @@ def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str,
         if one is not None and (too_small or (ratio < -allowed and each.producer_op not in BOUNDED)):
             how = f"{2.0**ratio:.2g} times as small" if ratio > 0 else f"{2.0**-ratio:.2g} times as large"
             result[each.codes] = (
-                f"its scale is {how} as the values need, as the file's other scales are: it represents {_range(each)}, "
-                f"the values lie between {one.low:.3g} and {one.high:.3g}"
+                f"its scale is {how} as the values need, compared with the file's other scales: it represents "
+                f"{_range(each)}, and the values lie between {one.low:.3g} and {one.high:.3g}"
             )
     return result
 

@@ -18,9 +18,9 @@ def patterns(paths: Iterable[str], among: Collection[str] = ()) -> list[str]:
     alike: dict[str, list[str]] = {}
     for path in paths:
         alike.setdefault(_replace_numbers(path), []).append(path)
-    there = [_replace_numbers(path) for path in among]
+    existing = [_replace_numbers(path) for path in among]
     return [
-        paths[0] if len(paths) == 1 else f"{_glob(paths)} ({_count(len(paths), there.count(form))} Cells)"
+        paths[0] if len(paths) == 1 else f"{_glob(paths)} ({_count(len(paths), existing.count(form))} Cells)"
         for form, paths in alike.items()
     ]
 

@@ -80,7 +80,7 @@ class TorchSide:
         self.capabilities = native_capabilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths)
-        self._takes_numbers = True  # whether a Cell's input is floating-point, as the last run showed
+        self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""

@@ -53,7 +53,7 @@ class TerminalProgress:
             transient=True,
             expand=True,
             disable=not on_terminal,
-            redirect_stdout=sys.stdout.isatty(),  # a model's output goes above the bars, but a pipe stays as it is
+            redirect_stdout=sys.stdout.isatty(),  # a model's output goes above the bars, but a pipe isn't redirected
         )
         self._current: TaskID | None = None
 

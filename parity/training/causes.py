@@ -108,7 +108,7 @@ def _cause_in_buffer(here: float, there: float, factor: float | None) -> str:
 
 
 def _factor(here: Array, there: Array) -> float | None:
-    """The number that `there` is multiplied by in `here`, if their difference is a multiple of it too."""
+    """The number that `there` is multiplied by in `here`, if their difference is also a multiple of `there`."""
     here, there = np.asarray(here, np.float64), np.asarray(there, np.float64)
     share = _multiple(here - there, there)
     return None if share in (None, -1.0) else 1 + share

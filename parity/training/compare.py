@@ -67,7 +67,7 @@ def compare_training(
     """
     framework = framework_of(cell)
     if framework is None:
-        raise UsageError(f"training is compared with that of a Cell, given {type(cell).__name__}")
+        raise UsageError(f"the port must be a Cell, given {type(cell).__name__}")
     working = Options(dtype=dtype).dtype
     port_weights = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
     batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
@@ -115,4 +115,4 @@ def _notes(weights: Weights, truth: TrainingRecord, run: TrainingRecord) -> Iter
     there = {quantity.name for quantity in truth.start.keys() - run.start.keys()}
     there -= weights.ignored | {mismatch.name for mismatch in weights.mismatches}
     if there:
-        yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"
+        yield f"not compared, since no Parameter of the port is computed from it: {', '.join(sorted(there))}"

@@ -41,11 +41,11 @@ class Conversion:
 
 
 def convert_checkpoint(source: str, target: str, map_path: str | None = None) -> Conversion:
-    """Convert `source` and write `target`, completely or not at all; the suffixes tell the direction.
+    """Convert `source` and write `target`, completely or not at all; the suffixes determine the direction.
 
     Raises:
         UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
-            known; then the message says what to write into a map file.
+            known; then the message proposes lines for a map file.
     """
     back = _is_to_torch(source, target)
     require_writable(target)
@@ -113,7 +113,7 @@ def _skipped_note(checkpoint: Checkpoint) -> list[str]:
 
 
 def _record(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return the information for the conversion back that names don't tell."""
+    """Return the information for the conversion back that names don't determine."""
     uncounted = [dropped.name for dropped in plan.drops if dropped.why == UNCOUNTED]
     counters = {name: int(arrays[name]) for name in uncounted if arrays[name].shape == ()}
     return {"parameters": {link.torch: link.to_map_value() for link in plan.links}, COUNTER: counters}

@@ -9,7 +9,7 @@
     "position_ids" = { drop = true }                                # not converted, on either side
 
 The first line that matches a name applies. Names that match no line are decided by `naming`, with the prefixes
-replaced. The same file serves both directions.
+replaced. The same file works in both directions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mapping from parameters of modules to Parameters of Cells: as given, by layers, by names, by shapes.
+"""The mapping from parameters of modules to Parameters of Cells: by the user's entries, layers, names and shapes.
 
 Within a pair, the user's entries come first, then the names of its kind of layer (`gamma` is `weight`), then equal
 names, then, for the user's own blocks, shapes that occur once on both sides. Whether a matrix is stored transposed is

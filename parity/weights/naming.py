@@ -1,8 +1,8 @@
-"""Names and layouts of parameters on the other side, as far as names and shapes tell.
+"""Names and layouts of parameters on the other side, as far as names and shapes determine them.
 
-Parameters whose names differ only in the last part belong to one module, and together they tell its kind: one with
-running statistics is a batch normalization. What they don't tell is a `Question`: a single matrix may belong to a Dense
-layer or an Embedding. Names that no layer of the frameworks has are the module's own, and stay.
+Parameters whose names differ only in the last part belong to one module, and together they determine its kind: a module
+with running statistics is a batch normalization. An ambiguous parameter is a `Question`: a single matrix may belong to
+a Dense layer or an Embedding. Names that no layer of the frameworks has are the module's own, and stay unchanged.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ def _all_kernels_are_flat(shapes: Shapes) -> bool:
 
 
 def _is_state(name: str, shapes: Shapes) -> bool:
-    """Whether it is the state of an optimizer or a training Cell in the checkpoint."""
+    """Whether the name is the state of an optimizer or a training Cell in the checkpoint."""
     prefix, _, of = name.partition(".")
     return "global_step" in shapes and (name in _STATE or (bool(prefix and of) and shapes.get(of) == shapes[name]))
 

@@ -325,7 +325,7 @@ def test_a_file_in_half_precision_is_judged_in_it(tmp_path: Path) -> None:
     for report in (check_onnx(half), check_onnx(half, dtype="float16"), compare_onnx(half, half)):
         assert report.ok
         assert report.dtype == "float16"
-    assert "the file computes in float16, which is what rounding was judged in" in check_onnx(half).notes
+    assert "the file computes in float16, in which rounding was judged" in check_onnx(half).notes
     assert check_onnx(half, dtype="float64").dtype == "float64"
 
     def change(model: onnx.ModelProto) -> None:

@@ -112,7 +112,7 @@ def test_what_is_the_same_agrees_after_every_step() -> None:
         ("loss", "the loss"),
     }
     assert {c.check for c in report.comparisons} == {"meaning", "rounding"}
-    assert report.notes == ["not compared, as no Parameter of the port is made of it: limits"]
+    assert report.notes == ["not compared, since no Parameter of the port is computed from it: limits"]
     assert "6 parameters, 2 buffers and the loss agree with torch" in str(report).replace("\n  ", " ")
     assert report.to_dict()["ok"]
 
