@@ -81,7 +81,8 @@ ACTIVATION = (
     argument(("Threshold",), "threshold"),
     argument(("Threshold",), "value"),
     argument(
-        ("PReLU",), "channel", "num_parameters", "Another name. The slopes are the Parameter `a`, here and there 0.25.",
+        ("PReLU",), "channel", "num_parameters",
+        "Another name. The slopes are the Parameter `a`, 0.25 by default on both sides.",
         of_cell=lambda pair: int(pair.cell.w.shape[0]), of_module=lambda pair: pair.module.num_parameters,
     ),
     argument(("RReLU",), "lower"),

@@ -144,13 +144,13 @@ CONVOLUTION = (
     Difference(
         CONVOLUTIONS, "pad_mode, padding", "padding", _padding,
         'Cells pad "same" by default, and torch doesn\'t pad. Write `pad_mode="pad"`, and `padding` if it isn\'t 0. '
-        '"same" puts an odd element of padding behind, so that it also differs from torch where the shapes agree. '
+        '"same" puts an odd element of padding at the end, so it differs from torch even where the shapes agree. '
         "Four numbers are (top, bottom, left, right).",
     ),
     Difference(
         TRANSPOSED, "pad_mode, output_padding", "output_padding", _output_padding,
-        '"same" and "valid" make the output `stride` elements long for each of the input; torch only as long as the '
-        'windows reach. `output_padding` needs `pad_mode="pad"`; Conv1dTranspose has none.',
+        '"same" and "valid" make the output `stride` elements long for each of the input; torch\'s is only as long as '
+        'the windows reach. `output_padding` needs `pad_mode="pad"`; Conv1dTranspose has none.',
     ),
     Difference(
         CONVOLUTIONS, "pad_mode", "padding_mode", _padding_mode,
@@ -180,7 +180,7 @@ POOLING = (
         write=lambda value: f'pad_mode="pad", ceil_mode={code(value)}',
     ),
     Difference(
-        AVG_POOLS, "count_include_pad", "count_include_pad", _padding_counts, 'Without effect with `pad_mode="same"`.'
+        AVG_POOLS, "count_include_pad", "count_include_pad", _padding_counts, 'Has no effect with `pad_mode="same"`.'
     ),
     argument(("AvgPool2d", "AvgPool3d"), "divisor_override"),
     _windows(MAX_POOLS, "dilation"),

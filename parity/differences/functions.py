@@ -172,11 +172,11 @@ def _half_pixels(ours: Call, theirs: Call | None) -> Finding | None:
 FUNCTIONS = (
     _argument(
         ("std", "var", "std_mean", "var_mean"), ("std", "var", "std_mean", "var_mean"),
-        "By default divided by n here (`ddof=0`), by n - 1 in torch.",
+        "Divides by n by default here (`ddof=0`), by n - 1 in torch.",
         ("ddof", ("axis", "ddof"), lambda call: call.keywords.get("correction", 0)), ("correction", (), _correction),
     ),
     _argument(
-        ("gelu", "GeLU"), ("gelu",), "`ops.gelu` is exact by default, as torch's; the object `ops.GeLU()` is tanh's.",
+        ("gelu", "GeLU"), ("gelu",), "`ops.gelu` is exact by default, like torch's; the object `ops.GeLU()` uses tanh.",
         ("approximate", ("approximate",), lambda call: "tanh" if call.name == "GeLU" else "none"),
         ("approximate", ("approximate",), "none"),
     ),
@@ -185,7 +185,7 @@ FUNCTIONS = (
         ("alpha", ("alpha",), 0.2), ("negative_slope", ("negative_slope",), 0.01),
     ),
     FunctionDifference(("softmax", "log_softmax", "Softmax", "LogSoftmax"), ("softmax", "log_softmax"),
-        "`axis=-1` by default; torch wants `dim`.", _same_end),
+        "`axis=-1` by default; torch requires `dim`.", _same_end),
     _argument(
         ("smooth_l1_loss",), ("smooth_l1_loss",), "'none' by default, in torch 'mean'.",
         ("reduction", ("target", "beta", "reduction"), "none"),
@@ -193,25 +193,28 @@ FUNCTIONS = (
     ),
     FunctionDifference(
         ("avg_pool1d", "avg_pool2d", "avg_pool3d"), ("avg_pool1d", "avg_pool2d", "avg_pool3d"),
-        "`stride=1` by default, in torch `kernel_size`. (`ops.max_pool2d` is as torch's.)", _stride_of_mean,
+        "`stride=1` by default, in torch `kernel_size`. (`ops.max_pool2d` is like torch's.)", _stride_of_mean,
     ),
     _argument(
-        ("dropout",), ("dropout",), "p is the probability to be dropped, unlike the first argument of nn.Dropout.",
+        ("dropout",), ("dropout",),
+        "p is the probability of dropping an element, unlike the first argument of nn.Dropout.",
         ("p", ("p", "training"), 0.5), ("p", ("p", "training"), 0.5),
     ),
     FunctionDifference(
         ("dropout",), ("dropout",), "It drops by default; write `training=self.training`, as in torch.", _training
     ),
     _argument(
-        ("Dropout",), ("dropout",), "The operator object takes the probability to be kept, and gives the mask too.",
+        ("Dropout",), ("dropout",),
+        "The operator object takes the probability of keeping an element, and also returns the mask.",
         ("keep_prob", (), 0.5), ("p", ("p", "training"), 0.5), needed=lambda p: 1 - p,
     ),
     _argument(
-        ("LayerNorm",), ("layer_norm",), "The operator object has 1e-7; `ops.layer_norm` 1e-5, as torch's.",
+        ("LayerNorm",), ("layer_norm",),
+        "The operator object's default is 1e-7; that of `ops.layer_norm` is 1e-5, like torch's.",
         ("epsilon", (), 1e-7), ("eps", ("normalized_shape", "weight", "bias", "eps"), 1e-5),
     ),
     _argument(
-        ("flatten",), ("flatten",), "The function starts at axis 1 by default, torch's at 0; the methods at 0 both.",
+        ("flatten",), ("flatten",), "The function starts at axis 1 by default, torch's at 0; both methods start at 0.",
         ("start_dim", (), lambda call: 0 if call.method else 1), ("start_dim", ("start_dim",), 0),
     ),
     FunctionDifference(
@@ -221,7 +224,8 @@ FUNCTIONS = (
     ),
     FunctionDifference(
         ("max", "min"), ("max", "min"),
-        "`x.max(axis)` gives values only; `ops.max(x, axis)` values and indices, as torch's.", _values_alone,
+        "`x.max(axis)` returns only values; `ops.max(x, axis)` returns values and indices, like torch's.",
+        _values_alone,
     ),
     FunctionDifference(
         ("stop_gradient", "asnumpy"), ("detach",), "A tensor has no method for it: `ops.stop_gradient(x)`.",

@@ -145,7 +145,7 @@ LAYERS = (
     argument(
         ("Dense",), "in_channels", "in_features", "Another name; nn.Linear has torch's.",
     ),
-    argument(("Dense",), "out_channels", "out_features", "Likewise."),
+    argument(("Dense",), "out_channels", "out_features", "Another name; nn.Linear has torch's."),
     argument(("Embedding", "EmbeddingLookup"), "vocab_size", "num_embeddings", "Another name."),
     argument(("Embedding", "EmbeddingLookup"), "embedding_size", "embedding_dim", "Another name."),
     Difference(
@@ -158,7 +158,8 @@ LAYERS = (
     ),
     Difference(
         ("Dropout",), "keep_prob, p", "p", _dropout,
-        "The first positional argument is the probability to be **kept**; `p=` is torch's, and wins if both are given.",
+        "The first positional argument is the probability of **keeping** an element; `p=` is torch's, and wins if "
+        "both are given.",
     ),
     argument(CHANNEL_DROPOUTS, "p", of_cell=_drop_of_channels),
     argument(("Flatten",), "start_dim"),

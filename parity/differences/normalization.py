@@ -129,7 +129,7 @@ NORMALIZATION = (
     ),
     Difference(
         ("LayerNorm",), "normalized_shape, begin_norm_axis, begin_params_axis", "normalized_shape", _normalized_axes,
-        "A tuple, also for one size. For more than the last axis, `begin_norm_axis` and `begin_params_axis` must be "
+        "A tuple, even for one size. For more than the last axis, `begin_norm_axis` and `begin_params_axis` must be "
         "`-len(normalized_shape)`: by default only the last axis is normalized.",
     ),
     Difference(("LayerNorm",), "beta.requires_grad", "bias", _layer_norm_bias, "LayerNorm always has a beta."),

@@ -199,19 +199,19 @@ OPTIMIZERS = (
     _setting(("SGD",), "nesterov"),
     _setting(("Momentum",), "use_nesterov", "nesterov", "Another name."),
     _setting(ADAMS, "beta1", "betas[0]", "Two arguments for torch's pair.", of_module=_beta(0)),
-    _setting(ADAMS, "beta2", "betas[1]", "Likewise.", of_module=_beta(1)),
+    _setting(ADAMS, "beta2", "betas[1]", "Two arguments for torch's pair.", of_module=_beta(1)),
     _setting(
         ("AdamWeightDecay",), "eps", rule="Another default: **1e-6** here, 1e-8 in torch."
     ),
     Difference(
         ("AdamWeightDecay",), "bias correction", "bias correction", _no_correction,
-        "`m / (sqrt(v) + eps)` of the averages as they are; torch divides them by `1 - beta**t` first.", ("AdamW",),
+        "`m / (sqrt(v) + eps)` of the uncorrected averages; torch divides them by `1 - beta**t` first.", ("AdamW",),
     ),
     _setting(("Adam", "AdaMax"), "eps"),
     Difference(
         ("Adam",), "eps", "eps", _eps_beside_root,
         "`lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps)`; torch corrects v before eps is added, so "
-        "that eps counts `1 / sqrt(1 - beta2**t)` times as much here.", ("Adam",),
+        "eps counts `1 / sqrt(1 - beta2**t)` times as much here.", ("Adam",),
     ),
     _setting(("Adam",), "use_amsgrad", "amsgrad", "Another name."),
     _setting(
@@ -220,7 +220,7 @@ OPTIMIZERS = (
     ),
     Difference(
         OPTIMIZERS_HERE, "weight_decay", "weight_decay", _undecayed,
-        'Parameters whose name contains "beta" or "gamma" are spared, unless they come in groups; biases are decayed.',
+        'Parameters whose name contains "beta" or "gamma" are decayed only in parameter groups, biases always.',
         OPTIMIZERS_THERE,
     ),
     Difference(

@@ -39,7 +39,7 @@ def page() -> str:
     parts.append("## Optimizers\n\n" + "\n".join(_table(OPTIMIZER_TABLE, torch.optim)) + "\n")
     parts.append(_plain_arguments(OPTIMIZER_TABLE))
     parts.append("## Functions, methods and operator objects\n\n" + "\n".join(_functions()) + "\n")
-    parts.append("## What can't be seen in a layer\n\n" + "\n".join(_notes()) + "\n")
+    parts.append("## What isn't visible in a layer\n\n" + "\n".join(_notes()) + "\n")
     return "\n".join(part for part in parts if part)
 
 
@@ -83,7 +83,7 @@ def _arguments(cls: type | None, names: str) -> str:
 
 def _plain_arguments(entries: Iterable[Difference]) -> str:
     plain = [f"`{entry.here}` of {classes(entry.layers)}" for entry in entries if not entry.rule]
-    return f"Compared, too, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
+    return f"Also compared, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
 
 
 def classes(layers: tuple[str, ...]) -> str:

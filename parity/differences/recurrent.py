@@ -25,7 +25,7 @@ SEQUENCES = (
     argument(RECURRENT, "num_layers"),
     argument(RECURRENT, "batch_first", rule="False, as in torch: (time, batch, features)."),
     argument(RECURRENT, "bidirectional"),
-    argument(RECURRENT, "dropout", rule="The probability to be dropped, unlike that of Dropout."),
+    argument(RECURRENT, "dropout", rule="The probability of dropping an element, unlike that of Dropout."),
     argument(("RNN", "RNNCell"), "nonlinearity"),
     Difference(("LSTM",), "", "proj_size", _projection, "There are no projections of the state."),
     argument(("MultiheadAttention",), "num_heads"),
