@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from .checking.several_inputs import Arguments
     from .support.progress import Progress
     from .training.loss_network import Loss
-    from .training.scripts import Loop
+    from .training.scripts import TrainingScript
     from .training.torch_steps import Batch
 
 
@@ -64,14 +64,14 @@ def assert_parity(
     kwargs: Mapping[str, Any] | None = None,
     **options: Unpack[CompareKeywords],
 ) -> Report:
-    """Compare two sides and fail the test unless they are the same network.
+    """Compare two sides and fail the test unless they compute the same.
 
     Args:
         reference: a torch module or a program.
         candidate: a torch module, a program, an ONNX file or model, or a Cell that is the port of a torch module.
         args: positional inputs, as the reference takes them.
         kwargs: keyword inputs.
-        **options: of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, `cells`, `weights`,
+        **options: options of `parity.compare`: `grads`, `train`, `dtype`, `rtol`, `atol`, `seed`, `cells`, `weights`,
             `more_inputs`, `progress`, ...
 
     Returns:
@@ -81,7 +81,7 @@ def assert_parity(
         ParityError: an `AssertionError` with the failing Cells in detail.
 
     Warns:
-        UnpairedWarning: parity holds, but some modules or Cells have no partner: they were judged in the Cells around.
+        UnpairedWarning: parity holds, but some modules or Cells have no partner, and were judged in the Cells around.
     """
     __tracebackhide__ = True
     from .checking.engine import compare
@@ -90,7 +90,7 @@ def assert_parity(
     report.raise_if_failed()
     if alone := [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]:
         warnings.warn(
-            f"judged in the Cells around them, having no partner of their own: {', '.join(alone)}",
+            f"without a partner, and therefore judged in the Cells around them: {', '.join(alone)}",
             UnpairedWarning,
             stacklevel=2,
         )
@@ -107,38 +107,38 @@ def assert_training_parity(
 def assert_training_parity(
     module: Any,
     cell: Any,
-    train_module: Loop,
-    train_cell: Loop,
+    train_module: TrainingScript,
+    train_cell: TrainingScript,
     data: Iterable[Any],
     **options: Unpack[PortTrainingKeywords],
 ) -> TrainingReport: ...
 
 
 def assert_training_parity(module: Any, *given: Any, **options: Any) -> TrainingReport:
-    """Train a network in several ways, and fail the test unless they are the same after every step.
+    """Train a network in several ways, and fail the test unless the results agree after every step.
 
     With a module alone, it is trained by torch, by the interpreter and compiled:
 
         assert_training_parity(module, (x,), optimizer="adamw", steps=3, loss_scale="dynamic")
 
-    With its port, each is trained by a script of its own, a function that takes the network and the batches, and yields
-    after each step:
+    With its port, each of the two is trained by its own script, a function that takes the network and the batches, and
+    yields after each step:
 
         assert_training_parity(module, cell, train_module, train_cell, data)
 
     Args:
         module: a torch module.
-        *given: example inputs: a tuple (one tensor will do) or a dict of keyword inputs, or both; or else the port,
-            both scripts, and the batches.
-        **options: of `parity.check_training`: `loss`, `dtype`, `steps`, `optimizer`, `lr`, `weight_decay`,
+        *given: example inputs: a tuple or a single tensor, or a dict of keyword inputs, or both; or else the port, both
+            scripts, and the batches.
+        **options: options of `parity.check_training`: `loss`, `dtype`, `steps`, `optimizer`, `lr`, `weight_decay`,
             `loss_scale`, `clip_norm`, `accumulate`, `frozen`, ...; or else of `parity.compare_training`: `dtype`,
             `seed`, `cells`, `weights`.
 
     Returns:
-        The report, if the trainings are the same.
+        The report, if the training runs agree.
 
     Raises:
-        ParityError: an `AssertionError` with what differs first.
+        ParityError: an `AssertionError` with the first differences.
     """
     __tracebackhide__ = True
     from .sides.known_frameworks import framework_of

@@ -38,16 +38,16 @@ class Options:
     Attributes:
         grads: compare gradients too.
         train: run in train mode, with random draws replayed and buffer updates compared.
-        dtype: working dtype, "float32", "float64", "float16" or "bfloat16"; that of torch or NumPy will do.
-        rtol: replaces the computed bars, with `atol`.
-        atol: replaces the computed bars, with `rtol`.
+        dtype: working dtype, "float32", "float64", "float16" or "bfloat16", or a dtype of torch or NumPy.
+        rtol: relative tolerance, which replaces the computed bars together with `atol`.
+        atol: absolute tolerance, which replaces the computed bars together with `rtol`.
         only: globs of Cell paths; others are skipped.
         skip: globs of Cell paths to skip.
         fail_fast: stop after the first comparison of a side that fails.
-        provider: of ONNX Runtime, "cpu" or "cuda".
-        seed: of cotangents and of torch's random numbers.
-        loss: makes a scalar of the module's outputs, whose gradients are the cotangents.
-        model: what to call it in the report.
+        provider: ONNX Runtime's execution provider, "cpu" or "cuda".
+        seed: seed of the cotangents and of torch's random numbers.
+        loss: maps the module's outputs to a scalar, whose gradients are the cotangents.
+        model: name of the network in the report.
     """
 
     grads: bool = True
@@ -94,7 +94,7 @@ def require_known(function: Callable[..., Any], keywords: Iterable[str], fields:
 
     Args:
         function: function whose keyword-only parameters are valid.
-        given: the keywords.
+        keywords: the names of the keywords.
         fields: other valid names.
     """
     own = [p.name for p in inspect.signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY]

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from .inputs.contract import NEEDED, missing
+from .inputs.contract import NEEDED, missing_definitions
 from .pytest_options import add_options, settings_of
 from .sides.names import CONVERSIONS
 
@@ -47,9 +47,11 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     if file_path.suffix != ".py" or not file_path.name.startswith("parity_"):
         return None
     try:
-        absent = missing(file_path.read_bytes())
+        absent = missing_definitions(file_path.read_bytes())
     except OSError as error:
-        absent = [f"nothing that can be read ({error.strerror})"]
+        note = f"parity: {file_path.name} is ignored, since it can't be read: {error.strerror}"
+        parent.config.stash[SKIPPED_FILES].append(note)
+        return None
     if not absent:
         collector: pytest.Collector = ParityFile.from_parent(parent, path=file_path)
         return collector

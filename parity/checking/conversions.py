@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
@@ -68,7 +68,7 @@ class Conversions:
             *back_sides,
         ]
         reference = torch_side("torch", self.module, args, kwargs, options)
-        return judged(reference, [s for s in sides if is_selected(s.name, self.sides)], options, self.progress)
+        return judge_sides(reference, [s for s in sides if is_selected(s.name, self.sides)], options, self.progress)
 
     def judge_at_other_sizes(
         self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any

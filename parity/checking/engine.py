@@ -24,7 +24,7 @@ from ...runtime.errors import ConversionError, ConversionWarning, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ...runtime.tensor_like import TensorLike
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
@@ -34,7 +34,7 @@ from ..results.notes import warnings_as_notes
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.known_frameworks import framework_of
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.precision import WorkingDtype, default_dtype, in_dtype
+from ..sides.precision import WorkingDtypeCaster, default_dtype, in_dtype
 from ..sides.records import Side
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, torch_side
@@ -78,7 +78,7 @@ def check(
         external_data: as for `converter.to_onnx`.
         round_trip: also judge the torch modules that the program is converted back to, directly (Cell by Cell) and, in
             eval mode, by way of ONNX (as a whole).
-        sides: names of the sides to judge: "interpreter", "onnxruntime" and "cell" for a port, say; all if empty.
+        sides: names of the sides to judge, such as "interpreter", "onnxruntime", or "cell" for a port; all if empty.
         more_inputs: further positional and keyword inputs, read one at a time: the conversion of the first is judged on
             all of them, and the worst result of each comparison is reported.
         progress: receives the stages of the run.
@@ -137,12 +137,12 @@ def check(
     report.notes += eval_mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
-    own = WorkingDtype(module, getattr(torch, chosen.dtype)).replaced
+    own = WorkingDtypeCaster(module, getattr(torch, chosen.dtype)).replaced
     if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
         name = str(own).removeprefix("torch.")
         report.notes.append(
-            f"the model is in {name}; it was compared, and is written to ONNX, in float32: --dtype {name} compares it "
-            "as it is, parity export --fp16 writes it in float16"
+            f"the model is in {name}, but was compared, and is written to ONNX, in float32: --dtype {name} compares it "
+            f"in {name}, and parity export --fp16 writes it in float16"
         )
     if exported_dtype != chosen.dtype:
         report.notes.append(
@@ -230,7 +230,7 @@ def compare(
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
-        return judged(reference_side, [side], chosen, stages, rounded)
+        return judge_sides(reference_side, [side], chosen, stages, rounded)
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
     report = judge_all_inputs((args, keywords), more, judge, chosen, stages)

@@ -84,8 +84,8 @@ class Audit:
     def notes(self) -> list[str]:
         """The notes for the report."""
         result = [
-            f"the backward of {name} (torch.autograd.Function) isn't the derivative of its forward, and is compared "
-            f"with that; where it is meant to be another, write `{SURROGATE} = True` in the class"
+            f"the backward of {name} (torch.autograd.Function) isn't the derivative of its forward, and was "
+            f"compared with the derivative; if it differs deliberately, write `{SURROGATE} = True` in the class"
             for name in self.wrong
         ]
         result += [

@@ -22,8 +22,8 @@ def ways_back(program: Program) -> dict[str, torch.nn.Module]:
     """Return the torch modules by side name.
 
     There is none by way of ONNX in train mode, or for a program that updates buffers, draws random numbers or has a
-    custom backward, which an ONNX model doesn't keep; nor for one where ONNX lacks an operator and holds a result
-    computed from parameters instead, since these have no gradients there.
+    custom backward, which an ONNX model doesn't keep; nor for one in which a result computed from parameters
+    replaces an operator that ONNX lacks, since these parameters have no gradients there.
 
     Raises:
         UnsupportedOperators: an op can't be expressed in torch or ONNX, or an operator can't be expressed in the IR.

@@ -29,19 +29,19 @@ from ..support.deadline import STOPPED, OutOfTime, deadline
 
 EXIT_CODES = """\b
 Exit codes:
-  0    parity holds (or what was asked for is done)
+  0    parity holds (or the command succeeded)
   1    parity fails
-  2    the command line or the model file is wrong, or time (--timeout) or
-       memory was too short
+  2    the command line or the model file is wrong, or there was too little
+       time (--timeout) or memory
   3    the model can't be converted
-  70   a fault of parity itself: please report it
+  70   a bug in parity itself: please report it
   130  interrupted (Ctrl-C)
-  141  nobody reads the output any more (parity ... | head)
+  141  the reader of the output has closed it (parity ... | head)
 """
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 OUT_OF_MEMORY = 2
-INTERRUPTED = 130  # 128 + SIGINT, as shells have it
-UNREAD = 141  # 128 + SIGPIPE, likewise
+INTERRUPTED = 130  # 128 + SIGINT, as in shells
+UNREAD = 141  # 128 + SIGPIPE
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -56,7 +56,7 @@ class Command(click.Command):
         super().__init__(*args, **kwargs)
         positive = click.FloatRange(min=0, min_open=True)
         self.params.append(
-            click.Option(["--timeout"], type=positive, metavar="SECONDS", help="Stop if it isn't done by then.")
+            click.Option(["--timeout"], type=positive, metavar="SECONDS", help="Stop the command after this time.")
         )
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -87,7 +87,7 @@ class Command(click.Command):
             if isinstance(error, OSError) and error.filename is not None:
                 _say(error, f"can't use {error.filename}: {error.strerror}", ctx)
                 raise click.exceptions.Exit(2) from error
-            text = f"this is a fault of parity, not of your model: {type(error).__name__}: {error}"
+            text = f"this is a bug in parity, not in your model: {type(error).__name__}: {error}"
             _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
@@ -156,7 +156,7 @@ def _too_little_memory(error: BaseException) -> str:
     return (
         f"there is too little memory{f': {detail}' if detail else ''}; this process may use "
         f"{size_in_words(memory_size())}\n"
-        "  what to do: give it more (ulimit -v, the limit of the container), or use smaller inputs"
+        "  what to do: allow it more (ulimit -v, the container's limit), or use smaller inputs"
     )
 
 
@@ -205,7 +205,7 @@ def _parse_shapes(
             raise click.BadParameter(f"{name!r} is given twice", ctx, parameter)
         shapes[name] = None if sizes.strip() == NOTHING else tuple(map(int, parts))
     if shapes and ctx.params.get("inputs"):
-        raise click.BadParameter("--inputs has arrays with shapes of their own", ctx, parameter)
+        raise click.BadParameter("not with --inputs, whose arrays have their own shapes", ctx, parameter)
     return shapes
 
 
@@ -215,13 +215,13 @@ shapes_option = click.option(
     multiple=True,
     metavar="NAME=SIZES",
     callback=_parse_shapes,
-    help="The shape of an input of an ONNX file, x=1,3,96,128; of an item of a sequence, s[0]=2,3; x=none leaves an "
-    "optional out; may be repeated.",
+    help="Shape of an input of an ONNX file: x=1,3,96,128; for an item of a sequence, s[0]=2,3. x=none omits an "
+    "optional input. May be repeated.",
 )
 
 
 @dataclass(frozen=True)
-class Judging:
+class JudgingOptions:
     """The command line's options for judging and for report files.
 
     Attributes:
@@ -237,13 +237,13 @@ class Judging:
     files: dict[str, str | None]
 
     @property
-    def of_inputs(self) -> str | None:
+    def inputs_option(self) -> str | None:
         """The option for an ONNX file's inputs, if there is one; a model file defines its inputs itself."""
         return "--inputs" if self.inputs is not None else "--shape" if self.shapes else None
 
 
-def judging(function: Function) -> Function:
-    """Add the options for judging, which the command gets as one `Judging`."""
+def judging_options(function: Function) -> Function:
+    """Add the options for judging, which the command gets as one `JudgingOptions`."""
 
     @functools.wraps(function)
     def command(**values: Any) -> Any:
@@ -259,7 +259,7 @@ def judging(function: Function) -> Function:
             "provider": take("provider"),
         }
         files = {name: take(f"{name}_file") for name in FORMATS}
-        return function(judging=Judging(options, take("inputs"), take("shapes"), files), **values)
+        return function(judging=JudgingOptions(options, take("inputs"), take("shapes"), files), **values)
 
     decorated: Any = command
     glob = "GLOB"
@@ -275,7 +275,7 @@ def judging(function: Function) -> Function:
             type=click.Choice(list(PROVIDERS)),
             default="cpu",
             show_default=True,
-            help="Where ONNX Runtime runs.",
+            help="ONNX Runtime's execution provider.",
         ),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
         click.option(

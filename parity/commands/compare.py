@@ -9,7 +9,7 @@ import click
 from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
-from .command import EXIT_CODES, Command, Judging, judging
+from .command import EXIT_CODES, Command, JudgingOptions, judging_options
 from .conversion import compare_with_onnx
 from .outcome import file_of, finish, require_outputs
 
@@ -19,13 +19,13 @@ from .outcome import file_of, finish, require_outputs
 @click.argument("candidate")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
 @click.option("--seed", default=0, show_default=True, help="Seed of the random inputs and cotangents.")
-@judging
+@judging_options
 def compare(
     reference: str,
     candidate: str,
     seed: int,
     verbose: bool,
-    judging: Judging,
+    judging: JudgingOptions,
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
@@ -33,9 +33,10 @@ def compare(
     on all inputs of the model file.
 
     Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
-    shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same (both written by
-    parity export, say), else the models as a whole. If a file can't be read as a program, ONNX Runtime on both is
-    compared. A file with quantizers is compared with one without in steps of the quantizers (docs/quantized.md).
+    shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same Cells (for
+    example, if parity export wrote both); otherwise the models are compared as a whole. If a file can't be read as a
+    program, the results of ONNX Runtime on both files are compared. A quantized file is compared with a float file in
+    steps of its quantizers (docs/quantized.md).
     """
     inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
     require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read)
@@ -47,9 +48,9 @@ def compare(
             "MODEL.onnx; two modules in Python, with parity.compare(reference, candidate, args) or assert_parity"
         )
     if _is_model_file(reference):
-        if judging.of_inputs is not None:
+        if judging.inputs_option is not None:
             raise UsageError(
-                f"{judging.of_inputs} is for ONNX files: the model file {reference} defines inputs() itself"
+                f"{judging.inputs_option} is for ONNX files: the model file {reference} defines inputs() itself"
             )
         if not Path(candidate).is_file():  # checked before torch and the model are loaded
             raise UsageError(f"no such file: {candidate}")
@@ -64,5 +65,5 @@ def compare(
 
 
 def _is_model_file(target: str) -> bool:
-    """Whether it is path/model.py, path/model.py:factory or package.module:factory."""
+    """Whether the target is path/model.py, path/model.py:factory or package.module:factory."""
     return Path(file_of(target)).suffix == ".py" or (file_of(target) != target and not Path(target).exists())

@@ -24,8 +24,8 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
 @click.option(
     "--opset",
     type=int,
-    help="Version of the operator set: 17 to the newest that ONNX Runtime takes, with --no-check the newest that onnx "
-    "knows. Default: the lowest that holds the model without loss.",
+    help="Opset version, from 17 to the newest that ONNX Runtime loads (with --no-check, that onnx knows). Default: "
+    "the lowest that represents the model without loss.",
 )
 @click.option(
     "--fp16",
@@ -37,8 +37,8 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
     "--dynamic",
     multiple=True,
     metavar="NAME:AXIS=SYMBOL",
-    help="Let this axis of an argument of forward vary (x:0=batch); axes with one SYMBOL always have one size. May be "
-    "repeated. For a MODEL without dynamic_shapes.",
+    help="Let this axis of an argument of forward vary (x:0=batch); axes with the same SYMBOL have the same size. "
+    "May be repeated. For a MODEL without dynamic_shapes.",
 )
 @click.option(
     "--external-data",
@@ -70,7 +70,7 @@ def export(
     """Convert MODEL to ONNX, and write it if parity holds.
 
     MODEL is a model file, as for `parity run`. If parity fails, nothing is written. With --training-step, the loss is
-    that of the file, else the mean of the squares of all floating-point outputs.
+    loss() of the model file, or else the mean of the squares of all floating-point outputs.
     """
     require_outputs({"--output": output}, {"MODEL": file_of(model)})
     if opset is not None:

@@ -33,11 +33,11 @@ def finish(report: BaseReport, verbose: bool, files_by_format: Mapping[str, str 
     for name, path in files_by_format.items():
         if path is not None:
             FORMATS[name].write(report, path)
-    show(report, verbose)
+    print_report(report, verbose)
     raise click.exceptions.Exit(0 if report.ok else 1)
 
 
-def show(report: BaseReport, verbose: bool) -> None:
+def print_report(report: BaseReport, verbose: bool) -> None:
     """Print a report on stdout; `verbose` prints everything."""
     terminal.render(report, Console(), verbose)
 
@@ -45,8 +45,8 @@ def show(report: BaseReport, verbose: bool) -> None:
 def require_parity(report: BaseReport, verbose: bool, output: str) -> None:
     """Print a failing report and exit with code 1; print only the notes of a passing one."""
     if not report.ok:
-        show(report, verbose)
-        echo(f"error: {output} was not written, since parity fails (--no-check writes it all the same)", err=True)
+        print_report(report, verbose)
+        echo(f"error: {output} was not written, since parity fails (--no-check writes it anyway)", err=True)
         raise click.exceptions.Exit(1)
     for note in report.notes:
         echo(f"note: {note}", err=True)

@@ -12,7 +12,7 @@ from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, Judging, common_options, judging
+from .command import EXIT_CODES, Command, JudgingOptions, common_options, judging_options
 from .conversion import check_model_file
 from .outcome import file_of, finish, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
@@ -26,7 +26,7 @@ from .training import check_model_file_training, require_steps, steps_option, tr
 )
 @steps_option
 @training_options
-@judging
+@judging_options
 @common_options
 def run(
     model: str,
@@ -37,22 +37,23 @@ def run(
     round_trip: bool,
     steps: int | None,
     config: TrainingConfigKeywords,
-    judging: Judging,
+    judging: JudgingOptions,
 ) -> None:
     """Compare MODEL in torch with its conversions, Cell by Cell.
 
-    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), an nn.Module, and
-    inputs(), a tuple of arguments or a dict of keyword arguments, or several of them, yielded; optionally
-    loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too (cells and weights define the
-    mapping of its Cells and Parameters).
+    MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), which returns
+    an nn.Module, and inputs(), which returns a tuple of arguments or a dict of keyword arguments, or yields several of
+    them. It may also define loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too
+    (cells and weights define the mapping of its Cells and Parameters).
 
-    Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with generated inputs of
-    --shape, or with --inputs. A file that can't be read as a program is compared as a whole, without its Cells.
+    MODEL may also be an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with the arrays of
+    --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as
+    a whole, without its Cells.
 
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
-    optimizer state, parameters and buffers. The loss is that of the file, else the mean of the squares of all
-    floating-point outputs. The first batches are inputs(), the others are derived from them. With --dtype float16 or
-    bfloat16, torch trains under autocast.
+    optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
+    all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
+    or bfloat16, torch trains under autocast.
     """
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs})
@@ -70,8 +71,8 @@ def run(
         with TerminalProgress() as progress:
             report = check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
         finish(report, verbose, judging.files)
-    if judging.of_inputs is not None:
-        raise UsageError(f"{judging.of_inputs} is for ONNX files: a model file defines inputs() itself")
+    if judging.inputs_option is not None:
+        raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
     options["train"] = train
     with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
         report = check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)

@@ -82,18 +82,18 @@ def training_options(function: Function) -> Function:
             help="Batches per step, whose gradients are averaged.",
         ),
         click.option(
-            "--clip-norm", type=click.FloatRange(min=0, min_open=True), help="Clip gradients to this norm of all."
+            "--clip-norm", type=click.FloatRange(min=0, min_open=True), help="Clip gradients to this total norm."
         ),
         click.option(
             "--loss-scale",
             type=LossScale(),
             metavar="NUMBER|dynamic",
-            help="Scale the loss, and skip updates that overflow; dynamic: as torch's GradScaler.",
+            help="Scale the loss, and skip updates that overflow; dynamic: like torch's GradScaler.",
         ),
         click.option(
             "--weight-decay",
             type=click.FloatRange(min=0),
-            help="Instead of the optimizer's own (0.01 of adamw, else 0).",
+            help="Weight decay. Default: the optimizer's own (0.01 for adamw, else 0).",
         ),
         click.option("--lr", type=click.FloatRange(min=0), default=1e-3, show_default=True, help="Learning rate."),
         click.option(
@@ -101,7 +101,7 @@ def training_options(function: Function) -> Function:
             type=click.Choice(list(OPTIMIZERS), case_sensitive=False),
             default="adamw",
             show_default=True,
-            help="Of torch.optim; momentum and nesterov are SGD with momentum 0.9.",
+            help="Optimizer of torch.optim; momentum and nesterov are SGD with momentum 0.9.",
         ),
     ):
         decorated = decorate(decorated)

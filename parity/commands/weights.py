@@ -11,15 +11,18 @@ from .command import EXIT_CODES, Command
 @click.argument("source")
 @click.option("-o", "--output", "target", required=True, metavar="TARGET", help="The checkpoint to write.")
 @click.option(
-    "--map", "map_file", metavar="FILE", help="TOML file for what names alone don't tell; for both directions."
+    "--map",
+    "map_file",
+    metavar="FILE",
+    help="TOML file with the mapping that names alone don't determine; for both directions.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Show every parameter; tracebacks too.")
 def weights(source: str, target: str, map_file: str | None, verbose: bool) -> None:
     """Convert a torch checkpoint to one that Cells load, or back.
 
     SOURCE and TARGET are a torch state dict (.pt, .pth, .bin, .safetensors) and a checkpoint of Cells (.ckpt). No
-    network is needed: names and shapes tell most (a batch normalization's weight becomes gamma); for the rest, an error
-    proposes lines to put into FILE. torch's names are on the left there:
+    network is needed: names and shapes determine most of the mapping (a batch normalization's weight becomes gamma);
+    for the rest, an error proposes lines for FILE, in which torch's names are on the left:
 
     \b
       "encoder.*.norm.weight" = "encoder.*.norm.gamma"     another name
@@ -34,7 +37,7 @@ def weights(source: str, target: str, map_file: str | None, verbose: bool) -> No
     from rich.console import Console
 
     from ..report import conversion
-    from ..weights.checkpoints import convert
+    from ..weights.checkpoints import convert_checkpoint
 
-    result = convert(source, target, map_file)
+    result = convert_checkpoint(source, target, map_file)
     conversion.render(result, source, target, Console(), verbose)

@@ -51,7 +51,7 @@ def can_run(module: object) -> bool:
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
     """Return, for each parameter and buffer, the path of the innermost Cell that holds it and ran.
 
-    If the name doesn't tell, as in many ONNX files, it is the Cell that uses it.
+    If the name doesn't determine a Cell, as in many ONNX files, it is the Cell that uses the parameter.
     """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
     return {name: owner(name, cells) or records.parameter_users.get(name, "") for name in names}
@@ -73,7 +73,7 @@ def require_elements(records: Records) -> None:
     if outputs and not any(array.size for array in outputs):
         shapes = ", ".join(str(list(array.shape)) for array in outputs)
         raise UsageError(
-            f"the model's outputs have no element, so that there is nothing to compare: they have the shape {shapes}\n"
+            f"the model's outputs have no elements, so there is nothing to compare: their shape is {shapes}\n"
             "  what to do: give inputs of at least one sample"
         )
 
@@ -81,15 +81,14 @@ def require_elements(records: Records) -> None:
 def require_finite(records: Records, dtype: str, truth: Records | None = None) -> None:
     """Raise `UsageError`, naming the first Cell at fault, if outputs hold values that can't be compared.
 
-        These are NaN, which hides any difference; infinities where the truth has none; and infinities of the truth that
-        come
-    from a pole or an overflow: then gradients aren't finite either, or all elements are infinite. Other infinities,
-    such as those that a mask writes, are compared.
+    These are NaN, which hides any difference; infinities where the truth has none; and infinities of the truth that
+    come from a pole or an overflow: then gradients aren't finite either, or all elements are infinite. Other
+    infinities, such as those that a mask writes, are compared.
 
-        Args:
-            records: records of the reference.
-            dtype: dtype of that run.
-            truth: the reference's records in float64, unless `records` are these.
+    Args:
+        records: records of the reference.
+        dtype: dtype of that run.
+        truth: the reference's records in float64; None if `records` are the truth.
     """
     bad = [key for key in records.root_keys(OUTPUT) if not _comparable(records, key, truth)]
     if not bad:
@@ -108,14 +107,14 @@ def require_finite(records: Records, dtype: str, truth: Records | None = None) -
     children = any(key.path.startswith(f"{culprit.path}.") for key in records.values)
     raise UsageError(
         f"the model's outputs in {dtype} contain {kind}, which can't be compared\n"
-        f"  the first Cell to make it of finite inputs: {culprit.path or '(root)'} "
+        f"  the first Cell that returns it for finite inputs: {culprit.path or '(root)'} "
         f"({count} of {array.size} elements of its output {culprit.slot})"
         + ("\n  in its own code, not in one of the Cells it calls" if children else "")
         + "\n  what to do: check this Cell, its weights and the values of the inputs"
     )
 
 
-def not_finite(truth: Records) -> list[str]:
+def non_finite_notes(truth: Records) -> list[str]:
     """Return notes on infinities in the truth's outputs and NaN in its gradients."""
     outputs = {key.slot: truth.values[key] for key in truth.root_keys(OUTPUT)}
     gradients = {key.slot: truth.values[key] for key in truth.root_keys(INPUT_GRADIENT)} | truth.parameter_gradients
@@ -161,14 +160,14 @@ def _inputs_finite(records: Records, output: Key) -> bool:
 def require_repeatable(truth: Records, again: Records) -> None:
     """Raise `UsageError` unless the reference returns the same outputs when it is run again from the same state.
 
-    State outside its modules isn't restored between runs, so that there would be no truth to judge by.
+    State outside its modules isn't restored between runs, so there would be no truth to judge by.
     """
     for key in truth.root_keys(OUTPUT):
         value, expected = again.values.get(key), truth.values[key]
         if value is None or value.shape != expected.shape or error(value, expected)[0] > 1e-6 * size(expected):
             raise UsageError(
-                f"the model gives another output {key.slot} when it is run again on the same inputs: it keeps "
-                "something outside of its modules from one call to the next (a global, a class attribute, a file), or "
-                "draws numbers that torch doesn't know of\n"
+                f"the model returns another output {key.slot} when it is run again on the same inputs: it keeps "
+                "state outside its modules between calls (a global, a class attribute, a file), or draws random "
+                "numbers that torch's generator doesn't control\n"
                 "  what to do: keep it in a buffer (self.register_buffer), or pass it in and return it"
             )

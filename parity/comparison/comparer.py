@@ -61,7 +61,7 @@ class Comparer:
             *self._compare_python_values(check, candidate),
         ]
         if candidate.raising_cells and self.feeding != "isolated":
-            return result  # it returned nothing
+            return result  # there are no outputs
         wrong_shape: set[str] = set(candidate.raising_cells)
         for key, truth in self.truth.values.items():
             if _is_inside_any(key.path, candidate.raising_cells) or (
@@ -145,7 +145,7 @@ class Comparer:
             return {}
         if right:
             return {"status": PASS, "reason": "", "ratio": fields["allowed"]}
-        return {"status": FAIL, "reason": "off by other than a few single steps of its quantizer"}
+        return {"status": FAIL, "reason": "differs by more than a few single steps of its quantizer"}
 
     def _is_allowed_dtype(self, key: Key, value: Array, reference: Array, check: str) -> bool:
         """Whether an output with the right numbers may have its dtype; inside a port, any dtype is allowed."""
@@ -286,9 +286,8 @@ class Comparer:
     def _group_size(self, path: str, index: int | None) -> float:
         """The largest gradient element at the boundary of a Cell, or of the Cell that calls it.
 
-            A Cell's gradient may be the small difference of its caller's large gradients: for example, those of the
-            keys of an
-        attention whose weights are concentrated on one position.
+        A Cell's gradient may be the small difference of its caller's large gradients: for example, those of the keys of
+        an attention whose weights are concentrated on one position.
         """
         return self._group_sizes.get((path, index), 0.0)
 

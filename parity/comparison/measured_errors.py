@@ -1,6 +1,6 @@
 """The reference's own errors, measured over several runs; used for networks and for training runs.
 
-Before an error of another side is called too large, the reference's own is measured again: `measured_again`.
+Before an error of another side counts as too large, the reference's own error is measured again: `remeasure`.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ..verdicts.judge import ROUNDING_FACTOR, epsilon
 MAX_SAMPLES = 12
 MAX_FLOAT64_SAMPLES = 2
 
-Key = TypeVar("Key", bound=Hashable)
-Found = TypeVar("Found")
+ErrorKey = TypeVar("ErrorKey", bound=Hashable)
+Result = TypeVar("Result")
 
 
-class MeasuredErrors(Generic[Key]):
+class MeasuredErrors(Generic[ErrorKey]):
     """The largest errors of a reference, by key.
 
     They are measured in the working dtype; and also in float64, if rounding errors grow so much that those in the
@@ -32,9 +32,9 @@ class MeasuredErrors(Generic[Key]):
 
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
-        self._errors: dict[tuple[Key, str], float] = {}
+        self._errors: dict[tuple[ErrorKey, str], float] = {}
 
-    def add(self, dtype: str, pairs: Iterable[tuple[Key, Array, Array]], factor: float = 1.0) -> None:
+    def add(self, dtype: str, pairs: Iterable[tuple[ErrorKey, Array, Array]], factor: float = 1.0) -> None:
         """Add the errors of one run.
 
         Args:
@@ -46,7 +46,7 @@ class MeasuredErrors(Generic[Key]):
             error = reference_error(value, expected) / factor
             self._errors[key, dtype] = max(self._errors.get((key, dtype), 0.0), error)
 
-    def of(self, key: Key, check: str) -> float:
+    def of(self, key: ErrorKey, check: str) -> float:
         """The largest error for a check; for "meaning", errors in float64 count too, scaled to the working dtype."""
         largest = self._errors.get((key, self.dtype), 0.0)
         if check == "rounding":
@@ -64,22 +64,22 @@ def jitter_of(sample: int, *, wide: bool) -> tuple[float, float]:
     return 0.5 * ROUNDING_FACTOR, ROUNDING_FACTOR / 2
 
 
-class ReferenceNoise(ABC, Generic[Key]):
-    """How far a reference is from its truth in float64, measured by as many runs as it takes.
+class ReferenceNoise(ABC, Generic[ErrorKey]):
+    """The errors of a reference against its truth in float64, measured in as many runs as needed.
 
     Args:
         dtype: the working dtype.
 
     Attributes:
-        samples: how many runs have been made for a check: "rounding" in the working dtype, "meaning" in float64.
+        samples: number of runs made for each check: "rounding" in the working dtype, "meaning" in float64.
     """
 
     def __init__(self, dtype: str) -> None:
         self.samples = {"rounding": 0, "meaning": 0}
-        self._errors = MeasuredErrors[Key](dtype)
+        self._errors = MeasuredErrors[ErrorKey](dtype)
 
-    def error(self, key: Key, check: str = "rounding") -> float:
-        """Largest error of a value; for "meaning", those in float64 count as they would in the working dtype."""
+    def error(self, key: ErrorKey, check: str = "rounding") -> float:
+        """Largest error of a value; for "meaning", errors in float64 count too, scaled to the working dtype."""
         return self._errors.of(key, check)
 
     def sample(self, check: str = "rounding") -> bool:
@@ -95,18 +95,18 @@ class ReferenceNoise(ABC, Generic[Key]):
         """Make a run, the n-th of its check, and add its errors."""
 
 
-def measured_again(
-    found: Found, compare: Callable[[], Found], *measures: tuple[Callable[[Found], bool], Callable[[], bool]]
-) -> Found:
-    """What a comparison finds once the reference's own errors have been measured as often as it takes.
+def remeasure(
+    found: Result, compare: Callable[[], Result], *measures: tuple[Callable[[Result], bool], Callable[[], bool]]
+) -> Result:
+    """Return the result of a comparison after measuring the reference's own errors as often as needed.
 
     Args:
-        found: what it found at first.
-        compare: compares again, with the errors that have been measured by then.
-        measures: one after the other, each as two functions: whether what was found asks for it, and one that measures
-            more; it returns False if there is nothing more to measure.
+        found: result of the first comparison.
+        compare: compares again, with the errors measured so far.
+        measures: pairs of functions, applied in order: the first returns whether a result requires more measurements;
+            the second measures more, and returns False if there is nothing more to measure.
     """
-    for is_wanted, measure in measures:
-        while is_wanted(found) and measure():
+    for is_needed, measure in measures:
+        while is_needed(found) and measure():
             found = compare()
     return found

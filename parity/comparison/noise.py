@@ -10,24 +10,24 @@ from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
 
-ErrorKey = Key | tuple[str, str]
+NoiseKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
 
 
-class Noise(ReferenceNoise[ErrorKey]):
+class Noise(ReferenceNoise[NoiseKey]):
     """Largest errors of the reference in the working dtype, over several runs.
 
     The first run is the unchanged reference; the others apply a jitter of half a unit in the last place at every Cell
     boundary, so that the verdict doesn't depend on the chance of a single run. End to end, the last runs apply as much
-    jitter as a Cell may deviate, and twice their errors pass: where values lie so close to a kink (of a ReLU, say) that
-    any passing Cell may push them across it, the jitter may push the reference across it too.
+    jitter as a Cell may deviate, and twice their errors pass: where values lie so close to a kink (for example, of
+    a ReLU) that any passing Cell may push them across it, the jitter may push the reference across it too.
 
     Runs in float64 are judged by these errors scaled to double precision. Where the errors of the working dtype grow as
     large as the values, they say nothing about double precision: there the reference is run again in float64 with a
-    jitter, and those errors count too. So does, for a side that was read from a file or written by hand, the effect in
-    float64 of rounding its numbers to float32.
+    jitter, and those errors count too. For a side that was read from a file or written by hand, the effect in float64
+    of rounding its numbers to float32 counts as well.
 
-    With `unmeasured`, it begins without any run, as if there were no errors: a comparison that passes needs none.
+    With `unmeasured`, no run is made at first, as if there were no errors: a comparison that passes needs none.
 
     Attributes:
         first: records of the first run; the truth until there is one.
@@ -45,11 +45,10 @@ class Noise(ReferenceNoise[ErrorKey]):
             self.sample()
 
     def allow_rounded_numbers(self, sides: Sequence[Side]) -> bool:
-        """Add the effect of rounding these sides' numbers to float32 to the bar of meaning; return False if it is
-        added.
+        """Add the effect of rounding numbers to float32 to the bar of meaning; return False if nothing is added.
 
         Args:
-            sides: those of the reference and the sides under test whose numbers may have been rounded.
+            sides: the sides, which may include the reference, whose numbers may have been rounded.
         """
         if self.rounded_numbers or not sides:
             return False
@@ -85,14 +84,14 @@ def _share_integers(records: Records, truth: Records) -> None:
             records.values[key] = expected
 
 
-def _measurable(records: Records, truth: Records) -> Iterator[tuple[ErrorKey, Array, Array]]:
+def _measurable(records: Records, truth: Records) -> Iterator[tuple[NoiseKey, Array, Array]]:
     """Yield the pairs of floating-point arrays; integers are compared exactly."""
     for key, value, expected in _pairs(records, truth):
         if value.shape == expected.shape and is_floating(expected.dtype):
             yield key, value, expected
 
 
-def _pairs(records: Records, truth: Records) -> Iterator[tuple[ErrorKey, Array, Array]]:
+def _pairs(records: Records, truth: Records) -> Iterator[tuple[NoiseKey, Array, Array]]:
     for key, value in records.values.items():
         if key in truth.values:
             yield key, value, truth.values[key]

@@ -1,4 +1,4 @@
-"""`Trial`: one reference, its float64 truth and its noise, and the sides that are held against it."""
+"""`Trial`: one reference, its float64 truth and its noise, and the sides that are compared with it."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
-from .cells import cell_reports, not_finite, owners, require_elements, require_finite, require_repeatable
+from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
-from .measured_errors import measured_again
+from .measured_errors import remeasure
 from .noise import Noise
-from .weak_inputs import weak_inputs
+from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
 
 HIDDEN_STATE = (
-    "forward keeps something from one call to the next that the other side doesn't have (a Python attribute, a "
-    "counter, a global): keep it in a buffer (self.register_buffer), or pass it in and return it"
+    "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "
+    "keep it in a buffer (self.register_buffer), or pass it in and return it"
 )
 
-Found = list[tuple[str, Comparison]]
+CellComparisons = list[tuple[str, Comparison]]
 
 
 class Trial:
@@ -36,7 +36,7 @@ class Trial:
     Attributes:
         truth: the reference in float64.
         cells: an empty report per Cell.
-        notes: what a reader of the report should know.
+        notes: remarks for the reader of the report.
     """
 
     def __init__(self, reference: Side, options: Options, progress: Progress, rounded: Sequence[Side] = ()) -> None:
@@ -61,7 +61,7 @@ class Trial:
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
-        self.notes += not_finite(self.truth) + weak_inputs(self.truth)
+        self.notes += non_finite_notes(self.truth) + weak_input_notes(self.truth)
         self.cells = cell_reports(reference, self.truth)
         self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
@@ -74,7 +74,7 @@ class Trial:
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
     def report(self, sides: Sequence[Side]) -> Report:
-        """A report on these sides, without any comparison yet."""
+        """Return a report on these sides, without any comparison yet."""
         return Report(
             model=self.options.model or self.truth.calls[0].class_name,
             reference=self.reference.name,
@@ -95,14 +95,14 @@ class Trial:
             )
         return self._noises[feeding, dtype]
 
-    def judge(self, side: Side) -> Found:
-        """All comparisons of a side: (Cell path, comparison). With `fail_fast`, up to the first run that fails."""
+    def judge(self, side: Side) -> CellComparisons:
+        """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
         can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
         self.progress.stage(side.name, len(can.checks) * len(feedings))
-        found: Found = []
-        left_out: Found = []
+        found: CellComparisons = []
+        left_out: CellComparisons = []
         if can.gradients:
             found += compare_parameters(side.name, self.reference.parameters(), side.parameters(), self.owners)
         for feeding in feedings:
@@ -134,48 +134,49 @@ class Trial:
             found += self._second_call(side)
         return self.selected(found)
 
-    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
-        """The comparisons of a run in float64, where `found` is what has been found before."""
+    def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
+        """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
         records, noise = self._run(side, run), comparer.noise
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("meaning", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("meaning", records))
 
-        # numbers that were rounded to float32 are no fault
+        # rounding numbers to float32 is no fault
         measures = [(_fails, lambda: noise.allow_rounded_numbers(self.rounded))]
         if comparer.feeding != END_TO_END or not _fails(found):
-            # what loses its digits, in a Cell or in the whole, may make much of little
+            # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
             measures.append((_fails, lambda: noise.sample("meaning")))
-        return measured_again(compare(), compare, *measures)
+        return remeasure(compare(), compare, *measures)
 
-    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: Found) -> Found:
-        """The comparisons of a run in the dtype of its noise, where `found` is what has been found before."""
+    def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
+        """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
         records = self._run(side, run)
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("rounding", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("rounding", records))
 
         comparisons = compare()
-        # values that lie between two steps of a quantizer make others of all that follows
+        # a value midway between two steps of a quantizer may be rounded either way, which changes all later values
         if side.capabilities.quantized and _fails(comparisons):
             records = self._run(side, replace(run, same_codes=True))
             comparisons = compare()
-        undecided = functools.partial(_undecided, found=found)
-        return measured_again(comparisons, compare, (undecided, comparer.noise.sample))
+        undecided = functools.partial(_is_undecided, found=found)
+        return remeasure(comparisons, compare, (undecided, comparer.noise.sample))
 
     def _run(self, side: Side, run: Run) -> Records:
         records = side.run(run)
         self.notes += [note for note in records.notes if note not in self.notes]
         return records
 
-    def _other_dtypes(self, side: Side) -> Found:
-        """The outputs of another floating-point dtype than the reference's, where both compute in their own.
+    def _other_dtypes(self, side: Side) -> CellComparisons:
+        """Return a failure for each output with another floating-point dtype than the reference's.
 
-        In float64, what a network casts to float32 keeps its digits: dtypes are known of a run in float32.
+        A run in float64 hides dtypes, since values that the network casts to float32 stay in float64; so both sides are
+        run in float32.
         """
         reference = self.noise(END_TO_END, self.working_dtype).first
         records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
-        found: Found = []
+        found: CellComparisons = []
         for key, value in records.values.items():
             needed = reference.values.get(key, value).dtype
             if key.kind == OUTPUT and value.dtype != needed:
@@ -186,10 +187,10 @@ class Trial:
                 )
         return found
 
-    def _second_call(self, side: Side) -> Found:
-        """Comparisons of a second call, its state carried over; none for a side that carries no state.
+    def _second_call(self, side: Side) -> CellComparisons:
+        """Return the comparisons of a second call, with the state of the first; none for a side without state.
 
-        What a network keeps in places that the other side doesn't have, first shows there.
+        State that a network keeps where the other side doesn't first shows in a second call.
         """
         if not side.capabilities.second_call or self._second is None:
             return []
@@ -201,10 +202,10 @@ class Trial:
         )
         records = side.run(run)
 
-        def compare() -> Found:
-            return self._at_home(comparer.compare("meaning", records))
+        def compare() -> CellComparisons:
+            return self._assign_to_known_cells(comparer.compare("meaning", records))
 
-        return measured_again(
+        return remeasure(
             compare(),
             compare,
             (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
@@ -214,7 +215,7 @@ class Trial:
 
     @cached_property
     def _second(self) -> tuple[Run, Records, Noise] | None:
-        """The reference's second call: how it is made, its records in float64, its rounding error if it is needed."""
+        """The reference's second call: its settings, its records in float64, and its rounding error."""
         if not self.reference.capabilities.second_call:
             return None
         plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
@@ -222,35 +223,37 @@ class Trial:
             try:
                 truth = self.reference.run(run)
                 require_finite(truth, "float64")
-            except UsageError:  # these numbers aren't for this network
+            except UsageError:  # the network doesn't accept these numbers
                 continue
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
 
-    def _at_home(self, found: Found) -> Found:
-        """What belongs to a Cell that the reference hasn't is the root's."""
+    def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
+        """Assign comparisons of Cells that the reference doesn't have to the root."""
         return [(path if path in self.cells else "", comparison) for path, comparison in found]
 
-    def selected(self, found: Found) -> Found:
-        """The comparisons of Cells that are to be judged."""
-        return [(path, comparison) for path, comparison in self._at_home(found) if self.options.selects(path)]
+    def selected(self, found: CellComparisons) -> CellComparisons:
+        """Return the comparisons of the Cells that are to be judged."""
+        return [
+            (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
+        ]
 
 
-def judged(
+def judge_sides(
     reference: Side,
     candidates: Sequence[Side],
     options: Options,
     progress: Progress,
     rounded: Sequence[Side] = (),
 ) -> Report:
-    """The report on sides held against a reference.
+    """Compare sides with a reference, and return the report.
 
     Args:
-        reference: the side that is believed.
-        candidates: the others.
-        options: of the run.
-        progress: told of stages.
-        rounded: those of all these that hold numbers which may have been rounded to float32.
+        reference: the reference.
+        candidates: the sides to compare with it.
+        options: options of the run.
+        progress: receives the stages of the run.
+        rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
     """
     trial = Trial(reference, options, progress, rounded)
     report = trial.report(candidates)
@@ -261,17 +264,17 @@ def judged(
             if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
                 explanations.append(HIDDEN_STATE)
         if options.fail_fast and not report.ok:
-            report.notes.append(f"stopped at the first failing side ({side.name}), as asked by --fail-fast")
+            report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break
     report.notes += trial.notes
     return report
 
 
-def _fails(comparisons: Found) -> bool:
+def _fails(comparisons: CellComparisons) -> bool:
     return any(c.status == FAIL for _, c in comparisons)
 
 
-def _undecided(comparisons: Found, found: Found) -> bool:
-    """Whether rounding fails somewhere where nothing else has failed already."""
+def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:
+    """Whether rounding fails for a tensor for which no earlier comparison failed."""
     failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
     return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

@@ -1,11 +1,11 @@
-"""Notes on weak inputs: if all elements are equal, many faults make no difference."""
+"""Notes on weak inputs: if all elements are equal, many faults go unnoticed."""
 
 from __future__ import annotations
 
 from ..sides.records import INPUT, Array, Records
 
 
-def weak_inputs(truth: Records) -> list[str]:
+def weak_input_notes(truth: Records) -> list[str]:
     """Return a note on each input of the root whose elements are all equal."""
     arrays = {key.slot: truth.values[key] for key in truth.root_keys(INPUT)}
     return [

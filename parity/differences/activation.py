@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, format_value, read
+from .entry import Difference, Finding, LayerPair, argument
+from .reading import MISSING, format_value, read_argument
 
 ALONG_AXIS = ("Softmax", "LogSoftmax", "Softmin", "GLU")
 
 
-def _approximate(pair: Pair) -> Any:
-    value = read(pair.cell, "approximate")
+def _approximate(pair: LayerPair) -> Any:
+    value = read_argument(pair.cell, "approximate")
     return MISSING if value is MISSING else value in (True, "tanh")
 
 
-def _fast_gelu(pair: Pair) -> Finding | None:
-    approximate = read(pair.module, "approximate")
+def _fast_gelu(pair: LayerPair) -> Finding | None:
+    approximate = read_argument(pair.module, "approximate")
     return Finding(
         "x * sigmoid(1.702 * x)",
         f"approximate={approximate!r}",
@@ -24,12 +24,12 @@ def _fast_gelu(pair: Pair) -> Finding | None:
     )
 
 
-def _axis(pair: Pair) -> Any:
-    axis = read(pair.cell, "axis", "dim", "softmax.axis", "log_softmax.axis")
+def _axis(pair: LayerPair) -> Any:
+    axis = read_argument(pair.cell, "axis", "dim", "softmax.axis", "log_softmax.axis")
     return axis[0] if isinstance(axis, tuple) and len(axis) == 1 else axis
 
 
-def _dim(pair: Pair) -> Any:
+def _dim(pair: LayerPair) -> Any:
     """torch's axis, or its default choice if none is given."""
     dim = pair.module.dim
     if dim is None and pair.shape is not None:
@@ -37,14 +37,14 @@ def _dim(pair: Pair) -> Any:
     return MISSING if dim is None else dim
 
 
-def _same_axis(pair: Pair, dim: int) -> Any:
+def _same_axis(pair: LayerPair, dim: int) -> Any:
     """`MISSING` if the Cell's axis is the same one, counted from the other end."""
     axis, rank = _axis(pair), len(pair.shape) if pair.shape else None
     other_end = axis is not MISSING and (axis < 0) != (dim < 0)
     return MISSING if other_end and (rank is None or axis % rank == dim % rank) else dim
 
 
-def _random_slopes(pair: Pair) -> Finding:
+def _random_slopes(pair: LayerPair) -> Finding:
     lower, upper = pair.module.lower, pair.module.upper
     return Finding(
         "slopes in eval mode=drawn",
@@ -55,7 +55,7 @@ def _random_slopes(pair: Pair) -> Finding:
 
 def _response(name: str, there: str, convert: Any, rule: str = "") -> Difference:
     return argument(
-        ("LRN",), name, there, rule, of_module=lambda pair: read(pair.module, there),
+        ("LRN",), name, there, rule, of_module=lambda pair: read_argument(pair.module, there),
         needed=lambda pair, value: convert(value, pair.module.size),
     )  # fmt: skip
 
@@ -72,8 +72,8 @@ ACTIVATION = (
         ALONG_AXIS, "axis", "dim", "-1 by default; torch chooses 0 or 1 by the number of dimensions, and warns.",
         of_cell=_axis, of_module=_dim, needed=_same_axis,
     ),
-    argument(("ELU",), "alpha", of_cell=lambda pair: read(pair.cell, "alpha", "elu.alpha")),
-    argument(("CELU",), "alpha", of_cell=lambda pair: read(pair.cell, "alpha", "celu.alpha")),
+    argument(("ELU",), "alpha", of_cell=lambda pair: read_argument(pair.cell, "alpha", "elu.alpha")),
+    argument(("CELU",), "alpha", of_cell=lambda pair: read_argument(pair.cell, "alpha", "celu.alpha")),
     argument(("Hardtanh",), "min_val"),
     argument(("Hardtanh",), "max_val"),
     argument(("SoftShrink",), "lambd"),
@@ -81,7 +81,8 @@ ACTIVATION = (
     argument(("Threshold",), "threshold"),
     argument(("Threshold",), "value"),
     argument(
-        ("PReLU",), "channel", "num_parameters", "Another name. The slopes are the Parameter `a`, here and there 0.25.",
+        ("PReLU",), "channel", "num_parameters",
+        "Another name. The slopes are the Parameter `a`, 0.25 by default on both sides.",
         of_cell=lambda pair: int(pair.cell.w.shape[0]), of_module=lambda pair: pair.module.num_parameters,
     ),
     argument(("RReLU",), "lower"),

@@ -13,7 +13,7 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Expression:
+class SourceExpression:
     """The source of an argument that isn't a literal."""
 
     text: str
@@ -27,7 +27,7 @@ class Call:
         name: name of the function, the method, or the class of the operator object.
         receiver: source of the object that it is called on.
         method: whether it is a tensor's method.
-        positional: arguments after the tensor; literals, or an `Expression`.
+        positional: arguments after the tensor; literals, or an `SourceExpression`.
         keywords: keyword arguments likewise, including the arguments that an operator object was created with.
         unpacked: whether its result is unpacked into two.
         place: file and line.
@@ -126,7 +126,7 @@ def _value(node: ast.expr) -> Any:
     try:
         return ast.literal_eval(node)
     except ValueError:
-        return Expression(ast.unparse(node))
+        return SourceExpression(ast.unparse(node))
 
 
 def code_of(layer: Any, method: str) -> list[Call]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument, shape_effect
-from .reading import MISSING, code, collapse, format_value, read
+from .entry import Difference, Finding, LayerPair, argument, shape_effect
+from .reading import MISSING, code, collapse, format_value, read_argument
 from .windows import axes_of, output_shapes, sizes_here, sizes_there, windows_here, windows_there
 
 TRANSPOSED = ("Conv2dTranspose", "Conv1dTranspose", "Conv3dTranspose")
@@ -19,7 +19,7 @@ ADAPTIVE_POOLS = (
 )  # fmt: skip
 
 
-def _padding(pair: Pair) -> Finding | None:
+def _padding(pair: LayerPair) -> Finding | None:
     """Find padding that differs in effect: "same" and a number may be equivalent."""
     here, there = windows_here(pair), windows_there(pair)
     if here is None:
@@ -31,28 +31,28 @@ def _padding(pair: Pair) -> Finding | None:
         candidate_sizes = [(1024 + extra,) * axes for extra in range(max(here.stride))]
     if any(here.padding_for(size) == there.padding_for(size) for size in candidate_sizes):
         return None
-    mode, padding = read(pair.cell, "pad_mode").lower(), read(pair.cell, "padding")
+    mode, padding = read_argument(pair.cell, "pad_mode").lower(), read_argument(pair.cell, "padding")
     effect, reshapes = shape_effect(output_shapes(pair))
     if effect is None and spatial is not None:
         sides = [tuple(n for pads in w.padding_for(candidate_sizes[0]) for n in pads) for w in (here, there)]
         effect = (f"zeros {sides[0]}", f"{sides[1]}")
     return Finding(
         f"padding={format_value(collapse(padding))}" if mode == "pad" else f"pad_mode={mode!r}",
-        f"padding={format_value(collapse(read(pair.module, 'padding')))}",
+        f"padding={format_value(collapse(read_argument(pair.module, 'padding')))}",
         _padding_to_write(pair, mode),
         effect,
         reshapes,
     )
 
 
-def _padding_to_write(pair: Pair, mode: str) -> str:
+def _padding_to_write(pair: LayerPair, mode: str) -> str:
     padding = windows_there(pair).padding
     if isinstance(padding, str):
         return 'pad_mode="same"'
     before = tuple(first for first, _ in padding)
     if len(set(before)) == 1:
         needed = format_value(before[0])
-    elif read(pair.cell, "in_channels") is MISSING:
+    elif read_argument(pair.cell, "in_channels") is MISSING:
         needed = format_value(before)
     else:  # convolutions take a number for each side
         needed = format_value(tuple(size for pads in padding for size in pads))
@@ -69,7 +69,7 @@ def _windows(layers: tuple[str, ...], name: str, rule: str = "") -> Difference:
     )  # fmt: skip
 
 
-def _output_padding(pair: Pair) -> Finding | None:
+def _output_padding(pair: LayerPair) -> Finding | None:
     """Find a difference in the output padding of a transposed convolution."""
     here, there = windows_here(pair), windows_there(pair)
     if here is None or here.output_padding == there.output_padding:
@@ -79,32 +79,32 @@ def _output_padding(pair: Pair) -> Finding | None:
     if axes_of(pair) == 1:  # the Cell has no such argument
         size = collapse(there.output_padding)
         write = f'pad_mode="pad", and ops.pad(y, (0, {size})) behind it' if size else 'pad_mode="pad"'
-    elif read(pair.cell, "pad_mode") != "pad":
+    elif read_argument(pair.cell, "pad_mode") != "pad":
         write = f'pad_mode="pad", {theirs}'
-    if read(pair.cell, "pad_mode") != "pad":
-        ours = f"pad_mode={read(pair.cell, 'pad_mode')!r} ({ours})"
+    if read_argument(pair.cell, "pad_mode") != "pad":
+        ours = f"pad_mode={read_argument(pair.cell, 'pad_mode')!r} ({ours})"
     return Finding(ours, theirs, write, *shape_effect(output_shapes(pair)))
 
 
-def _padding_mode(pair: Pair) -> Finding | None:
+def _padding_mode(pair: LayerPair) -> Finding | None:
     """Find a padding mode other than zeros, which only torch has."""
-    mode = read(pair.module, "padding_mode")
+    mode = read_argument(pair.module, "padding_mode")
     if mode in (MISSING, "zeros"):
         return None
     sides = tuple(n for pads in reversed(windows_there(pair).padding_for((1024,) * axes_of(pair))) for n in pads)
     layer = {"reflect": "ReflectionPad", "replicate": "ReplicationPad"}.get(mode)
     before = f"nn.{layer}{axes_of(pair)}d({format_value(collapse(sides))})" if layer else "ops.concat of both ends"
     return Finding(
-        f"pad_mode={read(pair.cell, 'pad_mode')!r} (zeros)",
+        f"pad_mode={read_argument(pair.cell, 'pad_mode')!r} (zeros)",
         f"padding_mode={mode!r}",
         f'{before} in front, and pad_mode="valid"',
     )
 
 
-def _padding_counts(pair: Pair) -> Finding | None:
+def _padding_counts(pair: LayerPair) -> Finding | None:
     """Find a difference in whether padding counts in the mean; with "same" it never does."""
     here, there = windows_here(pair), windows_there(pair)
-    ours, theirs = read(pair.cell, "count_include_pad"), read(pair.module, "count_include_pad")
+    ours, theirs = read_argument(pair.cell, "count_include_pad"), read_argument(pair.module, "count_include_pad")
     if here is None or ours is MISSING or not _pads(there.padding):
         return None
     if here.padding == "same":
@@ -123,9 +123,9 @@ def _pads(padding: Any) -> bool:
     return any(map(any, padding))
 
 
-def _output_sizes(of: Any, pair: Pair) -> Any:
+def _output_sizes(of: Any, pair: LayerPair) -> Any:
     """Return the requested output sizes, with the input's size for None."""
-    requested, axes = read(of, "output_size"), axes_of(pair)
+    requested, axes = read_argument(of, "output_size"), axes_of(pair)
     if requested is MISSING:
         return MISSING
     requested = requested if isinstance(requested, tuple) else (requested,) * axes
@@ -133,7 +133,7 @@ def _output_sizes(of: Any, pair: Pair) -> Any:
     return tuple(n if size is None else size for size, n in zip(requested, spatial, strict=True))
 
 
-def _adaptive_shapes(pair: Pair) -> Any:
+def _adaptive_shapes(pair: LayerPair) -> Any:
     if pair.shape is None:
         return None
     leading = pair.shape[: -axes_of(pair)]
@@ -144,13 +144,13 @@ CONVOLUTION = (
     Difference(
         CONVOLUTIONS, "pad_mode, padding", "padding", _padding,
         'Cells pad "same" by default, and torch doesn\'t pad. Write `pad_mode="pad"`, and `padding` if it isn\'t 0. '
-        '"same" puts an odd element of padding behind, so that it also differs from torch where the shapes agree. '
+        '"same" puts an odd element of padding at the end, so it differs from torch even where the shapes agree. '
         "Four numbers are (top, bottom, left, right).",
     ),
     Difference(
         TRANSPOSED, "pad_mode, output_padding", "output_padding", _output_padding,
-        '"same" and "valid" make the output `stride` elements long for each of the input; torch only as long as the '
-        'windows reach. `output_padding` needs `pad_mode="pad"`; Conv1dTranspose has none.',
+        '"same" and "valid" make the output `stride` elements long for each of the input; torch\'s is only as long as '
+        'the windows reach. `output_padding` needs `pad_mode="pad"`; Conv1dTranspose has none.',
     ),
     Difference(
         CONVOLUTIONS, "pad_mode", "padding_mode", _padding_mode,
@@ -158,7 +158,7 @@ CONVOLUTION = (
     ),
     argument(
         CONVOLUTIONS, "has_bias", "bias", "Convolutions have no bias by default; torch's have one.",
-        of_module=lambda pair: read(pair.module, "bias") is not None,
+        of_module=lambda pair: read_argument(pair.module, "bias") is not None,
     ),
     _windows(CONVOLUTIONS, "kernel_size"),
     _windows(CONVOLUTIONS, "stride"),
@@ -180,7 +180,7 @@ POOLING = (
         write=lambda value: f'pad_mode="pad", ceil_mode={code(value)}',
     ),
     Difference(
-        AVG_POOLS, "count_include_pad", "count_include_pad", _padding_counts, 'Without effect with `pad_mode="same"`.'
+        AVG_POOLS, "count_include_pad", "count_include_pad", _padding_counts, 'Has no effect with `pad_mode="same"`.'
     ),
     argument(("AvgPool2d", "AvgPool3d"), "divisor_override"),
     _windows(MAX_POOLS, "dilation"),

@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..pairing.layers import kind_of_module, kind_of_name
-from .reading import MISSING, code, format_value, read, same, shape_text
+from .reading import MISSING, code, format_value, read_argument, same, shape_text
 
 Shape = tuple[int, ...]
 ANY: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class Pair:
+class LayerPair:
     """A layer, or an optimizer, of each framework.
 
     Attributes:
@@ -62,7 +62,7 @@ class Finding:
         return f"{layer}: {self.here} here, {self.there} there{effect}; write {self.write}"
 
 
-Find = Callable[[Pair], Finding | None]
+Find = Callable[[LayerPair], Finding | None]
 
 
 @dataclass(frozen=True)
@@ -85,17 +85,17 @@ class Difference:
     rule: str = ""
     originals: tuple[str, ...] = ()
 
-    def concerns(self, pair: Pair) -> bool:
+    def concerns(self, pair: LayerPair) -> bool:
         """Whether the entry is about this pair of layers."""
         if not self.layers:
             return True
         names = [name for name in class_names(pair.cell) if name in self.layers]
         if self.originals:
-            return bool(names) and original(pair.module) in self.originals
+            return bool(names) and torch_class_name(pair.module) in self.originals
         return any(kind_of_name(name) == kind_of_module(pair.module) for name in names)
 
 
-def original(module: Any) -> str:
+def torch_class_name(module: Any) -> str:
     """Return the most derived torch class of a module or optimizer, since AdamW is also an Adam."""
     names = (b.__name__ for b in type(module).__mro__ if b.__module__.partition(".")[0] == "torch")
     return next(names, "")
@@ -112,12 +112,12 @@ def argument(
     there: str = "",
     rule: str = "",
     *,
-    of_cell: Callable[[Pair], Any] | None = None,
-    of_module: Callable[[Pair], Any] | None = None,
-    needed: Callable[[Pair, Any], Any] | None = None,
+    of_cell: Callable[[LayerPair], Any] | None = None,
+    of_module: Callable[[LayerPair], Any] | None = None,
+    needed: Callable[[LayerPair, Any], Any] | None = None,
     meaning: tuple[str, str] = ("", ""),
     write: Callable[[Any], str] | None = None,
-    shapes: Callable[[Pair], tuple[Shape, Shape] | None] | None = None,
+    shapes: Callable[[LayerPair], tuple[Shape, Shape] | None] | None = None,
     originals: tuple[str, ...] = (),
 ) -> Difference:
     """Return an entry about an argument that both layers have.
@@ -138,9 +138,9 @@ def argument(
     """
     there = there or here
 
-    def find(pair: Pair) -> Finding | None:
-        ours = of_cell(pair) if of_cell else read(pair.cell, here)
-        theirs = of_module(pair) if of_module else read(pair.module, there)
+    def find(pair: LayerPair) -> Finding | None:
+        ours = of_cell(pair) if of_cell else read_argument(pair.cell, here)
+        theirs = of_module(pair) if of_module else read_argument(pair.module, there)
         if ours is MISSING or theirs is MISSING:
             return None
         right = needed(pair, theirs) if needed else theirs

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from .entry import Difference, Finding, Pair
+from .entry import Difference, Finding, LayerPair
 from .table import FUNCTIONS, LAYER_TABLE, OPTIMIZER_TABLE
 
 
@@ -24,7 +24,7 @@ def explain(module: torch.nn.Module, cell: Any, inputs: Sequence[np.ndarray[Any,
         Lines for a reader: those that change the shape of the output first, else in the order of the table. Empty if no
         entry applies.
     """
-    pair = Pair(module, cell, tuple(inputs))
+    pair = LayerPair(module, cell, tuple(inputs))
     findings = _findings(pair, (entry for family in LAYER_TABLE.values() for entry in family))
     findings += [finding for function in FUNCTIONS for finding in function.find(pair)]
     return _lines(pair, findings)
@@ -40,13 +40,13 @@ def explain_optimizer(reference: torch.optim.Optimizer, optimizer: Any) -> list[
     Returns:
         Lines for a reader, in the order of the table; empty if both make the same steps.
     """
-    pair = Pair(reference, optimizer)
+    pair = LayerPair(reference, optimizer)
     return _lines(pair, _findings(pair, OPTIMIZER_TABLE))
 
 
-def _findings(pair: Pair, entries: Iterable[Difference]) -> list[Finding]:
+def _findings(pair: LayerPair, entries: Iterable[Difference]) -> list[Finding]:
     return [finding for entry in entries if entry.concerns(pair) and (finding := entry.find(pair)) is not None]
 
 
-def _lines(pair: Pair, findings: list[Finding]) -> list[str]:
+def _lines(pair: LayerPair, findings: list[Finding]) -> list[str]:
     return [finding.line(pair.name) for finding in sorted(findings, key=lambda finding: not finding.reshapes)]

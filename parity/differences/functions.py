@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .calls import Call, Expression, code_of
-from .entry import Finding, Pair
+from .calls import Call, SourceExpression, code_of
+from .entry import Finding, LayerPair
 from .reading import code, format_value, same
 
-Side = tuple[str, tuple[str, ...], Any]
+ArgumentSpec = tuple[str, tuple[str, ...], Any]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class FunctionDifference:
     alone: bool = False
     absent: str = ""
 
-    def find(self, pair: Pair) -> Iterator[Finding]:
+    def find(self, pair: LayerPair) -> Iterator[Finding]:
         """Yield the differences between the calls of a block and of its original."""
         here = [call for call in code_of(pair.cell, "construct") if call.name in self.names]
         if self.alone:
@@ -51,8 +51,8 @@ def _argument(
     names: tuple[str, ...],
     originals: tuple[str, ...],
     rule: str,
-    here: Side,
-    there: Side,
+    here: ArgumentSpec,
+    there: ArgumentSpec,
     needed: Callable[[Any], Any] = lambda value: value,
 ) -> FunctionDifference:
     """Return an entry about an argument; each side has its name, the parameters after the tensor, and its default.
@@ -60,14 +60,14 @@ def _argument(
     A default may be a function of the call.
     """
 
-    def value(call: Call, side: Side) -> Any:
+    def value(call: Call, side: ArgumentSpec) -> Any:
         name, parameters, default = side
         return call.argument(parameters, name, default(call) if callable(default) else default)
 
     def compare(ours: Call, theirs: Call | None) -> Finding | None:
         assert theirs is not None
         value_here, value_there = value(ours, here), value(theirs, there)
-        if any(isinstance(one, Expression) or one is None for one in (value_here, value_there)):
+        if any(isinstance(one, SourceExpression) or one is None for one in (value_here, value_there)):
             return None
         right = needed(value_there)
         if right is None or same(value_here, right):
@@ -92,7 +92,7 @@ def _training(ours: Call, theirs: Call | None) -> Finding | None:
     assert theirs is not None
     parameters = ("p", "training")
     here, there = ours.argument(parameters, "training", True), theirs.argument(parameters, "training", True)
-    if here is not True or not isinstance(there, Expression) or there.text != "self.training":
+    if here is not True or not isinstance(there, SourceExpression) or there.text != "self.training":
         return None
     return Finding(
         f"{ours.name}(training=True) in {ours.place}",
@@ -121,7 +121,7 @@ def _stride_of_mean(ours: Call, theirs: Call | None) -> Finding | None:
     kernel = theirs.argument(parameters, "kernel_size", None)
     there = theirs.argument(parameters, "stride", None)
     there = kernel if there is None else there
-    if any(isinstance(one, Expression) or one is None for one in (here, there)) or here == there:
+    if any(isinstance(one, SourceExpression) or one is None for one in (here, there)) or here == there:
         return None
     return Finding(
         f"{ours.name}(stride={here}) in {ours.place}",
@@ -157,10 +157,10 @@ def _size_method(ours: Call, _: Call | None) -> Finding | None:
 def _half_pixels(ours: Call, theirs: Call | None) -> Finding | None:
     assert theirs is not None
     corners = theirs.argument(("size", "scale_factor", "mode", "align_corners"), "align_corners", None)
-    if isinstance(corners, Expression):
+    if isinstance(corners, SourceExpression):
         return None
     name = "align_corners" if corners else "half_pixel_centers"
-    if ours.keywords.get(name) is True or isinstance(ours.keywords.get(name), Expression):
+    if ours.keywords.get(name) is True or isinstance(ours.keywords.get(name), SourceExpression):
         return None
     return Finding(
         f"{ours.name}({name}=False) in {ours.place}",
@@ -172,11 +172,11 @@ def _half_pixels(ours: Call, theirs: Call | None) -> Finding | None:
 FUNCTIONS = (
     _argument(
         ("std", "var", "std_mean", "var_mean"), ("std", "var", "std_mean", "var_mean"),
-        "By default divided by n here (`ddof=0`), by n - 1 in torch.",
+        "Divides by n by default here (`ddof=0`), by n - 1 in torch.",
         ("ddof", ("axis", "ddof"), lambda call: call.keywords.get("correction", 0)), ("correction", (), _correction),
     ),
     _argument(
-        ("gelu", "GeLU"), ("gelu",), "`ops.gelu` is exact by default, as torch's; the object `ops.GeLU()` is tanh's.",
+        ("gelu", "GeLU"), ("gelu",), "`ops.gelu` is exact by default, like torch's; the object `ops.GeLU()` uses tanh.",
         ("approximate", ("approximate",), lambda call: "tanh" if call.name == "GeLU" else "none"),
         ("approximate", ("approximate",), "none"),
     ),
@@ -185,7 +185,7 @@ FUNCTIONS = (
         ("alpha", ("alpha",), 0.2), ("negative_slope", ("negative_slope",), 0.01),
     ),
     FunctionDifference(("softmax", "log_softmax", "Softmax", "LogSoftmax"), ("softmax", "log_softmax"),
-        "`axis=-1` by default; torch wants `dim`.", _same_end),
+        "`axis=-1` by default; torch requires `dim`.", _same_end),
     _argument(
         ("smooth_l1_loss",), ("smooth_l1_loss",), "'none' by default, in torch 'mean'.",
         ("reduction", ("target", "beta", "reduction"), "none"),
@@ -193,25 +193,28 @@ FUNCTIONS = (
     ),
     FunctionDifference(
         ("avg_pool1d", "avg_pool2d", "avg_pool3d"), ("avg_pool1d", "avg_pool2d", "avg_pool3d"),
-        "`stride=1` by default, in torch `kernel_size`. (`ops.max_pool2d` is as torch's.)", _stride_of_mean,
+        "`stride=1` by default, in torch `kernel_size`. (`ops.max_pool2d` is like torch's.)", _stride_of_mean,
     ),
     _argument(
-        ("dropout",), ("dropout",), "p is the probability to be dropped, unlike the first argument of nn.Dropout.",
+        ("dropout",), ("dropout",),
+        "p is the probability of dropping an element, unlike the first argument of nn.Dropout.",
         ("p", ("p", "training"), 0.5), ("p", ("p", "training"), 0.5),
     ),
     FunctionDifference(
         ("dropout",), ("dropout",), "It drops by default; write `training=self.training`, as in torch.", _training
     ),
     _argument(
-        ("Dropout",), ("dropout",), "The operator object takes the probability to be kept, and gives the mask too.",
+        ("Dropout",), ("dropout",),
+        "The operator object takes the probability of keeping an element, and also returns the mask.",
         ("keep_prob", (), 0.5), ("p", ("p", "training"), 0.5), needed=lambda p: 1 - p,
     ),
     _argument(
-        ("LayerNorm",), ("layer_norm",), "The operator object has 1e-7; `ops.layer_norm` 1e-5, as torch's.",
+        ("LayerNorm",), ("layer_norm",),
+        "The operator object's default is 1e-7; that of `ops.layer_norm` is 1e-5, like torch's.",
         ("epsilon", (), 1e-7), ("eps", ("normalized_shape", "weight", "bias", "eps"), 1e-5),
     ),
     _argument(
-        ("flatten",), ("flatten",), "The function starts at axis 1 by default, torch's at 0; the methods at 0 both.",
+        ("flatten",), ("flatten",), "The function starts at axis 1 by default, torch's at 0; both methods start at 0.",
         ("start_dim", (), lambda call: 0 if call.method else 1), ("start_dim", ("start_dim",), 0),
     ),
     FunctionDifference(
@@ -221,7 +224,8 @@ FUNCTIONS = (
     ),
     FunctionDifference(
         ("max", "min"), ("max", "min"),
-        "`x.max(axis)` gives values only; `ops.max(x, axis)` values and indices, as torch's.", _values_alone,
+        "`x.max(axis)` returns only values; `ops.max(x, axis)` returns values and indices, like torch's.",
+        _values_alone,
     ),
     FunctionDifference(
         ("stop_gradient", "asnumpy"), ("detach",), "A tensor has no method for it: `ops.stop_gradient(x)`.",

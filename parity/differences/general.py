@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from ..pairing.layers import CONTAINERS, kind_of_cell, kind_of_module, kind_of_name, names
-from .entry import ANY, Difference, Finding, Pair
-from .reading import MISSING, read
+from .entry import ANY, Difference, Finding, LayerPair
+from .reading import MISSING, read_argument
 
 _ALIKE = (
     *({f"batchnorm{axes}d", "syncbatchnorm"} for axes in (1, 2, 3)),
@@ -16,7 +16,7 @@ _ALIKE = (
 )
 
 
-def _other_layer(pair: Pair) -> Finding | None:
+def _other_layer(pair: LayerPair) -> Finding | None:
     here, there = kind_of_cell(pair.cell), kind_of_module(pair.module)
     if not here or not there or here == there or {here, there} & CONTAINERS:
         return None
@@ -33,13 +33,13 @@ def cell_class(kind: str) -> str:
     return min(names_, key=lambda name: (name.lower() == kind, "Fast" in name, name), default="")
 
 
-def _frozen(pair: Pair) -> Finding | None:
+def _frozen(pair: LayerPair) -> Finding | None:
     """Find parameters that are trained on one side only."""
     of_cell = {there: here for here, there in names(kind_of_module(pair.module)).of_cell.items()}
     differing: dict[bool, list[tuple[str, str]]] = {True: [], False: []}
     for name, parameter in pair.module.named_parameters(recurse=False):
         here = of_cell.get(name, name)
-        trained = read(pair.cell, f"{here}.requires_grad", f"{name}.requires_grad")
+        trained = read_argument(pair.cell, f"{here}.requires_grad", f"{name}.requires_grad")
         if trained is not MISSING and trained is not parameter.requires_grad:
             differing[parameter.requires_grad].append((here, name))
     for needed, pairs in differing.items():
@@ -50,7 +50,7 @@ def _frozen(pair: Pair) -> Finding | None:
     return None
 
 
-def _precision(pair: Pair) -> Finding | None:
+def _precision(pair: LayerPair) -> Finding | None:
     dtype = _compute_dtype(pair.cell)
     parameter = next(iter(pair.module.parameters()), None)
     if dtype is None or parameter is None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument, shape_effect
-from .reading import MISSING, collapse, format_value, is_mindspore, plain, read, same
+from .entry import Difference, Finding, LayerPair, argument, shape_effect
+from .reading import MISSING, collapse, format_value, is_mindspore, plain_value, read_argument, same
 
 PADS = tuple(f"{mode}Pad{axes}d" for mode in ("Constant", "Reflection", "Replication") for axes in (2, 1, 3))
 CHANNEL_DROPOUTS = ("Dropout2d", "Dropout1d", "Dropout3d")
@@ -15,20 +15,20 @@ SAMPLERS = ("Upsample",)
 # ---- dense layers and embeddings ----
 
 
-def _activation(pair: Pair) -> Finding | None:
-    activation = read(pair.cell, "activation")
+def _activation(pair: LayerPair) -> Finding | None:
+    activation = read_argument(pair.cell, "activation")
     if activation is MISSING or activation is None:
         return None
     name = getattr(activation, "cls_name", None) or getattr(activation, "__name__", type(activation).__name__)
     return Finding(f"activation={name}", "activation=None (Linear has none)", "activation=None")
 
 
-def _padding_idx(pair: Pair) -> Finding | None:
-    row = read(pair.module, "padding_idx")
+def _padding_idx(pair: LayerPair) -> Finding | None:
+    row = read_argument(pair.module, "padding_idx")
     if row is None:
         return None
     return Finding(
-        f"padding_idx={read(pair.cell, 'padding_idx')} (row {row} is trained)",
+        f"padding_idx={read_argument(pair.cell, 'padding_idx')} (row {row} is trained)",
         f"padding_idx={row} (its gradient is 0)",
         f"embedding(ids) * (ids != {row}).expand_dims(-1)",
     )
@@ -37,8 +37,8 @@ def _padding_idx(pair: Pair) -> Finding | None:
 def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
     """Return an entry about an argument that Cells don't have."""
 
-    def find(pair: Pair) -> Finding | None:
-        value = read(pair.module, name)
+    def find(pair: LayerPair) -> Finding | None:
+        value = read_argument(pair.module, name)
         if value is MISSING or same(value, default):
             return None
         return Finding(f"{name}={format_value(default)} (there is no other)", f"{name}={format_value(value)}", write)
@@ -46,9 +46,9 @@ def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, ru
     return Difference(layers, "", name, find, rule)
 
 
-def _sizes_are_whole(pair: Pair) -> bool:
+def _sizes_are_whole(pair: LayerPair) -> bool:
     """Whether the output sizes are whole numbers, or given: then recomputing the scale changes nothing."""
-    scale = read(pair.module, "scale_factor")
+    scale = read_argument(pair.module, "scale_factor")
     if scale in (None, MISSING):
         return True
     axes = pair.shape[2:] if pair.shape else ()
@@ -59,8 +59,8 @@ def _sizes_are_whole(pair: Pair) -> bool:
 # ---- dropout ----
 
 
-def _dropout(pair: Pair) -> Finding | None:
-    p, keep = read(pair.cell, "p"), read(pair.cell, "keep_prob")
+def _dropout(pair: LayerPair) -> Finding | None:
+    p, keep = read_argument(pair.cell, "p"), read_argument(pair.cell, "keep_prob")
     theirs = pair.module.p
     if p in (None, MISSING):
         if keep is MISSING or same(1 - keep, theirs):
@@ -73,8 +73,8 @@ def _dropout(pair: Pair) -> Finding | None:
     )
 
 
-def _drop_of_channels(pair: Pair) -> Any:
-    p, keep = read(pair.cell, "p"), read(pair.cell, "keep_prob")
+def _drop_of_channels(pair: LayerPair) -> Any:
+    p, keep = read_argument(pair.cell, "p"), read_argument(pair.cell, "keep_prob")
     return 1 - keep if p is MISSING and keep is not MISSING else p
 
 
@@ -86,27 +86,27 @@ def _one_for_all(layers: tuple[str, ...], name: str) -> Difference:
     return argument(
         layers,
         name,
-        of_cell=lambda pair: collapse(read(pair.cell, name)),
-        of_module=lambda pair: collapse(read(pair.module, name)),
+        of_cell=lambda pair: collapse(read_argument(pair.cell, name)),
+        of_module=lambda pair: collapse(read_argument(pair.module, name)),
     )
 
 
-def _flat_sides(pair: Pair) -> Any:
+def _flat_sides(pair: LayerPair) -> Any:
     return MISSING if is_mindspore(pair.cell) and "Constant" not in pair.name else _per_side(pair.cell, pair)
 
 
-def _per_side(layer: Any, pair: Pair) -> Any:
+def _per_side(layer: Any, pair: LayerPair) -> Any:
     """Return a number for each side, from the last axis on."""
-    padding, module = read(layer, "padding"), read(pair.module, "padding")
+    padding, module = read_argument(layer, "padding"), read_argument(pair.module, "padding")
     if isinstance(padding, int) and isinstance(module, tuple):
         padding = (padding,) * len(module)
     return collapse(padding)
 
 
-def _order_of_axes(pair: Pair) -> Finding | None:
+def _order_of_axes(pair: LayerPair) -> Finding | None:
     """Find a wrong order of axes: `nn.Pad` starts from the first axis."""
-    pads = read(pair.cell, "paddings")
-    theirs = plain(pair.module.padding)
+    pads = read_argument(pair.cell, "paddings")
+    theirs = plain_value(pair.module.padding)
     if pads is MISSING or not isinstance(theirs, tuple):
         return None
     if not isinstance(pads, tuple):  # an array
@@ -124,9 +124,9 @@ def _order_of_axes(pair: Pair) -> Finding | None:
     return Finding(f"paddings={pads}", f"padding={theirs}", f"paddings={needed}", *shape_effect(shapes))
 
 
-def _mode_of_pad(pair: Pair) -> Finding | None:
+def _mode_of_pad(pair: LayerPair) -> Finding | None:
     needed = {"reflectionpad": "REFLECT"}.get(type(pair.module).__name__.lower()[:-2], "CONSTANT")
-    mode = read(pair.cell, "mode")
+    mode = read_argument(pair.cell, "mode")
     if mode in (MISSING, needed):
         return None
     return Finding(f"mode={mode!r}", f"{type(pair.module).__name__}", f'mode="{needed}"')
@@ -140,12 +140,12 @@ LAYERS = (
     ),
     argument(
         ("Dense", "Linear"), "has_bias", "bias", "Another name.",
-        of_module=lambda pair: read(pair.module, "bias") is not None,
+        of_module=lambda pair: read_argument(pair.module, "bias") is not None,
     ),
     argument(
         ("Dense",), "in_channels", "in_features", "Another name; nn.Linear has torch's.",
     ),
-    argument(("Dense",), "out_channels", "out_features", "Likewise."),
+    argument(("Dense",), "out_channels", "out_features", "Another name; nn.Linear has torch's."),
     argument(("Embedding", "EmbeddingLookup"), "vocab_size", "num_embeddings", "Another name."),
     argument(("Embedding", "EmbeddingLookup"), "embedding_size", "embedding_dim", "Another name."),
     Difference(
@@ -158,7 +158,8 @@ LAYERS = (
     ),
     Difference(
         ("Dropout",), "keep_prob, p", "p", _dropout,
-        "The first positional argument is the probability to be **kept**; `p=` is torch's, and wins if both are given.",
+        "The first positional argument is the probability of **keeping** an element; `p=` is torch's, and wins if "
+        "both are given.",
     ),
     argument(CHANNEL_DROPOUTS, "p", of_cell=_drop_of_channels),
     argument(("Flatten",), "start_dim"),
@@ -186,12 +187,13 @@ LAYERS = (
     argument(
         SAMPLERS, "align_corners", rule="None counts as False: half-pixel centres, as in torch. The operator object "
         "`ops.ResizeBilinearV2` needs `half_pixel_centers=True` for that.",
-        of_cell=lambda pair: bool(read(pair.cell, "align_corners")),
-        of_module=lambda pair: bool(read(pair.module, "align_corners")),
+        of_cell=lambda pair: bool(read_argument(pair.cell, "align_corners")),
+        of_module=lambda pair: bool(read_argument(pair.module, "align_corners")),
     ),
     argument(
-        SAMPLERS, "recompute_scale_factor", of_cell=lambda pair: bool(read(pair.cell, "recompute_scale_factor")),
-        of_module=lambda pair: bool(read(pair.module, "recompute_scale_factor")),
+        SAMPLERS, "recompute_scale_factor",
+        of_cell=lambda pair: bool(read_argument(pair.cell, "recompute_scale_factor")),
+        of_module=lambda pair: bool(read_argument(pair.module, "recompute_scale_factor")),
         needed=lambda pair, theirs: MISSING if _sizes_are_whole(pair) else theirs,
     ),
 )  # fmt: skip

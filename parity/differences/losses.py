@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, format_value, read, same
+from .entry import Difference, Finding, LayerPair, argument
+from .reading import MISSING, format_value, read_argument, same
 
 MARGINS = (
     "HingeEmbeddingLoss", "MarginRankingLoss", "CosineEmbeddingLoss", "TripletMarginLoss", "MultiMarginLoss",
@@ -22,17 +22,20 @@ LOGITS = ("SoftmaxCrossEntropyWithLogits",)
 CLASSES = ("CrossEntropyLoss", "NLLLoss")
 
 
-def _reduction(pair: Pair) -> Any:
-    reduction = read(pair.cell, "reduction")
+def _reduction(pair: LayerPair) -> Any:
+    reduction = read_argument(pair.cell, "reduction")
     if reduction is not MISSING:
         return reduction
-    average, reduce = read(pair.cell, "average"), read(pair.cell, "reduce")  # as MindSpore's LossBase stores it
+    average, reduce = (
+        read_argument(pair.cell, "average"),
+        read_argument(pair.cell, "reduce"),
+    )  # as MindSpore's LossBase stores it
     if MISSING in (average, reduce):
         return MISSING
     return "none" if not reduce else "mean" if average else "sum"
 
 
-def _sparse(pair: Pair) -> Finding | None:
+def _sparse(pair: LayerPair) -> Finding | None:
     """Find the wrong kind of labels, judging by those that the module got."""
     if len(pair.inputs) < 2:
         return None
@@ -46,8 +49,8 @@ def _sparse(pair: Pair) -> Finding | None:
 def _only_cross_entropy(name: str, default: Any, rule: str) -> Difference:
     """Return an entry about an argument that CrossEntropyLoss has and SoftmaxCrossEntropyWithLogits lacks."""
 
-    def find(pair: Pair) -> Finding | None:
-        value = read(pair.module, name)
+    def find(pair: LayerPair) -> Finding | None:
+        value = read_argument(pair.module, name)
         if value is None or same(value, default):
             return None
         text = format_value(value) if isinstance(value, float) else "..."
@@ -56,7 +59,7 @@ def _only_cross_entropy(name: str, default: Any, rule: str) -> Difference:
     return Difference(LOGITS, "", name, find, rule)
 
 
-def _ignored_labels(pair: Pair) -> Finding | None:
+def _ignored_labels(pair: LayerPair) -> Finding | None:
     if len(pair.inputs) < 2 or pair.cell.sparse is not True:
         return None
     ignore_index = pair.module.ignore_index
@@ -70,8 +73,8 @@ def _ignored_labels(pair: Pair) -> Finding | None:
     )
 
 
-def _log_target(pair: Pair) -> Finding | None:
-    if read(pair.module, "log_target") is not True:
+def _log_target(pair: LayerPair) -> Finding | None:
+    if read_argument(pair.module, "log_target") is not True:
         return None
     return Finding("log_target=False (there is no other)", "log_target=True", "ops.exp(labels)")
 

@@ -4,29 +4,29 @@ from __future__ import annotations
 
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument
-from .reading import MISSING, format_value, is_mindspore, read
+from .entry import Difference, Finding, LayerPair, argument
+from .reading import MISSING, format_value, is_mindspore, read_argument
 
 BATCH_NORMS = ("BatchNorm2d", "BatchNorm1d", "BatchNorm3d", "SyncBatchNorm")
 INSTANCE_NORMS = ("InstanceNorm2d", "InstanceNorm1d", "InstanceNorm3d")
 
 
-def _momentum(pair: Pair) -> Any:
-    value = read(pair.cell, "momentum", "bn2d.momentum")
+def _momentum(pair: LayerPair) -> Any:
+    value = read_argument(pair.cell, "momentum", "bn2d.momentum")
     # MindSpore's batch norms store the weight of the new statistic
     is_new_weight = is_mindspore(pair.cell) and "BatchNorm" in pair.name
     return 1 - value if is_new_weight and value is not MISSING else value
 
 
-def _old_weight(pair: Pair, new_weight: Any) -> Any:
+def _old_weight(pair: LayerPair, new_weight: Any) -> Any:
     """The Cell's equivalent of torch's momentum; `MISSING` without moving statistics, or if they are plain means."""
-    if new_weight is None or read(pair.module, "running_mean") is None:
+    if new_weight is None or read_argument(pair.module, "running_mean") is None:
         return MISSING
     return 1 - new_weight
 
 
-def _cumulative(pair: Pair) -> Finding | None:
-    if read(pair.module, "momentum") is not None or read(pair.module, "running_mean") is None:
+def _cumulative(pair: LayerPair) -> Finding | None:
+    if read_argument(pair.module, "momentum") is not None or read_argument(pair.module, "running_mean") is None:
         return None
     return Finding(
         f"momentum={format_value(_momentum(pair))}",
@@ -35,9 +35,9 @@ def _cumulative(pair: Pair) -> Finding | None:
     )
 
 
-def _statistics(pair: Pair) -> Finding | None:
-    ours = read(pair.cell, "use_batch_statistics", "bn2d.use_batch_statistics")
-    tracks = read(pair.module, "running_mean") is not None
+def _statistics(pair: LayerPair) -> Finding | None:
+    ours = read_argument(pair.cell, "use_batch_statistics", "bn2d.use_batch_statistics")
+    tracks = read_argument(pair.module, "running_mean") is not None
     if ours is MISSING or ours is (None if tracks else True):
         return None
     return Finding(
@@ -47,8 +47,8 @@ def _statistics(pair: Pair) -> Finding | None:
     )
 
 
-def _instance_statistics(pair: Pair) -> Finding | None:
-    if read(pair.module, "running_mean") is None:
+def _instance_statistics(pair: LayerPair) -> Finding | None:
+    if read_argument(pair.module, "running_mean") is None:
         return None
     return Finding(
         "use of moving statistics=never",
@@ -57,10 +57,10 @@ def _instance_statistics(pair: Pair) -> Finding | None:
     )
 
 
-def _affine(pair: Pair) -> Finding | None:
+def _affine(pair: LayerPair) -> Finding | None:
     """Find gamma and beta that are trained here and absent there."""
     trained = read_flag(pair.cell, "gamma", "bn2d.gamma")
-    if read(pair.module, "weight") is not None or trained is not True:
+    if read_argument(pair.module, "weight") is not None or trained is not True:
         return None
     there = "elementwise_affine=False" if hasattr(pair.module, "elementwise_affine") else "affine=False"
     write = "gamma.requires_grad = False, beta.requires_grad = False" if pair.name == "LayerNorm" else "affine=False"
@@ -69,12 +69,12 @@ def _affine(pair: Pair) -> Finding | None:
 
 def read_flag(cell: Any, *names: str) -> Any:
     """Whether the first existing Parameter of these names is trained."""
-    return read(cell, *(f"{name}.requires_grad" for name in names))
+    return read_argument(cell, *(f"{name}.requires_grad" for name in names))
 
 
-def _normalized_axes(pair: Pair) -> Finding | None:
-    shape, begin = read(pair.cell, "normalized_shape"), read(pair.cell, "begin_norm_axis")
-    params = read(pair.cell, "begin_params_axis")
+def _normalized_axes(pair: LayerPair) -> Finding | None:
+    shape, begin = read_argument(pair.cell, "normalized_shape"), read_argument(pair.cell, "begin_norm_axis")
+    params = read_argument(pair.cell, "begin_params_axis")
     needed = tuple(pair.module.normalized_shape)
     if MISSING in (shape, begin, params):
         return None
@@ -97,8 +97,8 @@ def format_shape(shape: tuple[int, ...]) -> str:
     return f"({shape[0]},)" if len(shape) == 1 else str(shape)
 
 
-def _layer_norm_bias(pair: Pair) -> Finding | None:
-    if read(pair.module, "weight") is None or read(pair.module, "bias") is not None:
+def _layer_norm_bias(pair: LayerPair) -> Finding | None:
+    if read_argument(pair.module, "weight") is None or read_argument(pair.module, "bias") is not None:
         return None
     if read_flag(pair.cell, "beta") is not True:
         return None
@@ -116,20 +116,20 @@ NORMALIZATION = (
         (*BATCH_NORMS, *INSTANCE_NORMS), "momentum", "momentum", _cumulative,
         "torch's `momentum=None` averages over all batches; Cells can't.",
     ),
-    argument(BATCH_NORMS, "eps", of_cell=lambda pair: read(pair.cell, "eps", "bn2d.eps")),
+    argument(BATCH_NORMS, "eps", of_cell=lambda pair: read_argument(pair.cell, "eps", "bn2d.eps")),
     Difference(
         BATCH_NORMS, "use_batch_statistics", "track_running_stats", _statistics,
         "`use_batch_statistics=None`, by training, is torch's default; `True` is `track_running_stats=False`.",
     ),
     argument(
-        BATCH_NORMS, "num_features", of_cell=lambda pair: read(pair.cell, "num_features", "bn2d.num_features")
+        BATCH_NORMS, "num_features", of_cell=lambda pair: read_argument(pair.cell, "num_features", "bn2d.num_features")
     ),
     argument(
         ("LayerNorm",), "epsilon", "eps", "Another name, and another default: **1e-7** here, 1e-5 in torch."
     ),
     Difference(
         ("LayerNorm",), "normalized_shape, begin_norm_axis, begin_params_axis", "normalized_shape", _normalized_axes,
-        "A tuple, also for one size. For more than the last axis, `begin_norm_axis` and `begin_params_axis` must be "
+        "A tuple, even for one size. For more than the last axis, `begin_norm_axis` and `begin_params_axis` must be "
         "`-len(normalized_shape)`: by default only the last axis is normalized.",
     ),
     Difference(("LayerNorm",), "beta.requires_grad", "bias", _layer_norm_bias, "LayerNorm always has a beta."),

@@ -6,7 +6,7 @@ NOTES = (
     ("A Cell starts in eval mode, a module in train mode", "`net.set_train()` before training; `parity` sets both."),
     (
         "Lists of Cells are not registered",
-        "`nn.CellList`, `nn.SequentialCell`: a Python list holds Cells without their Parameters. As in torch.",
+        "`nn.CellList`, `nn.SequentialCell`: a Python list holds Cells without their Parameters, as in torch.",
     ),
     (
         "Initial values",
@@ -25,11 +25,11 @@ NOTES = (
     ("`ops.clip_by_global_norm`", "divides by max(norm, clip_norm); torch's `clip_grad_norm_` adds 1e-6 to the norm."),
     (
         "`x.transpose`",
-        "takes the order of all axes; two axes of a tensor with more change places, as in torch.",
+        "takes the order of all axes; with two axes of a tensor with more, it exchanges them, as in torch.",
     ),
     (
         "Gradients of frozen Parameters",
-        "are zeros where they are asked for by name, not None; an optimizer that was given them decays them still.",
+        "are zeros, not None, if they are requested by name; an optimizer that has these Parameters still decays them.",
     ),
     (
         "What is differentiated",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from .entry import Difference, Finding, Pair, argument, original
-from .reading import MISSING, format_value, is_mindspore, plain, read, same
+from .entry import Difference, Finding, LayerPair, argument, torch_class_name
+from .reading import MISSING, format_value, is_mindspore, plain_value, read_argument, same
 
 PORTS = {
     "SGD": ("SGD", "Momentum"),
@@ -27,9 +27,9 @@ OPTIMIZERS_THERE = tuple(PORTS)
 WITH_LOSS_SCALE = tuple(name for name in OPTIMIZERS_HERE if name not in ("AdamWeightDecay", "Rprop", "ASGD"))
 
 
-def setting(pair: Pair, name: str) -> Any:
+def setting(pair: LayerPair, name: str) -> Any:
     """Return a setting of torch's optimizer; `MISSING` if its groups have different values."""
-    values = [plain(group.get(name, MISSING)) for group in pair.module.param_groups]
+    values = [plain_value(group.get(name, MISSING)) for group in pair.module.param_groups]
     return values[0] if all(same(value, values[0]) for value in values) else MISSING
 
 
@@ -40,8 +40,8 @@ def _setting(layers: tuple[str, ...], here: str, there: str = "", rule: str = ""
     return argument(layers, here, there, rule, originals=originals, **more)
 
 
-def _other_optimizer(pair: Pair) -> Finding | None:
-    there = original(pair.module)
+def _other_optimizer(pair: LayerPair) -> Finding | None:
+    there = torch_class_name(pair.module)
     ports = PORTS.get(there, ())
     decay = setting(pair, "weight_decay")
     if not ports or pair.name in ports or (there == "AdamW" and pair.name == "Adam" and decay == 0):
@@ -51,36 +51,36 @@ def _other_optimizer(pair: Pair) -> Finding | None:
     return Finding(pair.name, there, f"nn.{ports[0]}")
 
 
-def _learning_rate(pair: Pair) -> Any:
+def _learning_rate(pair: LayerPair) -> Any:
     rate = pair.cell.get_lr() if hasattr(pair.cell, "get_lr") else MISSING
-    rates = plain(rate)
+    rates = plain_value(rate)
     if isinstance(rates, tuple):
         return rates[0] if all(same(one, rates[0]) for one in rates) else MISSING
     return rates
 
 
 def _beta(index: int) -> Any:
-    def of_module(pair: Pair) -> Any:
+    def of_module(pair: LayerPair) -> Any:
         betas = setting(pair, "betas")
         return MISSING if betas is MISSING else betas[index]
 
     return of_module
 
 
-def _decay(pair: Pair) -> Any:
-    decay = read(pair.cell, "weight_decay")
+def _decay(pair: LayerPair) -> Any:
+    decay = read_argument(pair.cell, "weight_decay")
     if is_mindspore(pair.cell) and isinstance(decay, float):
-        return decay / read(pair.cell, "loss_scale")  # it stores the product
+        return decay / read_argument(pair.cell, "loss_scale")  # it stores the product
     if isinstance(decay, tuple):
         return decay[0] if all(same(one, decay[0]) for one in decay) else MISSING
     return decay if isinstance(decay, (int, float)) else MISSING
 
 
-def _undecayed(pair: Pair) -> Finding | None:
+def _undecayed(pair: LayerPair) -> Finding | None:
     """Find norms that aren't decayed, since there are no parameter groups."""
     decay = _decay(pair)
     theirs = setting(pair, "weight_decay")
-    if MISSING in (decay, theirs) or not decay or not theirs or read(pair.cell, "is_group") is True:
+    if MISSING in (decay, theirs) or not decay or not theirs or read_argument(pair.cell, "is_group") is True:
         return None
     undecayed = [p.name for p in pair.cell.parameters if "beta" in p.name or "gamma" in p.name]
     if not undecayed:
@@ -93,8 +93,8 @@ def _undecayed(pair: Pair) -> Finding | None:
     )
 
 
-def _eps_beside_root(pair: Pair) -> Finding | None:
-    eps, beta2 = read(pair.cell, "eps"), read(pair.cell, "beta2")
+def _eps_beside_root(pair: LayerPair) -> Finding | None:
+    eps, beta2 = read_argument(pair.cell, "eps"), read_argument(pair.cell, "beta2")
     theirs = setting(pair, "eps")
     if MISSING in (eps, beta2, theirs):
         return None
@@ -105,8 +105,8 @@ def _eps_beside_root(pair: Pair) -> Finding | None:
     )
 
 
-def _no_correction(pair: Pair) -> Finding | None:
-    beta1, beta2 = read(pair.cell, "beta1"), read(pair.cell, "beta2")
+def _no_correction(pair: LayerPair) -> Finding | None:
+    beta1, beta2 = read_argument(pair.cell, "beta1"), read_argument(pair.cell, "beta2")
     if MISSING in (beta1, beta2):
         return None
     return Finding(
@@ -116,8 +116,8 @@ def _no_correction(pair: Pair) -> Finding | None:
     )
 
 
-def _loss_scale(pair: Pair) -> Finding | None:
-    scale = read(pair.cell, "loss_scale")
+def _loss_scale(pair: LayerPair) -> Finding | None:
+    scale = read_argument(pair.cell, "loss_scale")
     if scale is MISSING or same(scale, 1):
         return None
     return Finding(
@@ -127,7 +127,7 @@ def _loss_scale(pair: Pair) -> Finding | None:
     )
 
 
-def _first_square(pair: Pair) -> Finding:
+def _first_square(pair: LayerPair) -> Finding:
     return Finding(
         "mean square=1 at first",
         "mean square=0 at first",
@@ -135,8 +135,8 @@ def _first_square(pair: Pair) -> Finding:
     )
 
 
-def _eps_in_root(pair: Pair) -> Finding | None:
-    eps, theirs = read(pair.cell, "epsilon"), setting(pair, "eps")
+def _eps_in_root(pair: LayerPair) -> Finding | None:
+    eps, theirs = read_argument(pair.cell, "epsilon"), setting(pair, "eps")
     if MISSING in (eps, theirs) or same(math.sqrt(eps), theirs):
         return None
     return Finding(
@@ -146,22 +146,22 @@ def _eps_in_root(pair: Pair) -> Finding | None:
     )
 
 
-def _no_eps(pair: Pair) -> Finding | None:
+def _no_eps(pair: LayerPair) -> Finding | None:
     eps = setting(pair, "eps")
     if eps in (0, MISSING):
         return None
     return Finding("eps=0 (there is no other)", f"eps={format_value(eps)}", "eps=0 in torch, and a start above 0")
 
 
-def _start_of_sum(pair: Pair) -> Any:
+def _start_of_sum(pair: LayerPair) -> Any:
     """The initial value of the sums, which is known only before the first step."""
-    if read(pair.cell, "global_step") != 0:
+    if read_argument(pair.cell, "global_step") != 0:
         return MISSING
     return float(pair.cell.accum[0].asnumpy().flat[0])
 
 
 def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, rule: str) -> Difference:
-    def find(pair: Pair) -> Finding | None:
+    def find(pair: LayerPair) -> Finding | None:
         value = setting(pair, name)
         if value is MISSING or same(value, default):
             return None
@@ -171,7 +171,7 @@ def _only_there(layers: tuple[str, ...], name: str, default: Any, write: str, ru
     return Difference(layers, "", name, find, rule, originals)
 
 
-def _other_count(pair: Pair) -> Finding | None:
+def _other_count(pair: LayerPair) -> Finding | None:
     here = len(pair.cell.parameters)
     there = sum(p.requires_grad for group in pair.module.param_groups for p in group["params"])
     if here == there:
@@ -199,19 +199,19 @@ OPTIMIZERS = (
     _setting(("SGD",), "nesterov"),
     _setting(("Momentum",), "use_nesterov", "nesterov", "Another name."),
     _setting(ADAMS, "beta1", "betas[0]", "Two arguments for torch's pair.", of_module=_beta(0)),
-    _setting(ADAMS, "beta2", "betas[1]", "Likewise.", of_module=_beta(1)),
+    _setting(ADAMS, "beta2", "betas[1]", "Two arguments for torch's pair.", of_module=_beta(1)),
     _setting(
         ("AdamWeightDecay",), "eps", rule="Another default: **1e-6** here, 1e-8 in torch."
     ),
     Difference(
         ("AdamWeightDecay",), "bias correction", "bias correction", _no_correction,
-        "`m / (sqrt(v) + eps)` of the averages as they are; torch divides them by `1 - beta**t` first.", ("AdamW",),
+        "`m / (sqrt(v) + eps)` of the uncorrected averages; torch divides them by `1 - beta**t` first.", ("AdamW",),
     ),
     _setting(("Adam", "AdaMax"), "eps"),
     Difference(
         ("Adam",), "eps", "eps", _eps_beside_root,
         "`lr * sqrt(1 - beta2**t) / (1 - beta1**t) * m / (sqrt(v) + eps)`; torch corrects v before eps is added, so "
-        "that eps counts `1 / sqrt(1 - beta2**t)` times as much here.", ("Adam",),
+        "eps counts `1 / sqrt(1 - beta2**t)` times as much here.", ("Adam",),
     ),
     _setting(("Adam",), "use_amsgrad", "amsgrad", "Another name."),
     _setting(
@@ -220,7 +220,7 @@ OPTIMIZERS = (
     ),
     Difference(
         OPTIMIZERS_HERE, "weight_decay", "weight_decay", _undecayed,
-        'Parameters whose name contains "beta" or "gamma" are spared, unless they come in groups; biases are decayed.',
+        'Parameters whose name contains "beta" or "gamma" are decayed only in parameter groups, biases always.',
         OPTIMIZERS_THERE,
     ),
     Difference(

@@ -39,7 +39,7 @@ def page() -> str:
     parts.append("## Optimizers\n\n" + "\n".join(_table(OPTIMIZER_TABLE, torch.optim)) + "\n")
     parts.append(_plain_arguments(OPTIMIZER_TABLE))
     parts.append("## Functions, methods and operator objects\n\n" + "\n".join(_functions()) + "\n")
-    parts.append("## What can't be seen in a layer\n\n" + "\n".join(_notes()) + "\n")
+    parts.append("## What isn't visible in a layer\n\n" + "\n".join(_notes()) + "\n")
     return "\n".join(part for part in parts if part)
 
 
@@ -51,7 +51,7 @@ def default(cls: type | None, argument: str) -> str:
     return f"{argument}={code(parameters[argument].default)}"
 
 
-def cell_class(entry: Difference) -> type | None:
+def first_cell_class(entry: Difference) -> type | None:
     """Return the first class of Cells that an entry is about."""
     return getattr(nn, entry.layers[0], None) if entry.layers else None
 
@@ -70,7 +70,7 @@ def _table(entries: Iterable[Difference], library: object) -> Iterator[str]:
     yield "|---|---|---|---|"
     for entry in entries:
         if entry.rule:
-            here = _arguments(cell_class(entry), entry.here)
+            here = _arguments(first_cell_class(entry), entry.here)
             there = _arguments(torch_class(entry, library), entry.there)
             yield f"| {classes(entry.layers)} | {here} | {there} | {entry.rule} |"
 
@@ -83,7 +83,7 @@ def _arguments(cls: type | None, names: str) -> str:
 
 def _plain_arguments(entries: Iterable[Difference]) -> str:
     plain = [f"`{entry.here}` of {classes(entry.layers)}" for entry in entries if not entry.rule]
-    return f"Compared, too, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
+    return f"Also compared, and the same on both sides: {'; '.join(plain)}.\n" if plain else ""
 
 
 def classes(layers: tuple[str, ...]) -> str:

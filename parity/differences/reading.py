@@ -20,7 +20,7 @@ class Missing(enum.Enum):
 MISSING = Missing.MISSING
 
 
-def read(layer: Any, *paths: str) -> Any:
+def read_argument(layer: Any, *paths: str) -> Any:
     """Return the plain value of the first of these attributes, or dotted paths of attributes, that exists.
 
     Tensors with one element become numbers, lists tuples. `MISSING` if there is none.
@@ -30,11 +30,11 @@ def read(layer: Any, *paths: str) -> Any:
         for name in path.split("."):
             value = getattr(value, name, MISSING)
         if value is not MISSING:
-            return plain(value)
+            return plain_value(value)
     return MISSING
 
 
-def plain(value: Any) -> Any:
+def plain_value(value: Any) -> Any:
     """Convert single-element tensors to numbers and lists to tuples; other values stay unchanged."""
     if isinstance(value, torch.Tensor):
         return value.item() if value.numel() == 1 else value.detach().cpu().float().numpy()
@@ -43,11 +43,11 @@ def plain(value: Any) -> Any:
         return array.item() if array.size == 1 else array
     if isinstance(value, np.generic):
         return value.item()
-    return tuple(map(plain, value)) if isinstance(value, (list, tuple)) else value
+    return tuple(map(plain_value, value)) if isinstance(value, (list, tuple)) else value
 
 
 def is_mindspore(layer: Any) -> bool:
-    """Whether it is MindSpore's own layer, some of which store their arguments in another form."""
+    """Whether the layer is one of MindSpore's, some of which store their arguments in another form."""
     return any(base.__module__.partition(".")[0] == "mindspore" for base in type(layer).__mro__)
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from .entry import Difference, Finding, Pair, argument
-from .reading import read
+from .entry import Difference, Finding, LayerPair, argument
+from .reading import read_argument
 
 RECURRENT = ("LSTM", "GRU", "RNN")
 RECURRENT_CELLS = ("LSTMCell", "GRUCell", "RNNCell")
 
 
-def _projection(pair: Pair) -> Finding | None:
-    size = read(pair.module, "proj_size")
+def _projection(pair: LayerPair) -> Finding | None:
+    size = read_argument(pair.module, "proj_size")
     if not isinstance(size, int) or size == 0:
         return None
     return Finding(
@@ -25,7 +25,7 @@ SEQUENCES = (
     argument(RECURRENT, "num_layers"),
     argument(RECURRENT, "batch_first", rule="False, as in torch: (time, batch, features)."),
     argument(RECURRENT, "bidirectional"),
-    argument(RECURRENT, "dropout", rule="The probability to be dropped, unlike that of Dropout."),
+    argument(RECURRENT, "dropout", rule="The probability of dropping an element, unlike that of Dropout."),
     argument(("RNN", "RNNCell"), "nonlinearity"),
     Difference(("LSTM",), "", "proj_size", _projection, "There are no projections of the state."),
     argument(("MultiheadAttention",), "num_heads"),
@@ -37,14 +37,14 @@ SEQUENCES = (
         "has_bias",
         "bias",
         "Another name.",
-        of_cell=lambda pair: read(pair.cell, "in_proj_bias") is not None,
-        of_module=lambda pair: read(pair.module, "in_proj_bias") is not None,
+        of_cell=lambda pair: read_argument(pair.cell, "in_proj_bias") is not None,
+        of_module=lambda pair: read_argument(pair.module, "in_proj_bias") is not None,
     ),
     argument(
         ("MultiheadAttention",),
         "add_bias_kv",
-        of_cell=lambda pair: read(pair.cell, "bias_k") is not None,
-        of_module=lambda pair: read(pair.module, "bias_k") is not None,
+        of_cell=lambda pair: read_argument(pair.cell, "bias_k") is not None,
+        of_module=lambda pair: read_argument(pair.module, "bias_k") is not None,
     ),
     argument(("MultiheadAttention",), "add_zero_attn"),
     argument(("TransformerEncoderLayer", "TransformerDecoderLayer"), "norm_first"),

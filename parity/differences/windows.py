@@ -9,8 +9,8 @@ from typing import Any
 from ...runtime.functional.geometry import resolve_padding
 from ...runtime.ops.windows import Padding, Sizes, window_span
 from ..pairing.layers import kind_of_cell
-from .entry import Pair, Shape
-from .reading import MISSING, read, sizes
+from .entry import LayerPair, Shape
+from .reading import MISSING, read_argument, sizes
 
 
 @dataclass(frozen=True)
@@ -58,28 +58,28 @@ class Windows:
         return tuple(result)
 
 
-def axes_of(pair: Pair) -> int:
+def axes_of(pair: LayerPair) -> int:
     """Number of spatial axes of the layer: 2 for `Conv2d`."""
     match = re.search(r"(\d)d", kind_of_cell(pair.cell))
     return int(match[1]) if match else 1
 
 
-def sizes_here(pair: Pair, name: str) -> Any:
+def sizes_here(pair: LayerPair, name: str) -> Any:
     """Return one int for each axis of the Cell's argument."""
-    return sizes(read(pair.cell, name), axes_of(pair))
+    return sizes(read_argument(pair.cell, name), axes_of(pair))
 
 
-def sizes_there(pair: Pair, name: str) -> Any:
+def sizes_there(pair: LayerPair, name: str) -> Any:
     """Return one int for each axis of the module's argument."""
-    return sizes(read(pair.module, name), axes_of(pair))
+    return sizes(read_argument(pair.module, name), axes_of(pair))
 
 
-def windows_here(pair: Pair) -> Windows | None:
+def windows_here(pair: LayerPair) -> Windows | None:
     """Return the Cell's windows; None if it doesn't store them."""
     cell, axes = pair.cell, axes_of(pair)
     kernel, stride = sizes_here(pair, "kernel_size"), sizes_here(pair, "stride")
-    dilation = (1,) * axes if read(cell, "dilation") is MISSING else sizes_here(pair, "dilation")
-    mode, padding = read(cell, "pad_mode"), read(cell, "padding")
+    dilation = (1,) * axes if read_argument(cell, "dilation") is MISSING else sizes_here(pair, "dilation")
+    mode, padding = read_argument(cell, "pad_mode"), read_argument(cell, "padding")
     if MISSING in (kernel, stride, mode):
         return None
     mode = mode.lower()
@@ -87,13 +87,13 @@ def windows_here(pair: Pair) -> Windows | None:
         return None
     sides = _sides(padding, axes) if mode == "pad" else ((0, 0),) * axes
     if "transpose" not in kind_of_cell(cell):
-        ceil_mode = read(cell, "ceil_mode", "max_pool.ceil_mode")
+        ceil_mode = read_argument(cell, "ceil_mode", "max_pool.ceil_mode")
         if ceil_mode is MISSING:
             ceil_mode = None if "pool" in kind_of_cell(cell) and mode == "pad" else False
         return Windows(kernel, stride, dilation, "same" if mode == "same" else sides, ceil_mode)
     spans = [window_span(k, d) for k, d in zip(kernel, dilation, strict=True)]
     if mode == "pad":
-        extra = read(cell, "output_padding")
+        extra = read_argument(cell, "output_padding")
         return Windows(
             kernel, stride, dilation, sides, output_padding=(0,) * axes if extra is MISSING else sizes(extra, axes)
         )
@@ -105,11 +105,11 @@ def windows_here(pair: Pair) -> Windows | None:
     )
 
 
-def windows_there(pair: Pair) -> Windows:
+def windows_there(pair: LayerPair) -> Windows:
     """Return the module's windows."""
     module, axes = pair.module, axes_of(pair)
     kernel, stride = sizes_there(pair, "kernel_size"), sizes_there(pair, "stride")
-    dilation = (1,) * axes if read(module, "dilation") is MISSING else sizes_there(pair, "dilation")
+    dilation = (1,) * axes if read_argument(module, "dilation") is MISSING else sizes_there(pair, "dilation")
     module_padding = module.padding
     if module_padding == "same":  # torch allows it for stride 1 only, where it equals that of Cells
         padding: Padding | str = "same"
@@ -117,19 +117,19 @@ def windows_there(pair: Pair) -> Windows:
         padding = tuple(
             (size, size) for size in ((0,) * axes if module_padding == "valid" else sizes(_plain(module_padding), axes))
         )
-    ceil_mode = read(module, "ceil_mode") is True
-    output_padding = sizes_there(pair, "output_padding") if read(module, "transposed") is True else None
+    ceil_mode = read_argument(module, "ceil_mode") is True
+    output_padding = sizes_there(pair, "output_padding") if read_argument(module, "transposed") is True else None
     return Windows(kernel, stride, dilation, padding, ceil_mode, output_padding)
 
 
-def output_shapes(pair: Pair) -> tuple[Shape, Shape] | None:
+def output_shapes(pair: LayerPair) -> tuple[Shape, Shape] | None:
     """Return the shapes of both outputs; None if they aren't known."""
     here, there, shape = windows_here(pair), windows_there(pair), pair.shape
     axes = axes_of(pair)
     if here is None or here.ceil_mode is None or shape is None or len(shape) <= axes:
         return None
     leading = [shape[:-axes], shape[:-axes]]
-    channels = read(pair.cell, "out_channels"), read(pair.module, "out_channels")
+    channels = read_argument(pair.cell, "out_channels"), read_argument(pair.module, "out_channels")
     if MISSING not in channels:
         leading = [(*shape[: -axes - 1], count) for count in channels]
     spatial = shape[-axes:]

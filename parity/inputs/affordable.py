@@ -1,4 +1,4 @@
-"""Checks that memory and time suffice for a program from a file, before the sides are run."""
+"""Checks that there is enough memory and time for a program from a file, before the sides are run."""
 
 from __future__ import annotations
 

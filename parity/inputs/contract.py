@@ -13,7 +13,7 @@ _NO_INPUTS = (ast.Constant, ast.JoinedStr)
 _LOOKS_LIKE = re.compile(rf"^(?:def[ \t]+)?({'|'.join(NEEDED)})[ \t]*(?:\(|:|=(?!=))", re.MULTILINE)
 
 
-def missing(source: bytes) -> list[str]:
+def missing_definitions(source: bytes) -> list[str]:
     """Return which of `model` and `inputs` a file doesn't define at its top level; none for a model file.
 
     Definitions are functions, classes, assignments and imports, also in branches, except those for scripts only. A name

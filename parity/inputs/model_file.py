@@ -211,7 +211,7 @@ class _UserFile:
         if not isinstance(value, Mapping):
             raise UsageError(f"{self.label}: `{name}` must be a dict or a function returning one, it is {_a(value)}")
         if cell is None:
-            raise UsageError(f"{self.label}: `{name}` goes with a port, and the file defines no `cell`")
+            raise UsageError(f"{self.label}: `{name}` is for a port, but the file defines no `cell`")
         return value
 
     def loss(self) -> Callable[[Any], Any] | None:
@@ -279,7 +279,7 @@ def _require_file(path: Path) -> None:
         hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
         raise UsageError(f"no such file: {path}{hint}")
     if path.suffix != ".py":
-        raise UsageError(f"{path} is no Python file (.py). A model file defines model() and inputs()")
+        raise UsageError(f"{path} isn't a Python file (.py). A model file defines model() and inputs()")
 
 
 def _run_file(path: Path) -> ModuleType:

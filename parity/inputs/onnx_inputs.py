@@ -41,7 +41,7 @@ OTHER_SIZES = ((2, 64), (1, 64), (2, 224), (1, 224), (1, 256), (1, 512), (1, 102
 POWERS = np.dtype(ml_dtypes.float8_e8m0fnu)  # a dtype of powers of two, in which 0 and negative numbers are NaN
 OTHER_TEXT = "a text"
 MAX_INPUT_ELEMENTS = 2**24  # elements of a generated input
-PASSING_ON = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
+PASS_THROUGH = frozenset({"boundary", "cast", "reshape", "expand", "transpose", "concat", "slice"})
 
 
 RANKS = (2, 1, 3, 4, 0)  # ranks tried for inputs that declare none
@@ -97,7 +97,7 @@ def read_declared_inputs(path: str, shapes: Shapes | None = None, inputs: str | 
             proto.tensor_type.shape.CopyFrom(TensorShapeProto(dim=[TensorShapeProto.Dimension()] * rank))
         declared = _declare(graph, known_shapes)
         try:
-            arrays = next(runnable(path, declared, None, 0))
+            arrays = next(runnable_inputs(path, declared, None, 0))
             IsolatedSession(path).run(session_inputs(declared, arrays))
         except UsageError:
             continue
@@ -135,10 +135,10 @@ def _symbols(values: Sequence[Value]) -> list[str]:
     return list(dict.fromkeys(name for value in values for name in sorted(symbols_in(value.shape))))
 
 
-def runnable(path: str, declared: DeclaredInputs, inputs: str | None, seed: int) -> Iterator[list[Array]]:
+def runnable_inputs(path: str, declared: DeclaredInputs, inputs: str | None, seed: int) -> Iterator[list[Array]]:
     """Yield inputs that ONNX Runtime runs a file on: those of the .npz file `inputs`, or generated ones.
 
-    Open sizes are first small and all different, then such as models of images, sounds or texts need.
+    Open sizes are first small and all different, then sizes that models of images, sound or text need.
 
     Raises:
         UsageError: arrays don't fit, or the file runs at none of the sizes.
@@ -252,7 +252,7 @@ def generate(
     program: Program | None = None,
     texts: Sequence[str] = (),
 ) -> list[Array]:
-    """Generate random arrays for declared inputs at these sizes; `program` tells the tables that indices are for.
+    """Generate random arrays for declared inputs at these sizes; `program` determines the tables that indices look up.
 
     Strings are chosen from `texts` and one other string.
     """
@@ -292,5 +292,5 @@ def _tables(program: Program, indices: Value) -> Iterator[int]:
             size = node.inputs[0].shape[node.attributes["axis"]]
             if isinstance(size, int):
                 yield size
-        elif node.op in PASSING_ON and derived.intersection(v for v in node.inputs if v is not None):
+        elif node.op in PASS_THROUGH and derived.intersection(v for v in node.inputs if v is not None):
             derived.update(node.outputs)

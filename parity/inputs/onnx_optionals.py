@@ -10,7 +10,7 @@ from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.errors import CellbridgeError
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from .onnx_inputs import DeclaredInputs, read_declared_inputs, runnable, session_inputs
+from .onnx_inputs import DeclaredInputs, read_declared_inputs, runnable_inputs, session_inputs
 
 
 def judge_without_optionals(
@@ -38,7 +38,7 @@ def judge_without_optionals(
         shapes_without, label = {**others, name: None}, f"{name}=none"
         try:
             without = read_declared_inputs(reference, shapes_without)
-            arrays = next(runnable(reference, without, None, 0))
+            arrays = next(runnable_inputs(reference, without, None, 0))
             IsolatedSession(reference).run(session_inputs(without, arrays))
         except CellbridgeError as error:
             report.notes.append(f"not compared at {label}, where {reference} doesn't run: {first_line(error)}")

@@ -21,7 +21,7 @@ from ..dtypes import HALVES
 from ..options import Options
 from ..results.notes import warnings_as_notes
 from ..sides.records import Array
-from .onnx_inputs import DeclaredInputs, runnable
+from .onnx_inputs import DeclaredInputs, runnable_inputs
 
 MAX_REASON_LENGTH = 300  # characters of a reason in a note
 MAX_OPERATORS = 4  # operators that a note names
@@ -34,7 +34,7 @@ class OnnxFile:
     Attributes:
         path: its path.
         program: the program, with positional inputs in the order of the file; None if it can't be read as one.
-        error: the reason why it can't.
+        error: the reason why it can't be read as a program.
         notes: assumptions of the conversion.
     """
 
@@ -66,13 +66,13 @@ def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile
         with warnings_as_notes() as notes:
             program = from_onnx(path if model is None else model, shapes=shapes)
     except ConversionError as error:
-        if not _inexpressible(error):
+        if not _is_inexpressible(error):
             raise
         return OnnxFile(path, None, error)
     return OnnxFile(path, program.replace(arguments=positional(len(program.inputs))), notes=tuple(notes))
 
 
-def _inexpressible(error: BaseException | None) -> bool:
+def _is_inexpressible(error: BaseException | None) -> bool:
     """Whether an error is about something that programs lack: operators, strings, sizes that can't be checked."""
     while error is not None:
         if isinstance(error, (UnsupportedOperators, ShapeError, NonNumericTensor)):
@@ -86,7 +86,7 @@ def read_with_inputs(
 ) -> tuple[OnnxFile, list[Array]]:
     """Return a file and inputs that it runs on, at sizes at which it can be read as a program if possible."""
     unread: list[tuple[OnnxFile, list[Array]]] = []
-    for arrays in runnable(path, declared, inputs, seed):
+    for arrays in runnable_inputs(path, declared, inputs, seed):
         file = read(path, declared.shapes(arrays))
         if file.program is not None:
             return file, arrays
@@ -122,7 +122,7 @@ def rename_shapes(theirs: Sequence[str], ours: Sequence[str], shapes: Shapes) ->
 def require_eval(options: Options) -> None:
     """Raise `UsageError` for train mode, which an ONNX file doesn't have."""
     if options.train:
-        raise UsageError("an ONNX model is compared as it is: --train is for torch models")
+        raise UsageError("an ONNX model has no train mode: --train is for torch models")
 
 
 def adapt_options(
@@ -137,7 +137,7 @@ def adapt_options(
         return options, "float32", []
     if options.dtype != "float32":
         return options, own, []
-    return replace(options, dtype=own), own, [f"the file computes in {own}, which is what rounding was judged in"]
+    return replace(options, dtype=own), own, [f"the file computes in {own}, in which rounding was judged"]
 
 
 def dtype_of(program: Program | None, declared: Sequence[Value] = ()) -> str:

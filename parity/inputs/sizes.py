@@ -105,19 +105,19 @@ def _larger_sizes(
         size = next(fits, None)
         if size is not None:
             large[name] = size
-    together = odd | _distinct(large, numbers)
+    together = odd | _make_distinct(large, numbers)
     if is_affordable(together):
         return [together]
     return [ones | {name: size} for name, size in large.items()]
 
 
 def _next_odd(number: int, numbers: set[int]) -> int:
-    """Return an odd size well above a number that is none of the others."""
+    """Return an odd size well above `number` that isn't one of `numbers`."""
     start = (number + max(2, number // 4)) | 1
     return next(size for size in itertools.count(start, 2) if size not in numbers)
 
 
-def _distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
+def _make_distinct(sizes: Sizes, numbers: set[int]) -> Sizes:
     """Return the sizes, increased until all are different."""
     result: Sizes = {}
     for name, size in sizes.items():
@@ -177,7 +177,7 @@ def _sizes(program: Program, tensors: Sequence[Any]) -> Sizes:
 
 
 def _limits(dynamic_shapes: Any) -> dict[str, tuple[int, int | None]]:
-    """Return the user's limits of each named dimension, (smallest, largest or None)."""
+    """Return the user's limits of each named dimension, as (smallest, largest or None)."""
     if is_spec(dynamic_shapes):
         return variables(dynamic_shapes)
     dims = [leaf for leaf in pytree.tree_leaves(dynamic_shapes) if isinstance(leaf, torch.export.Dim)]

@@ -12,7 +12,7 @@ from ...converter.torch_out.export import to_torch
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..inputs.affordable import require_affordable
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
@@ -93,7 +93,7 @@ def _check(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Opti
         sides = [interpreter, runtime]
     except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
-    report = judged(reference, sides, chosen, progress)
+    report = judge_sides(reference, sides, chosen, progress)
     report.notes += [*notes, *file.notes]
     return report
 

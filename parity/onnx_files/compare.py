@@ -40,8 +40,8 @@ from .two_programs import TwoPrograms, reorder_inputs
 from .whole import compare_whole
 
 HOW = (
-    "one file is quantized: its float network (weights as they were before rounding, no quantizers) was compared Cell "
-    "by Cell, its weights and quantizers in steps"
+    "one file is quantized: its float network (with the weights before rounding, without quantizers) was compared "
+    "Cell by Cell, and its weights and quantizers in steps"
 )
 
 
@@ -70,8 +70,8 @@ def compare_onnx(
         on the candidate. Cells are compared if both files have the same ones, else the models as a whole; at other
         sizes of the dynamic dimensions too, if the inputs are generated. Numbers such as 1 / sqrt(2), and weights that
         one file has multiplied by the scale of a batch norm, may be rounded differently in the two files. If a file
-        can't be read as a program, ONNX Runtime on both is compared. If one file is quantized, the float file is the
-        reference, whichever is given first; see docs/quantized.md.
+        can't be read as a program, the results of ONNX Runtime on both files are compared. If one file is quantized,
+        the float file is the reference, whichever is given first; see docs/quantized.md.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
@@ -96,7 +96,7 @@ def compare_onnx(
 
 
 @dataclass(frozen=True)
-class _Pair:
+class _FilePair:
     """Two files that are compared.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Pair:
 
 
 def _compare_pair(
-    pair: _Pair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
+    pair: _FilePair, declared: DeclaredInputs, inputs: str | None, given: Shapes, chosen: Options, shown: Progress
 ) -> Report:
     """Compare two files on inputs of one structure."""
     reference, candidate, names, others, quantized = (
@@ -173,7 +173,7 @@ def _compare_programs(
     narrow = _narrower(*programs)
     if narrow:
         programs, arrays = _in_half(*programs, arrays, narrow)
-        notes = [f"one file computes in float32, the other in {narrow}, which is what rounding was judged in"]
+        notes = [f"one file computes in float32, the other in {narrow}, in which rounding was judged"]
         options, runtime_dtype = replace(options, dtype=narrow), narrow
     else:
         options, runtime_dtype, notes = adapt_options(options, programs[0])
@@ -211,7 +211,7 @@ def _compare_programs(
     return report
 
 
-def _pair_files(reference: str, candidate: str) -> _Pair:
+def _pair_files(reference: str, candidate: str) -> _FilePair:
     """Read both files, and decide which is the reference."""
     models = read_model(reference), read_model(candidate)
     which = [is_quantized(model) for model in models]
@@ -223,7 +223,7 @@ def _pair_files(reference: str, candidate: str) -> _Pair:
         quantized = QuantizedFile(candidate, models[1], reference, models[0])
         notes.insert(0, HOW)
     names, others = (input_names(model.graph) for model in models)
-    return _Pair(reference, candidate, names, others, quantized, notes)
+    return _FilePair(reference, candidate, names, others, quantized, notes)
 
 
 def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:
@@ -287,7 +287,7 @@ def _require_same_dtypes(second: Program, others: list[Array], reference: str, c
             raise UsageError(
                 f"input {value.name!r} is {array.dtype.name} in {reference} and {value.dtype.name} in {candidate}\n"
                 "  what to do: compare files of one dtype; a model in half precision is compared with the torch model "
-                "that it comes from by parity run --dtype float16"
+                "that it was exported from, with parity run --dtype float16"
             )
 
 

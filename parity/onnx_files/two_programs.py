@@ -9,7 +9,7 @@ import numpy as np
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..inputs.onnx_inputs import DeclaredInputs, generate_inputs
 from ..inputs.onnx_reading import reorder
 from ..inputs.sizes import format_sizes, other_sizes
@@ -53,11 +53,11 @@ class TwoPrograms:
         if self.rounding_only:
             side.program = _with_weights_of(self.first, self.second)
         if not self.with_runtime:
-            return judged(reference, [side], self.options, self.progress, rounded=[reference, side])
+            return judge_sides(reference, [side], self.options, self.progress, rounded=[reference, side])
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         kind = _InHalf if self.rounding_only else OnnxModelSide
         runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)
-        return judged(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
+        return judge_sides(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
@@ -80,7 +80,7 @@ class TwoPrograms:
                 continue
             try:
                 report.join_sizes(self.judge_inputs(resized), label)
-            except UsageError as error:  # empty results, say, or results that aren't finite
+            except UsageError as error:  # for example, results that are empty or not finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
     def _reference_side(self, arrays: list[Array]) -> InterpreterSide:

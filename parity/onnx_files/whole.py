@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...runtime.compiled.session import SessionError
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..inputs.onnx_inputs import DeclaredInputs, more_samples
 from ..inputs.onnx_optionals import first_line, join
 from ..inputs.onnx_reading import OnnxFile, adapt_options, reorder, with_named_outputs
@@ -54,7 +54,7 @@ def compare_whole(
     def compare(reference: Side, arrays: list[Array]) -> Report:
         others = theirs.arguments(reorder(theirs.values, ours.values, arrays))
         name = ONNXRUNTIME if alone else f"{second.path} in onnxruntime"
-        return judged(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, progress)
+        return judge_sides(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, progress)
 
     try:
         report = compare(reference_side(arrays), arrays)

@@ -17,11 +17,11 @@ import torch
 from ...runtime.errors import UsageError
 from .layers import CONTAINERS, kind_of_cell, kind_of_module
 
-Shapes = tuple[tuple[int, ...], ...]
+ParameterShapes = tuple[tuple[int, ...], ...]
 
 
 @dataclass(eq=False)
-class Node:
+class TreeNode:
     """A module or a Cell in its tree.
 
     Attributes:
@@ -37,18 +37,18 @@ class Node:
     of: Any
     class_name: str
     kind: str
-    shapes: Shapes = ()
-    children: dict[str, Node] = field(default_factory=dict)
+    shapes: ParameterShapes = ()
+    children: dict[str, TreeNode] = field(default_factory=dict)
 
-    def inside(self) -> Iterator[Node]:
-        """Yield this node and all below, parents first."""
+    def inside(self) -> Iterator[TreeNode]:
+        """Yield this node and its descendants, parents first."""
         yield self
         for child in self.children.values():
             yield from child.inside()
 
 
-Nodes = Sequence[Node]
-Pairs = list[tuple[Node, Node]]
+TreeNodes = Sequence[TreeNode]
+NodePairs = list[tuple[TreeNode, TreeNode]]
 
 
 @dataclass(frozen=True)
@@ -137,19 +137,25 @@ def pair_up(module: torch.nn.Module, cell: Any, explicit_paths: Mapping[str, str
     return Pairing(pairs, _lone(modules, paired), _lone(cells, paired))
 
 
-def _lone(tree: Node, paired: Collection[Node]) -> dict[str, str]:
+def _lone(tree: TreeNode, paired: Collection[TreeNode]) -> dict[str, str]:
     return {n.path: n.class_name for n in tree.inside() if n not in paired and n.kind not in CONTAINERS}
 
 
 class _Pairer:
-    """Attributes: pairs: (module, Cell, how); partner: the Cell of each module; excluded: nodes with explicit pairs."""
+    """Pairs two trees.
+
+    Attributes:
+        pairs: modules with their Cells, and how they were paired.
+        partner: the Cell of each paired module.
+        excluded: nodes with explicit pairs.
+    """
 
     def __init__(self) -> None:
-        self.pairs: list[tuple[Node, Node, str]] = []
-        self.partner: dict[Node, Node] = {}
-        self.excluded: set[Node] = set()
+        self.pairs: list[tuple[TreeNode, TreeNode, str]] = []
+        self.partner: dict[TreeNode, TreeNode] = {}
+        self.excluded: set[TreeNode] = set()
 
-    def pair(self, module: Node, cell: Node, how: str) -> None:
+    def pair(self, module: TreeNode, cell: TreeNode, how: str) -> None:
         """Pair two nodes and their descendants."""
         self.pairs.append((module, cell, how))
         self.partner[module] = cell
@@ -159,11 +165,11 @@ class _Pairer:
             self.pair(modules[name], cells[name], "position" if name.isdigit() else "name")
         self._by_class(list(modules.values()), list(cells.values()))
 
-    def _same_names(self, modules: Mapping[str, Node], cells: Mapping[str, Node]) -> list[str]:
-        """Return the names on both sides. Numbers are positions, which correspond only if both sides have equally many.
+    def _same_names(self, modules: Mapping[str, TreeNode], cells: Mapping[str, TreeNode]) -> list[str]:
+        """Return the names on both sides.
 
-        A layer and a block that contains such a layer may have the same name by chance: `conv1`, with or without its
-        norm.
+        Numbers are positions, which correspond only if both sides have the same number of them. A layer and
+        a block that contains such a layer may have the same name by chance: `conv1`, with or without its norm.
         """
         numbered = [[name for name in side if name.isdigit()] for side in (modules, cells)]
         by_position = len(numbered[0]) == len(numbered[1])
@@ -173,7 +179,7 @@ class _Pairer:
             if name in cells and (by_position or not name.isdigit()) and not _is_within(module, cells[name])
         ]
 
-    def _by_class(self, modules: list[Node], cells: list[Node]) -> None:
+    def _by_class(self, modules: list[TreeNode], cells: list[TreeNode]) -> None:
         """Pair siblings, some of which may be paired by name already; then open the remaining ones."""
         while True:
             self._take(_pair_equal_counts(*self._free(modules, cells), _class_and_shapes))
@@ -190,21 +196,21 @@ class _Pairer:
                 return
             modules, cells = inner
 
-    def _take(self, pairs: Iterable[tuple[Node, Node]]) -> None:
+    def _take(self, pairs: Iterable[tuple[TreeNode, TreeNode]]) -> None:
         for module, cell in pairs:
             self.pair(module, cell, "class and order")
 
-    def _free(self, modules: Nodes, cells: Nodes) -> tuple[list[Node], list[Node]]:
+    def _free(self, modules: TreeNodes, cells: TreeNodes) -> tuple[list[TreeNode], list[TreeNode]]:
         """Return the nodes that aren't paired yet."""
         partners = set(self.partner.values())
         return [node for node in modules if node not in self.partner], [n for n in cells if n not in partners]
 
-    def _open(self, nodes: Iterable[Node]) -> list[Node]:
+    def _open(self, nodes: Iterable[TreeNode]) -> list[TreeNode]:
         """Replace nodes that have children by their children."""
         return [inner for node in nodes for inner in (node.children.values() or [node]) if inner not in self.excluded]
 
 
-def _is_within(one: Node, other: Node) -> bool:
+def _is_within(one: TreeNode, other: TreeNode) -> bool:
     """Whether one is a layer, and the other a block that contains a layer of its kind."""
     layer, block = (one, other) if one.kind else (other, one)
     if not layer.kind or layer.kind in CONTAINERS or block.kind:
@@ -212,22 +218,22 @@ def _is_within(one: Node, other: Node) -> bool:
     return layer.kind in {node.kind for node in block.inside()}
 
 
-def _class_and_shapes(node: Node) -> Any:
+def _class_and_shapes(node: TreeNode) -> Any:
     return (_class(node), node.shapes) if _class(node) else None
 
 
-def _shapes_of_block(node: Node) -> Any:
+def _shapes_of_block(node: TreeNode) -> Any:
     """A key for blocks of the user's, whose class may have another name: the shapes of its parameters."""
     return node.shapes if not node.kind and node.children and node.shapes else None
 
 
-def _class(node: Node) -> str | None:
+def _class(node: TreeNode) -> str | None:
     return node.kind or node.class_name.lower().removeprefix("torch").removesuffix("cell").removeprefix("cell") or None
 
 
-def _pair_equal_counts(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
-    """Pair nodes of equal keys in order, for keys that both sides have equally often."""
-    pairs: Pairs = []
+def _pair_equal_counts(modules: TreeNodes, cells: TreeNodes, key: Callable[[TreeNode], Any]) -> NodePairs:
+    """Pair nodes of equal keys in order, for keys that occur the same number of times on both sides."""
+    pairs: NodePairs = []
     for value in dict.fromkeys(k for k in map(key, modules) if k is not None):
         here = [node for node in modules if key(node) == value]
         there = [node for node in cells if key(node) == value]
@@ -236,7 +242,7 @@ def _pair_equal_counts(modules: Nodes, cells: Nodes, key: Callable[[Node], Any])
     return pairs
 
 
-def _pair_in_order(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> Pairs:
+def _pair_in_order(modules: TreeNodes, cells: TreeNodes, key: Callable[[TreeNode], Any]) -> NodePairs:
     """Pair nodes of equal keys, respecting the order of all keys."""
     ours, theirs = [key(node) for node in modules], [key(node) for node in cells]
     blocks = difflib.SequenceMatcher(None, ours, theirs, autojunk=False).get_matching_blocks()
@@ -244,12 +250,12 @@ def _pair_in_order(modules: Nodes, cells: Nodes, key: Callable[[Node], Any]) -> 
     return [(modules[a], cells[b]) for a, b in places if ours[a] is not None]
 
 
-def _pair_between_neighbours(modules: Nodes, cells: Nodes, partner: Mapping[Node, Node]) -> Pairs:
+def _pair_between_neighbours(modules: TreeNodes, cells: TreeNodes, partner: Mapping[TreeNode, TreeNode]) -> NodePairs:
     """Pair single layers of different classes that have the same parameters and the same paired neighbours."""
     places = {cell: place for place, cell in enumerate(cells)}
     paired = [(i, places[partner[node]]) for i, node in enumerate(modules) if partner.get(node) in places]
     anchors = [(-1, -1), *paired, (len(modules), len(cells))]
-    pairs: Pairs = []
+    pairs: NodePairs = []
     for (a, b), (next_a, next_b) in itertools.pairwise(anchors):
         here, there = modules[a + 1 : next_a], cells[b + 1 : next_b]
         layers = all(node.kind and not node.children for node in (*here, *there))
@@ -258,13 +264,13 @@ def _pair_between_neighbours(modules: Nodes, cells: Nodes, partner: Mapping[Node
     return pairs
 
 
-def _module_tree(root: torch.nn.Module) -> Node:
+def _module_tree(root: torch.nn.Module) -> TreeNode:
     seen: set[int] = set()
 
-    def node(path: str, module: torch.nn.Module) -> Node:
+    def node(path: str, module: torch.nn.Module) -> TreeNode:
         seen.add(id(module))
         shapes = tuple(sorted(tuple(p.shape) for p in module.parameters()))
-        result = Node(path, module, type(module).__name__, kind_of_module(module), shapes)
+        result = TreeNode(path, module, type(module).__name__, kind_of_module(module), shapes)
         for name, child in module.named_children():
             if id(child) not in seen:
                 result.children[name] = node(f"{path}.{name}" if path else name, child)
@@ -273,14 +279,14 @@ def _module_tree(root: torch.nn.Module) -> Node:
     return node("", root)
 
 
-def _cell_tree(root: Any) -> Node:
+def _cell_tree(root: Any) -> TreeNode:
     seen: set[int] = set()
 
-    def node(path: str, cell: Any) -> Node:
+    def node(path: str, cell: Any) -> TreeNode:
         seen.add(id(cell))
         # moving statistics aren't parameters of the module
         shapes = tuple(sorted(tuple(p.shape) for p in cell.get_parameters() if p.requires_grad))
-        result = Node(path, cell, cell.cls_name, kind_of_cell(cell), shapes)
+        result = TreeNode(path, cell, cell.cls_name, kind_of_cell(cell), shapes)
         for name, child in cell.name_cells().items():
             if id(child) not in seen:
                 result.children[name] = node(f"{path}.{name}" if path else name, child)
@@ -289,9 +295,9 @@ def _cell_tree(root: Any) -> Node:
     return node("", root)
 
 
-def _explicit_pairs(given: Mapping[str, str], modules: Node, cells: Node) -> list[tuple[Node, Node]]:
+def _explicit_pairs(given: Mapping[str, str], modules: TreeNode, cells: TreeNode) -> list[tuple[TreeNode, TreeNode]]:
     by_path = {node.path: node for node in modules.inside()}, {node.path: node for node in cells.inside()}
-    pairs: list[tuple[Node, Node]] = []
+    pairs: list[tuple[TreeNode, TreeNode]] = []
     for cell, module in given.items():
         if cell not in by_path[1] and cell in by_path[0] and module in by_path[1]:
             raise UsageError(

@@ -37,7 +37,7 @@ _TRANSPOSED_DENSE = frozenset({("transformers.pytorch_utils", "Conv1D")})
 
 
 @dataclass(frozen=True)
-class Names:
+class ParameterNames:
     """The names of parameters of one kind of layer.
 
     Attributes:
@@ -54,36 +54,36 @@ class Names:
 
 
 _AFFINE = {"gamma": "weight", "beta": "bias"}
-_NORM = Names(_AFFINE, {"gamma": 1.0, "beta": 0.0})
-_BATCH_NORM = Names(
+_NORM = ParameterNames(_AFFINE, {"gamma": 1.0, "beta": 0.0})
+_BATCH_NORM = ParameterNames(
     _AFFINE | {"moving_mean": "running_mean", "moving_variance": "running_var"},
     {"gamma": 1.0, "beta": 0.0, "moving_mean": 0.0, "moving_variance": 1.0},
     ignored=frozenset({"num_batches_tracked"}),
 )
 
 
-def _within_child(child: str, of: Names) -> Names:
+def _within_child(child: str, of: ParameterNames) -> ParameterNames:
     """Return the names for a Cell whose child holds the Parameters."""
     of_cell = {f"{child}.{name}": there for name, there in of.of_cell.items()}
     absent = {f"{child}.{name}": value for name, value in of.absent.items()}
-    return Names(of_cell, absent, of.unit_axes, of.ignored)
+    return ParameterNames(of_cell, absent, of.unit_axes, of.ignored)
 
 
-_NAMES: dict[str, Names] = {
+_NAMES: dict[str, ParameterNames] = {
     **dict.fromkeys(("batchnorm1d", "batchnorm2d", "syncbatchnorm"), _BATCH_NORM),
     "batchnorm3d": _within_child("bn2d", _BATCH_NORM),  # the Cell holds a BatchNorm2d
     **dict.fromkeys(("instancenorm1d", "instancenorm2d", "instancenorm3d"), _BATCH_NORM),
     **dict.fromkeys(("layernorm", "groupnorm", "rmsnorm"), _NORM),
-    "embedding": Names({"embedding_table": "weight"}),
-    "prelu": Names({"a": "weight", "w": "weight"}),
+    "embedding": ParameterNames({"embedding_table": "weight"}),
+    "prelu": ParameterNames({"a": "weight", "w": "weight"}),
     # a Cell's kernel has a unit axis before its one spatial axis
-    **dict.fromkeys(("conv1d", "convtranspose1d"), Names(unit_axes=True)),
+    **dict.fromkeys(("conv1d", "convtranspose1d"), ParameterNames(unit_axes=True)),
 }
 
 
-def names(kind: str) -> Names:
+def names(kind: str) -> ParameterNames:
     """Return the names of parameters in a kind of layer; unlisted names are the same on both sides."""
-    return _NAMES.get(kind, Names())
+    return _NAMES.get(kind, ParameterNames())
 
 
 def kind_of_module(module: torch.nn.Module) -> str:
@@ -97,7 +97,7 @@ def kind_of_module(module: torch.nn.Module) -> str:
 
 
 def is_transposed_dense(module: torch.nn.Module) -> bool:
-    """Whether it is a dense layer whose class stores its weight as (in, out)."""
+    """Whether the module is a dense layer whose class stores its weight as (in, out)."""
     return any((base.__module__, base.__name__) in _TRANSPOSED_DENSE for base in type(module).__mro__)
 
 

@@ -70,7 +70,7 @@ def _match(
             return
         if _class(reference) != _class(other):
             result.notes.append(f"{_at(where)}{_class(other)} here, {_class(reference)} there")
-        _lacks(result, reference, other, where, labels, is_port)
+        _note_missing_parts(result, reference, other, where, labels, is_port)
         if reference.kind == other.kind == "namedtuple" and sorted(its for _, _, its in labels) != [
             its for _, _, its in labels
         ]:
@@ -106,7 +106,7 @@ def _common_labels(reference: Structure, other: Structure) -> list[tuple[Any, in
     return [(place, place, place) for place in range(min(len(reference.children), len(other.children)))]
 
 
-def _lacks(
+def _note_missing_parts(
     result: ResultMatch,
     reference: Structure,
     other: Structure,
@@ -114,7 +114,7 @@ def _lacks(
     labels: Sequence[tuple[Any, int, int]],
     is_port: bool,
 ) -> None:
-    """Note parts of only one side. None under a name counts as absent; a port may omit values other than tensors."""
+    """Record parts that only one side has; a named None counts as absent, and a port may omit non-tensors."""
     named = bool(reference.keys or other.keys)
     missing = _others(reference, {mine for _, mine, _ in labels})
     additional = _others(other, {its for _, _, its in labels})

@@ -117,12 +117,15 @@ class _Trials:
         self.wrong = wrong
         all_but_one = [[path for path in callees if path != left] for left in callees]
         alone = [[path] for path in callees]
-        self.open = [list(callees), *(all_but_one + alone if len(callees) > 2 else alone if len(callees) == 2 else [])]
+        self.pending = [
+            list(callees),
+            *(all_but_one + alone if len(callees) > 2 else alone if len(callees) == 2 else []),
+        ]
         self.running: list[str] = []
 
     def start(self) -> list[str]:
         """Return the Cells to set apart next."""
-        self.running = self.open.pop(0) if self.open else []
+        self.running = self.pending.pop(0) if self.pending else []
         return self.running
 
     def settle(self, observation: _Observation, apart: dict[str, str]) -> bool:
@@ -132,7 +135,7 @@ class _Trials:
             return False
         before = {key for key in self.wrong if key.path not in tried}
         if observation.wrong_at(self.caller) < before:
-            self.open.clear()
+            self.pending.clear()
             return False
         for path in tried:
             del apart[path]

@@ -70,7 +70,7 @@ class _Explainer:
         missing = any(c.kind == "parameter gradient" and c.reason.startswith(NO_GRADIENT) for c in report.failures)
         if missing and getattr(cell, "bprop", None) is not None and not getattr(cell, "internal_params", ()):
             yield (
-                "its bprop gives Parameters no gradient: name them in internal_params, a list, and return (gradients "
+                "its bprop returns no gradients of its Parameters: list them in internal_params, and return (gradients "
                 "of the inputs, {parameter: gradient})"
             )
 
@@ -82,18 +82,18 @@ class _Explainer:
             if entry.module == path and entry.square and forward:
                 yield (
                     f"{entry.path} is square and was assumed to have {entry.source}'s layout; if its axes are "
-                    f"exchanged, say so: weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
+                    f"exchanged, give weights={{{entry.path!r}: ({entry.source!r}, 'transpose')}}"
                 )
         if unset := self._unset_parameters(path):
             yield (
-                f"{', '.join(unset)} kept what the Cell held, as it is not clear that the module's "
-                f"{', '.join(unset.values())} go there; if they do, say so: weights={unset}"
+                f"{', '.join(unset)} kept the Cell's own values, since they may not correspond to the module's "
+                f"{', '.join(unset.values())}; if they do, give weights={unset}"
             )
         for pair in self.pairing.pairs:
             if pair.module == path and pair.how == "class and order":
                 yield (
-                    f"that {pair.cell} is the port of {path} was concluded from classes and order; if it isn't, say "
-                    f"which is: cells={{'path of the Cell': {path!r}}}"
+                    f"{pair.cell} was assumed to be the port of {path} because of its class and order; if it isn't, "
+                    f"give cells={{'path of the Cell': {path!r}}}"
                 )
 
     def _unset_parameters(self, path: str) -> dict[str, str]:
@@ -116,7 +116,7 @@ class _Explainer:
         dtype = getattr(self.cells.get(self.cell_of.get(path, "")), "_compute_dtype", None)
         if dtype is not None:
             yield (
-                f"it agrees in float64 and computes in {dtype}, as to_float says: compare in that dtype, "
+                f"it agrees in float64 and computes in {dtype}, which to_float set: compare in that dtype, "
                 f"dtype={str(dtype)!r}, or give rtol and atol"
             )
 

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from ...runtime.ir.types import Value, is_floating
-from ..comparison.trial import judged
+from ..comparison.trial import judge_sides
 from ..inputs.onnx_reading import OnnxFile
 from ..options import Options
 from ..report.report import Report
@@ -20,7 +20,7 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array
 from ..support.progress import Progress
 from .float_form import FloatForm
-from .judging import Cells, judge_ranges, judge_weights
+from .judging import TensorCells, judge_ranges, judge_weights
 
 SAMPLES = 8  # generated inputs that ranges are measured on
 OUTSIDE = 1.0 / 64.0
@@ -64,7 +64,7 @@ class QuantizedFile:
 
     def judge(self, report: Report, samples: Sequence[Mapping[str, Array]], given: bool, options: Options) -> None:
         """Add the verdict on weights and quantizers to a report on the float network."""
-        cells = Cells(self.form.model)
+        cells = TensorCells(self.form.model)
         comparisons = judge_weights(self.form, self.path, cells)
         ranges, notes = judge_ranges(self.form, self.path, cells, self._model, samples, given, options.provider)
         for path, comparison in [*comparisons, *ranges]:
@@ -85,7 +85,9 @@ class QuantizedFile:
             self.path, file.program, tuple(args), {}, working_dtype="float32", seed=options.seed
         )
         runtime = OnnxModelSide(name, self.path, tuple(args), {}, provider=options.provider)
-        result = judged(reference, [runtime], replace(options, grads=False, dtype="float32", only=(), skip=()), shown)
+        result = judge_sides(
+            reference, [runtime], replace(options, grads=False, dtype="float32", only=(), skip=()), shown
+        )
         report.sides.append(name)
         for comparison in result.cells[""].comparisons:
             reason = f"{comparison.reason}; compared with {self.path} as read" if comparison.status == FAIL else ""

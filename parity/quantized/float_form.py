@@ -34,13 +34,13 @@ from ..sides.float_operators import (
     FloatOperator,
     Operator,
 )
+from .cell_assigner import CellAssigner
 from .float_graph import FloatGraph, inner_nodes
-from .places import Places
 from .quantized_tensors import NOT_ROUNDED, QuantizedTensor, WrongScale
 from .quantizers import Quantizer
 from .removed import RemovedActivations, bounds
 from .stored import StoredTensors
-from .weights import FloatTensors, RoundedWeight, original
+from .weights import FloatTensors, RoundedWeight, original_name
 
 RESULTS = frozenset({*ON_CODES, CONCAT})
 PRODUCT = 1e-3  # relative difference between a bias's scale and the expected product
@@ -81,7 +81,9 @@ class FloatForm:
         self._scales: dict[str, Quantizer] = {}
         self._removed = RemovedActivations(float_model.graph, model.graph)
         float_names = {*self.tensors.protos, *self.tensors.constants}
-        float_names |= {original(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output}
+        float_names |= {
+            original_name(name) for node in model.graph.node if _key(node) in RESULTS for name in node.output
+        }
         outputs = {name for node in model.graph.node if _key(node) not in RESULTS for name in node.output}
         self._outputs = {value.name for value in model.graph.output}
         self._renamed = {name: f"{name} (of the quantized file)" for name in (outputs & float_names) - self._outputs}
@@ -100,7 +102,7 @@ class FloatForm:
             require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
         if code_outputs := [value.name for value in model.graph.output if value.name in self._codes]:
             raise ConversionError(f"outputs are codes of a quantizer: {', '.join(code_outputs)}")
-        self.model = self._graph.to_model(model, self._stored, Places(float_model.graph))
+        self.model = self._graph.to_model(model, self._stored, CellAssigner(float_model.graph))
         self.quantized = [replace(each, bounds=self._bounds_after(each.codes)) for each in self.quantized]
 
     def _bounds_after(self, codes: str) -> tuple[float, float]:
@@ -257,7 +259,7 @@ class FloatForm:
         if not scale:
             self._graph.emit(operator, inputs, output, node, **attributes)
             return
-        result = original(output)
+        result = original_name(output)
         if result == output or result in self._outputs or result in self._stored.initializers:
             result = f"{output}{NOT_ROUNDED}"
         self._graph.emit(operator, inputs, result, node, **attributes)

@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from .places import Places
+from .cell_assigner import CellAssigner
 from .stored import StoredTensors
 
 
@@ -44,9 +44,9 @@ class FloatGraph:
         if source != output:
             self.emit("Identity", [source], output, like)
 
-    def to_model(self, model: onnx.ModelProto, stored: StoredTensors, places: Places) -> onnx.ModelProto:
+    def to_model(self, model: onnx.ModelProto, stored: StoredTensors, cell_assigner: CellAssigner) -> onnx.ModelProto:
         """Return the network as a model, with the quantized model's interface."""
-        places.place(self.nodes)
+        cell_assigner.assign_cells(self.nodes)
         used = {name for node in self.nodes for graph in (node, *inner_nodes(node)) for name in graph.input}
         result = onnx.ModelProto()
         result.ir_version = model.ir_version

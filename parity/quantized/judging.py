@@ -28,20 +28,20 @@ BEYOND = 1.0 / 16.0
 BOUNDED = frozenset({"Sigmoid", "Softmax", "Tanh", "HardSigmoid", "LogSoftmax", "Clip"})
 """Operators whose results have a fixed range, whatever the inputs."""
 
-Found = list[tuple[str, Comparison]]
+CellComparisons = list[tuple[str, Comparison]]
 
 
-class Cells:
+class TensorCells:
     """The Cells of a float network's tensors."""
 
     def __init__(self, model: onnx.ModelProto) -> None:
         origin = read_origin(model)
         self._paths = CellPaths(model.graph.name, origin.calls if origin else None)
-        self._makers = {name: node for node in model.graph.node for name in node.output}
-        self._takers: dict[str, list[onnx.NodeProto]] = {}
+        self._producers = {name: node for node in model.graph.node for name in node.output}
+        self._consumers: dict[str, list[onnx.NodeProto]] = {}
         for node in model.graph.node:
             for name in node.input:
-                self._takers.setdefault(name, []).append(node)
+                self._consumers.setdefault(name, []).append(node)
 
     def of_node(self, node: onnx.NodeProto) -> str:
         """Return the Cell of a node."""
@@ -49,22 +49,22 @@ class Cells:
 
     def cell_using(self, tensor: str) -> str:
         """Return the Cell of the first node that uses a tensor."""
-        for _ in range(len(self._makers)):
-            takers = self._takers.get(tensor, [])
-            if not takers:
+        for _ in range(len(self._producers)):
+            consumers = self._consumers.get(tensor, [])
+            if not consumers:
                 return ""
-            if takers[0].op_type not in ("Identity", "Transpose"):
-                return self.of_node(takers[0])
-            tensor = takers[0].output[0]
+            if consumers[0].op_type not in ("Identity", "Transpose"):
+                return self.of_node(consumers[0])
+            tensor = consumers[0].output[0]
         return ""
 
     def cell_computing(self, tensor: str) -> str:
         """Return the Cell that computes a tensor, or, for an input, the one that uses it."""
-        node = self._makers.get(tensor)
+        node = self._producers.get(tensor)
         return self.cell_using(tensor) if node is None or node.op_type == "Identity" else self.of_node(node)
 
 
-def judge_weights(form: FloatForm, side: str, cells: Cells) -> Found:
+def judge_weights(form: FloatForm, side: str, cells: TensorCells) -> CellComparisons:
     """Compare each stored weight with the tensor that it is a rounding of, and check the scales of biases."""
     result = []
     for weight in form.weights:
@@ -72,8 +72,8 @@ def judge_weights(form: FloatForm, side: str, cells: Cells) -> Found:
         result.append((path, _weight(weight, side)))
     for wrong in form.wrong_scales:
         reason = (
-            f"its scale is {wrong.scale:.3g}, the product of those of its input ({wrong.quantizer}) and its weight is "
-            f"{wrong.product:.3g}: one of the three is wrong"
+            f"its scale is {wrong.scale:.3g}, but the product of the scales of its input ({wrong.quantizer}) and its "
+            f"weight is {wrong.product:.3g}: one of the three is wrong"
         )
         comparison = Comparison(side, CHECK, "isolated", "parameter", wrong.bias, 0, FAIL, reason)
         result.append((cells.of_node(wrong.node), comparison))
@@ -86,7 +86,7 @@ def _weight(weight: RoundedWeight, side: str) -> Comparison:
     if not weight.tensor:
         reason = "no tensor of the float file has its shape"
         return Comparison(side, CHECK, "isolated", "parameter", name, 0, FAIL, reason, shape=weight.numbers.shape)
-    off = np.abs(weight.numbers - weight.wanted)
+    off = np.abs(weight.numbers - weight.expected)
     index = tuple(int(i) for i in np.unravel_index(int(np.argmax(weight.steps)), weight.steps.shape))
     reason = ""
     if not weight.right:
@@ -111,27 +111,27 @@ def _weight(weight: RoundedWeight, side: str) -> Comparison:
         ratio=weight.largest,
         allowed=HALF,
         index=index if weight.steps.size else None,
-        reference_value=float(weight.wanted[index]) if weight.steps.size else None,
+        reference_value=float(weight.expected[index]) if weight.steps.size else None,
         candidate_value=float(weight.numbers[index]) if weight.steps.size else None,
-        truth=float(weight.wanted[index]) if weight.steps.size else None,
+        truth=float(weight.expected[index]) if weight.steps.size else None,
     )
 
 
 def judge_ranges(
     form: FloatForm,
     side: str,
-    cells: Cells,
+    cells: TensorCells,
     quantized: onnx.ModelProto,
     samples: Sequence[Mapping[str, Array]],
     given: bool,
     provider: str,
-) -> tuple[Found, list[str]]:
+) -> tuple[CellComparisons, list[str]]:
     """Judge each quantizer of intermediate values: their error in steps, and whether its range fits.
 
     Args:
         form: the float network.
         side: name of the quantized file.
-        cells: Cells of the float network.
+        cells: TensorCells of the float network.
         quantized: the quantized model.
         samples: inputs by name.
         given: whether the inputs are the user's.
@@ -146,7 +146,7 @@ def judge_ranges(
         reason = str(error).partition("\n")[0]
         return [], [f"the errors of intermediate values, in steps, couldn't be measured: {reason}"]
     wrong = _wrong_ranges(form.quantized, deviations)
-    result: Found = []
+    result: CellComparisons = []
     for each in form.quantized:
         one = deviations.get(each.codes)
         if one is None or not one.count:
@@ -165,7 +165,7 @@ def judge_ranges(
     if clipping and not given:
         notes.append(
             f"the quantizers clip values of the generated inputs ({len(clipping)} of {len(deviations)} tensors, "
-            f"{clipping[0].name} first): give inputs like those of the calibration, --inputs"
+            f"{clipping[0].name} first): give inputs like those of the calibration with --inputs"
         )
     return result, notes
 
@@ -192,11 +192,11 @@ def _wrong_ranges(quantized: Sequence[QuantizedTensor], deviations: Mapping[str,
         ratio = ratios.get(each.codes, middle) - middle
         one = deviations.get(each.codes)
         too_small = ratio > allowed and one is not None and one.beyond > 0
-        if one is not None and (too_small or (ratio < -allowed and each.made_by not in BOUNDED)):
+        if one is not None and (too_small or (ratio < -allowed and each.producer_op not in BOUNDED)):
             how = f"{2.0**ratio:.2g} times as small" if ratio > 0 else f"{2.0**-ratio:.2g} times as large"
             result[each.codes] = (
-                f"its scale is {how} as the values need, as the file's other scales are: it represents {_range(each)}, "
-                f"the values lie between {one.low:.3g} and {one.high:.3g}"
+                f"its scale is {how} as the values need, compared with the file's other scales: it represents "
+                f"{_range(each)}, and the values lie between {one.low:.3g} and {one.high:.3g}"
             )
     return result
 

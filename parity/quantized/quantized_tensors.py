@@ -8,7 +8,7 @@ import numpy as np
 from onnx import NodeProto
 
 from .quantizers import Quantizer
-from .weights import original
+from .weights import original_name
 
 NOT_ROUNDED = ", not rounded"
 
@@ -21,20 +21,20 @@ class QuantizedTensor:
         tensor: its name in the float network.
         codes: the name of its codes in the file.
         quantizer: its quantizer.
-        made_by: operator that computes it; empty for an input.
+        producer_op: operator that computes it; empty for an input.
         bounds: range outside which the following activation clips.
     """
 
     tensor: str
     codes: str
     quantizer: Quantizer
-    made_by: str
+    producer_op: str
     bounds: tuple[float, float] = (-np.inf, np.inf)
 
     @property
     def name(self) -> str:
         """Its name without quantizers."""
-        return original(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
+        return original_name(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import onnx
 from onnx import NodeProto, TensorProto
 
 from .quantizers import HALF, Quantizer
-from .weights import original
+from .weights import original_name
 
 
 class RemovedActivations:
@@ -25,19 +25,19 @@ class RemovedActivations:
             if attribute.name == "value"
         }
         remaining = {name for node in quantized.node if node.op_type in ("Relu", "Clip") for name in node.output}
-        remaining |= {original(name) for name in remaining}
+        remaining |= {original_name(name) for name in remaining}
         candidates = [
             node
             for node in floats.node
             if node.op_type in ("Relu", "Clip") and not node.domain and node.input and node.output
         ]
         self._by_output = {node.output[0]: node for node in candidates if node.output[0] not in remaining}
-        takers: dict[str, list[NodeProto]] = {}
+        consumers: dict[str, list[NodeProto]] = {}
         for node in floats.node:
             for name in node.input:
-                takers.setdefault(name, []).append(node)
+                consumers.setdefault(name, []).append(node)
         self._by_input = {
-            node.input[0]: node for node in self._by_output.values() if takers[node.input[0]] == [node]
+            node.input[0]: node for node in self._by_output.values() if consumers[node.input[0]] == [node]
         }  # fmt: skip
 
     def restore(

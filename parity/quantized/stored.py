@@ -107,7 +107,7 @@ class StoredTensors:
         """Return the stored scale that multiplies a product of codes with a stored weight."""
         if len(product.input) < 2 or self.data(product.input[1]) is None:
             return None
-        makers = {name: node for node in self.graph.node for name in node.output}
+        producers = {name: node for node in self.graph.node for name in node.output}
         at = set(product.output)
         for _ in range(2):
             for node in self.graph.node:
@@ -115,7 +115,7 @@ class StoredTensors:
                     at |= set(node.output)
                 elif node.op_type == "Mul" and at & set(node.input):
                     other = next((name for name in node.input if name not in at), "")
-                    maker = makers.get(other)
-                    stored = maker.input if maker is not None and maker.op_type == "Mul" else [other]
+                    producer = producers.get(other)
+                    stored = producer.input if producer is not None and producer.op_type == "Mul" else [other]
                     return next((name for name in stored if self.data(name) is not None), None)
         return None

@@ -30,7 +30,7 @@ class RoundedWeight:
         swapped: whether its last two axes are exchanged.
         steps: error of each element in steps, in the order of the quantized file.
         numbers: the numbers that its codes represent.
-        wanted: the numbers of the float file, in the same order.
+        expected: the numbers of the float file, in the same order.
         clipped: number of elements with an error that are saturated.
     """
 
@@ -41,7 +41,7 @@ class RoundedWeight:
     swapped: bool
     steps: Array
     numbers: Array
-    wanted: Array
+    expected: Array
     clipped: int = 0
 
     @property
@@ -86,15 +86,15 @@ class FloatTensors:
     def match_weight(self, stored: str, codes: Array, quantizer: Quantizer, node: str) -> RoundedWeight:
         """Compare a stored weight with the tensor that it is a rounding of, else with the one of its name."""
         best: RoundedWeight | None = None
-        for name, swapped, wanted in self._candidates(stored, codes.shape):
-            steps = quantizer.steps_between(codes, wanted.astype(np.float64))
+        for name, swapped, expected in self._candidates(stored, codes.shape):
+            steps = quantizer.steps_between(codes, expected.astype(np.float64))
             clipped = int(((steps > HALF + SLACK) & quantizer.is_saturated(codes)).sum())
             match = RoundedWeight(
-                stored, quantizer, node, name, swapped, steps, quantizer.numbers(codes), wanted, clipped
+                stored, quantizer, node, name, swapped, steps, quantizer.numbers(codes), expected, clipped
             )  # fmt: skip
             if match.right:
                 return match
-            if best is None or (name == original(stored) == best.tensor and match.largest < best.largest):
+            if best is None or (name == original_name(stored) == best.tensor and match.largest < best.largest):
                 best = match
         numbers = quantizer.numbers(codes)
         return best or RoundedWeight(stored, quantizer, node, "", False, np.zeros(0), numbers, np.zeros(0))
@@ -102,7 +102,7 @@ class FloatTensors:
     def _candidates(self, stored: str, shape: tuple[int, ...]) -> Iterator[tuple[str, bool, Array]]:
         """Yield tensors of that shape, with or without the last two axes exchanged; that of the same name first."""
         names = self._by_shape.get(tuple(sorted(shape)), [])
-        for name in sorted(names, key=lambda each: each != original(stored)):
+        for name in sorted(names, key=lambda each: each != original_name(stored)):
             array = self.array(name)
             if array.dtype.kind != "f" and array.dtype.name not in ("bfloat16",):
                 continue
@@ -112,6 +112,6 @@ class FloatTensors:
                 yield name, True, array.swapaxes(-1, -2)
 
 
-def original(stored: str) -> str:
+def original_name(stored: str) -> str:
     """The name of the tensor that was quantized."""
     return stored.removesuffix(SUFFIX)

@@ -11,7 +11,7 @@ from rich.text import Text
 from ..weights.checkpoints import Conversion
 from ..weights.transfer import Link
 from .detail import pluralize
-from .layout import GAP, Piece, Row, paragraph, shorten_path, show, tree_lines
+from .layout import GAP, Piece, Row, paragraph, print_lines, shorten_path, tree_lines
 
 FEW = 3
 """Up to this many names are listed; more are counted by their last parts."""
@@ -30,7 +30,7 @@ def render(conversion: Conversion, source: str, target: str, console: Console, v
     left_behind = [(why, _names(d.name for d in conversion.drops if d.why == why)) for why in reasons]
     for text in (*(f"left behind: {names} ({why})" for why, names in left_behind), *conversion.notes):
         lines += paragraph(text, console.width, indent=2)
-    show(lines, console)
+    print_lines(lines, console)
 
 
 def _names(names: Iterable[str]) -> str:

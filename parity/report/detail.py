@@ -21,7 +21,7 @@ INDENT = 2
 def cell_detail(
     cell: CellReport, report: NetworkResult, width: int, everything: bool = False, alike: Sequence[str] = ()
 ) -> list[Text]:
-    """Return the lines on a failing Cell, which stands for others whose paths are `alike`.
+    """Return the lines on a failing Cell, which represents others with the same fault, whose paths are `alike`.
 
     Of the failing checks of one tensor, the most important is shown in full, and the others are listed below it;
     likewise for several failing tensors of a kind. `everything` shows every check in full.
@@ -63,23 +63,23 @@ def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     return Text(shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
 
 
-def alike(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
+def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
     """Group failing Cells whose faults differ only in numbers; the worst Cell comes first in each group.
 
     Groups are in order of importance: meaning before rounding, isolated before end to end, then the order of the
     network.
     """
-    lots: dict[object, list[CellReport]] = {}
+    groups: dict[object, list[CellReport]] = {}
     for cell in cells:
-        lots.setdefault(_fault(cell, report), []).append(cell)
+        groups.setdefault(_fault(cell, report), []).append(cell)
 
-    def telling(lot: list[CellReport]) -> tuple[bool, bool, bool, int]:
-        return min(_importance(c, report) for c in lot[0].failures)
+    def importance(group: list[CellReport]) -> tuple[bool, bool, bool, int]:
+        return min(_importance(c, report) for c in group[0].failures)
 
-    return sorted((sorted(lot, key=_furthest) for lot in lots.values()), key=telling)
+    return sorted((sorted(group, key=_by_largest_ratio) for group in groups.values()), key=importance)
 
 
-def _furthest(cell: CellReport) -> float:
+def _by_largest_ratio(cell: CellReport) -> float:
     ratios = [c.ratio for c in cell.failures if not math.isnan(c.ratio)]
     return -max(ratios, default=0.0)
 

@@ -17,10 +17,10 @@ def patterns(paths: Iterable[str], among: Collection[str] = ()) -> list[str]:
     """
     alike: dict[str, list[str]] = {}
     for path in paths:
-        alike.setdefault(_numberless(path), []).append(path)
-    there = [_numberless(path) for path in among]
+        alike.setdefault(_replace_numbers(path), []).append(path)
+    existing = [_replace_numbers(path) for path in among]
     return [
-        paths[0] if len(paths) == 1 else f"{_glob(paths)} ({_count(len(paths), there.count(form))} Cells)"
+        paths[0] if len(paths) == 1 else f"{_glob(paths)} ({_count(len(paths), existing.count(form))} Cells)"
         for form, paths in alike.items()
     ]
 
@@ -44,7 +44,7 @@ def summarize_paths(paths: list[str], among: Collection[str] = ()) -> str:
     return ", ".join(path or "(root)" for path in paths)
 
 
-def _numberless(path: str) -> str:
+def _replace_numbers(path: str) -> str:
     return re.sub(r"(?<![^.])\d+(?![^.])", "*", path)
 
 

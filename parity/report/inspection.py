@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ...runtime.ir.program import Program
 from .detail import pluralize
-from .layout import Row, paragraph, show, tree_lines
+from .layout import Row, paragraph, print_lines, tree_lines
 from .tree import Branch, forest
 
 
@@ -46,7 +46,7 @@ def render(program: Program, console: Console) -> None:
     ]
     lines += paragraph(f"buffers: {len(program.buffers)}", console.width)
     lines += paragraph(f"ops: {ops.total()}: {listed}", console.width)
-    show(lines, console)
+    print_lines(lines, console)
 
 
 def _rows(

@@ -24,9 +24,9 @@ def to_xml(report: BaseReport) -> ElementTree.Element:
     """Return the `testsuites` element: one suite for the model, with the cases of the report."""
     suites = ElementTree.Element("testsuites", name="parity")
     suite = ElementTree.SubElement(suites, "testsuite", name=_clean(report.model))
-    if found := report.properties():
+    if values := report.properties():
         properties = ElementTree.SubElement(suite, "properties")
-        for name, value in found:
+        for name, value in values:
             ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
     for case in report.cases():
         element = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=_clean(case.name))

@@ -85,7 +85,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def shorten_path(text: str, width: int) -> str:
-    """Return `text`, with its beginning replaced by `…` if it is wider than `width`: a path's end matters most."""
+    """Return `text`, with its beginning replaced by `…` if it is wider than `width`: the end of a path matters."""
     return text if len(text) <= width else "…" + text[len(text) - width + 1 :]
 
 
@@ -103,15 +103,15 @@ def paragraph(text: str, width: int, indent: int = 0, style: str = "") -> list[T
     return [Text(line, style) for line in wrapped]
 
 
-def show(lines: Sequence[Text], console: Console) -> None:
-    """Print lines without wrapping or highlighting; in ASCII if the console has no other characters."""
+def print_lines(lines: Sequence[Text], console: Console) -> None:
+    """Print lines without wrapping or highlighting; in ASCII if the console's encoding has nothing else."""
     with _output_errors():
         for line in lines:
             safe = _encodable(line, console.encoding)
             console.print(safe, soft_wrap=True, highlight=False, markup=False, emoji=False)
 
 
-def plain(lines: Sequence[Text]) -> str:
+def plain_text(lines: Sequence[Text]) -> str:
     """Return lines as plain text, with invisible characters made visible."""
     return "\n".join(visible_name(line.plain.rstrip()) for line in lines)
 

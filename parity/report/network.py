@@ -19,7 +19,7 @@ from ..results.comparison import (
     worst_ratio,
 )
 from ..results.network_result import NetworkResult
-from .detail import alike, cell_detail, cell_line, pluralize, times
+from .detail import cell_detail, cell_line, group_by_fault, pluralize, times
 from .globs import join_names, list_names, patterns, summarize_paths
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .tree import AFFECTED, Line, tree, verdicts
@@ -116,10 +116,12 @@ def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[T
     shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
     if not shown:
         return []
-    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "off alone", "in all"), shown, width, left=2)]
+    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "isolated", "end to end"), shown, width, left=2)]
     if len(shown) < len(rows):
         lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
-    legend = "In steps: what rounding a Cell's weights and inputs does to it alone, and what all rounding does to it."
+    legend = (
+        "Errors in steps: isolated, from rounding the Cell's own weights and inputs; end to end, from all rounding."
+    )
     return lines + paragraph(legend, width, style="dim")
 
 
@@ -169,19 +171,19 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     if verbose:
         cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
         return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
-    lots = alike(report, [cell for path, cell in report.cells.items() if path in failing])
+    groups = group_by_fault(report, [cell for path, cell in report.cells.items() if path in failing])
     lines: list[Text] = []
-    for first, *others in lots[:IN_FULL]:
+    for first, *others in groups[:IN_FULL]:
         lines += [*cell_detail(first, report, width, alike=[cell.path for cell in others]), Text()]
-    for first, *others in lots[IN_FULL : IN_FULL + IN_A_LINE]:
+    for first, *others in groups[IN_FULL : IN_FULL + IN_A_LINE]:
         lines.append(cell_line(first, report, width))
         if others:
             same = {cell.path for cell in (first, *others)}
             names = summarize_paths([path for path in report.cells if path in same], report.cells)
             lines += paragraph(f"the same in {len(others) + 1} Cells: {names}", width, 2)
-    if more := sum(map(len, lots[IN_FULL + IN_A_LINE :])):
+    if more := sum(map(len, groups[IN_FULL + IN_A_LINE :])):
         lines.append(Text(f"and {pluralize(more, 'Cell')} more (-v shows them, --json writes them)"))
-    return [*lines, Text()] if len(lots) > IN_FULL else lines
+    return [*lines, Text()] if len(groups) > IN_FULL else lines
 
 
 def _summary(report: NetworkResult, width: int) -> list[Text]:
@@ -245,7 +247,7 @@ def _verdict(report: NetworkResult, width: int) -> list[Text]:
 
 
 def _compared_parts(side: str, cells: list[CellReport]) -> str:
-    """Say what was compared of a side."""
+    """Describe which parts of a side were compared."""
     outputs = any(c.side == side for cell in cells for c in cell.outputs)
     gradients = any(c.side == side for cell in cells for c in cell.gradients)
     return (

@@ -7,12 +7,12 @@ from typing import Protocol
 from rich.console import Console
 from rich.text import Text
 
-from .layout import plain, show
+from .layout import plain_text, print_lines
 
 WIDTH = 80  # of plain text
 
 
-class Lines(Protocol):
+class PrintableReport(Protocol):
     """A report that can be printed."""
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
@@ -22,16 +22,16 @@ class Lines(Protocol):
         """Return only the failures."""
 
 
-def render(report: Lines, console: Console, verbose: bool = False) -> None:
+def render(report: PrintableReport, console: Console, verbose: bool = False) -> None:
     """Print a report; `verbose` collapses nothing and shows every failing check in full."""
-    show(report.lines(console.width, verbose), console)
+    print_lines(report.lines(console.width, verbose), console)
 
 
-def text(report: Lines) -> str:
+def text(report: PrintableReport) -> str:
     """Return a report as plain text."""
-    return plain(report.lines(WIDTH))
+    return plain_text(report.lines(WIDTH))
 
 
-def failure_text(report: Lines) -> str:
+def failure_text(report: PrintableReport) -> str:
     """Return the failures and the verdict as plain text."""
-    return plain(report.failure_lines(WIDTH)).strip()
+    return plain_text(report.failure_lines(WIDTH)).strip()

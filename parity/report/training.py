@@ -91,7 +91,8 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
         lines = _headline("✗ The trainings differ", width)
     elif report.recipe:
         differing = [side for side in report.sides if report.first_of(side)]
-        lines = _headline(f"✗ Training parity fails: not as {REFERENCE}: {_join_names(differing)}", width)
+        verb = "differs" if len(differing) == 1 else "differ"
+        lines = _headline(f"✗ Training parity fails: {_join_names(differing)} {verb} from {REFERENCE}", width)
         for side in differing:
             first = report.first_of(side)
             names = _list_names(list(dict.fromkeys(c.tensor for c in first)))

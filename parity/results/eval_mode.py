@@ -15,4 +15,6 @@ def eval_mode_notes(module: torch.nn.Module, train: bool) -> list[str]:
     if not paths:
         return []
     more = f" and {len(paths) - MAX_NAMES} more" if len(paths) > MAX_NAMES else ""
-    return [f"in eval mode, as the module has them, the others in train mode: {', '.join(paths[:MAX_NAMES])}{more}"]
+    return [
+        f"in eval mode, as set in the module, while the others are in train mode: {', '.join(paths[:MAX_NAMES])}{more}"
+    ]

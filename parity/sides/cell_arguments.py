@@ -20,7 +20,7 @@ _PLACEHOLDER = torch.empty(0)
 
 
 def arguments_for(cell: Any, module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Arguments:
-    """Return the module's arguments as the Cell takes them: keywords that `construct` doesn't have become positional.
+    """Return the module's arguments for the Cell: keywords that `construct` doesn't have become positional.
 
     Raises:
         UsageError: `construct` can't take these arguments.

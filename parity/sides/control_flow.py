@@ -1,6 +1,6 @@
 """torch's control flow, run as plain Python: `torch.cond` as `if`, `while_loop` as `while`, `scan` and `map` as `for`.
 
-torch itself traces branches and bodies before it runs them, which doesn't work in the double-precision mode. The
+torch itself traces branches and bodies before it runs them, which fails in the double-precision mode. The
 results are the same. The modules called inside aren't watched, just as in the converted program.
 """
 

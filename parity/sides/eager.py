@@ -94,7 +94,7 @@ class Eager:
     def prepare(
         self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
     ) -> Iterator[None]:
-        """Within the context, Parameters, and tensors that Cells hold, are in `dtype`; afterwards they are restored."""
+        """Within the context, Parameters and tensors that Cells hold are in `dtype`; afterwards they are restored."""
         target = as_dtype(dtype)
         cells = [inner for _, inner in cell.cells_and_names()]
         states = [(inner, dict(inner.__dict__), dict(inner._params), dict(inner._cells)) for inner in cells]

@@ -58,12 +58,14 @@ def _learnable(
 ) -> torch.Tensor:
     """A formula that has the gradients of ATen's kernels."""
     zero = (zero_point.detach() + 0.5).clamp(quant_min, quant_max).floor()
-    step, moving = (held + (x - x.detach()) * factor for held, x in ((scale.detach(), scale), (zero, zero_point)))
+    step, trained_zero = (
+        value + (x - x.detach()) * factor for value, x in ((scale.detach(), scale), (zero, zero_point))
+    )
     inverse = scale.detach().reciprocal()
     code = torch.round(x.detach() * inverse) + zero
     clamped = code.clamp(quant_min, quant_max)
     between = x + step * (clamped - zero - x.detach() * inverse)
-    differentiable = torch.where(code == clamped, between, (clamped - moving) * step)
+    differentiable = torch.where(code == clamped, between, (clamped - trained_zero) * step)
     return (clamped - zero) * scale.detach() + (differentiable - differentiable.detach())
 
 

@@ -75,4 +75,4 @@ ON_BOTH = frozenset(
 )  # fmt: skip
 """Operators that work on codes as they do on floating-point numbers."""
 ABOUT = frozenset({"Shape", "Size", "ArgMax", "ArgMin"})
-"""Operators that take codes and return other values."""
+"""Operators that take codes and return something else: sizes or indices."""

@@ -98,13 +98,13 @@ class InterpreterSide:
         lacking = run.lacks_outputs(match.partners) or not _accepts_cotangents(program, inputs, cotangents or [])
         records.broken = run.grads and cotangents is not None and lacking
         if not run.grads or records.broken:
-            observer = _Observer(program, run, records, root)
+            observer = _BoundaryObserver(program, run, records, root)
             wanted = [*program.outputs, *updates.values()]
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
         backward = self._gradient(run.dtype, run.perturbed)
-        observer = _Observer(backward.program, run, records, root)
+        observer = _BoundaryObserver(backward.program, run, records, root)
         records.cotangents = self._random_cotangents(program, inputs, draws) if cotangents is None else cotangents
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
@@ -161,7 +161,7 @@ def _shape(value: Value) -> tuple[int, ...]:
     return tuple(int(size) for size in value.shape)
 
 
-class _Observer:
+class _BoundaryObserver:
     """Records the value at each boundary node, or replaces it; `root` has the names of the root's outputs."""
 
     def __init__(self, program: Program, run: Run, records: Records, root: Mapping[str, Sequence[str]]) -> None:

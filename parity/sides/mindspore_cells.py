@@ -42,7 +42,7 @@ class MindSpore:
         return np.array(tensor.asnumpy())
 
     def is_tracked(self, tensor: Any) -> bool:
-        """Whether a gradient that may go through this tensor is being computed; MindSpore doesn't tell exactly."""
+        """Whether a gradient that may go through this tensor is being computed; MindSpore doesn't say exactly."""
         return self._recording and bool(tensor.is_floating_point())
 
     def is_recording(self) -> bool:
@@ -50,10 +50,10 @@ class MindSpore:
         return self._recording
 
     def cross(self, tensor: Any, passed: Array, pull: Pull) -> Any:
-        """A tensor with the elements `passed`, whose gradient goes, as `pull` returns it, to `tensor`."""
+        """Return a tensor with the elements `passed`, whose gradient is passed through `pull` to `tensor`."""
         if not self.is_tracked(tensor):
             return self.tensor(passed)
-        return _Crossing(self, passed, pull)(tensor)
+        return _BoundaryCell(self, passed, pull)(tensor)
 
     def run(
         self,
@@ -62,7 +62,7 @@ class MindSpore:
         parameters: Sequence[Any],
         seeds: Callable[[Sequence[Any]], Sequence[Array | None]] | None,
     ) -> tuple[list[Any], list[Array | None], list[Array | None]]:
-        """Outputs of `function(*inputs)`, and the gradients of its inputs and of the parameters."""
+        """Return the outputs of `function(*inputs)`, and the gradients of the inputs and the parameters."""
         outputs: list[Any] = []
         floating = tuple(i for i, x in enumerate(inputs) if x.is_floating_point())
         trained = [p for p in parameters if p.requires_grad]
@@ -70,7 +70,7 @@ class MindSpore:
             return list(function(*inputs)), [None] * len(inputs), [None] * len(parameters)
 
         def weighted_sum(*tensors: Any) -> Any:
-            """The sum of all outputs times their cotangents, whose gradients are those to compute."""
+            """Return the sum of all outputs times their cotangents, whose gradients are the ones to compute."""
             outputs.extend(function(*tensors))
             terms = [
                 (output * self.tensor(seed).astype(output.dtype)).sum()
@@ -123,7 +123,7 @@ class MindSpore:
         return contextlib.nullcontext()
 
 
-class _Crossing(nn.Cell):  # type: ignore[misc]
+class _BoundaryCell(nn.Cell):  # type: ignore[misc]
     """Replaces the value forward and the gradient backward."""
 
     def __init__(self, framework: MindSpore, passed: Array, pull: Pull) -> None:

@@ -94,8 +94,8 @@ class ExportedSide:
             recorded = feed.values.get(_key(self.program, node))
             if recorded is not None and _fits(recorded, node.outputs[0]):
                 known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
-        # values that cross a boundary only in the program (a mask made for tracing, say) aren't recorded, or not in
-        # that shape: no cut there
+        # values that cross a boundary only in the program (for example, a mask made for tracing) aren't recorded, or
+        # not in that shape: the program isn't cut there
         never_changes = Precomputed(
             self.program
         )  # for operators that ONNX lacks, the export computes results from these

@@ -181,7 +181,7 @@ def _grouped_mm(
     return torch.stack([mat_a[:, group] @ mat_b[group] for group in groups])
 
 
-class WorkingDtype:
+class WorkingDtypeCaster:
     """Converts the tensors of a module to a working dtype.
 
     The working dtype replaces the dtype of most of the module's parameters. A tensor of another dtype is deliberate,
@@ -209,16 +209,16 @@ class WorkingDtype:
 def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
-    They are rounded to the dtype `through` first, so that the module is the same in every precision (except as
-    `WorkingDtype` says). Afterwards everything is restored: parameter objects and their data, buffers, and attributes,
-    in which modules may cache results in this dtype.
+    They are rounded to the dtype `through` first, so that the module is the same in every precision; for
+    exceptions, see `WorkingDtypeCaster`. Afterwards everything is restored: parameter objects and their data, buffers,
+    and attributes, in which modules may cache results in this dtype.
     """
     parameters = {p: p.data for p in module.parameters()}
     # a ScriptModule keeps its parameters, always the same objects, in its own container
     parameter_dicts = {m: dict(m._parameters) for m in module.modules() if not isinstance(m, torch.jit.ScriptModule)}
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     clones: dict[int, torch.Tensor] = {}
-    working = WorkingDtype(module, through)
+    working = WorkingDtypeCaster(module, through)
     try:
         for parameter, data in parameters.items():
             parameter.data = working(data, dtype)

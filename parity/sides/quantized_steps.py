@@ -75,8 +75,8 @@ class CodesOfFloat64:
             changed += self._count_changed_codes(name, computed, expected)
         elements = "1 element" if changed == 1 else f"{changed} elements"
         self.notes.append(
-            f"onnxruntime was judged from the codes that float64 makes at each of {len(codes)} quantizers: values "
-            f"between two steps fall to either side, here in {elements}"
+            f"onnxruntime was judged from the codes that float64 yields at each of {len(codes)} quantizers: values "
+            f"midway between two steps may be rounded either way, here in {elements}"
         )
         return results
 

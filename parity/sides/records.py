@@ -44,7 +44,7 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A call of a Cell that differs from the reference's in more than numbers: it raises, or returns more, say.
+    """A call of a Cell that differs from the reference's other than in numbers: for example, it raises or returns more.
 
     Attributes:
         path: path of the Cell.
@@ -153,7 +153,7 @@ class Run:
         draws: random draws to replay; those missing are drawn.
         feed: records whose values replace this side's at every boundary; None for end to end.
         jitter: seed of a random error in every boundary value, as another order of operations might cause; None for
-            none.
+            no error.
         jitter_units: size of that error, in units in the last place.
         slots: the reference's slots of each boundary; empty for the reference's first run.
         result: structure of the reference's result, without its tensors; None for the reference's first run.

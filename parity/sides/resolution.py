@@ -15,7 +15,7 @@ import onnx
 from ..verdicts.deviations import Array
 from ..verdicts.judge import ROUNDING_FACTOR
 
-PASSING_ON = frozenset(
+PASS_THROUGH = frozenset(
     {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten", "Slice", "Concat", "Cast"}
 )
 SIGMOID_UNITS = 2.0
@@ -57,20 +57,20 @@ class Resolution:
 
 def resolutions(graph: onnx.GraphProto) -> dict[str, Resolution]:
     """The known resolutions of a graph's outputs, by name."""
-    makers = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     scales = {tensor.name: tensor for tensor in graph.initializer if not tensor.dims or list(tensor.dims) == [1]}
-    result = {value.name: _resolution(value.name, makers, scales) for value in graph.output}
+    result = {value.name: _resolution(value.name, producers, scales) for value in graph.output}
     return {name: resolution for name, resolution in result.items() if resolution is not None}
 
 
 def _resolution(
-    name: str, makers: Mapping[str, onnx.NodeProto], scales: Mapping[str, onnx.TensorProto]
+    name: str, producers: Mapping[str, onnx.NodeProto], scales: Mapping[str, onnx.TensorProto]
 ) -> Resolution | None:
-    node = makers.get(name)
-    for _ in makers:
-        if node is None or node.op_type not in PASSING_ON or node.domain not in ("", "ai.onnx"):
+    node = producers.get(name)
+    for _ in producers:
+        if node is None or node.op_type not in PASS_THROUGH or node.domain not in ("", "ai.onnx"):
             break
-        node = makers.get(node.input[0])
+        node = producers.get(node.input[0])
     quantizing = node is not None and (node.domain, node.op_type) == ("com.microsoft", "DequantizeLinear")
     if node is None or (node.domain not in ("", "ai.onnx") and not quantizing):
         return None

@@ -1,10 +1,10 @@
 """Numbers that may have been rounded to float32 on only one side, or differently on the two sides.
 
-A file has 1 / sqrt(2), say, in float32, or divides by sqrt(2) instead; a port holds the scale of its attention as a
-tensor, and its module as a Python number; a table of positions is computed by torch on one side, and by NumPy on the
-other. Such a network isn't wrong, but the difference is visible in float64. Its effect on the results is measured by
-perturbing these numbers. Of two files, one may hold weights that the other has multiplied by the scale of a batch norm,
-each product rounded: that effect is measured by perturbing the weights that only one file has, each up or down at
+For example, a file has 1 / sqrt(2) in float32, or divides by sqrt(2) instead; a port holds the scale of its attention
+as a tensor, and its module as a Python number; a table of positions is computed by torch on one side, and by NumPy on
+the other. Such a network isn't wrong, but the difference is visible in float64. Its effect on the results is measured
+by perturbing these numbers. Of two files, one may hold weights that the other has multiplied by the scale of a batch
+norm, each product rounded: that effect is measured by perturbing the weights that only one file has, each up or down at
 random.
 """
 
@@ -50,8 +50,8 @@ def perturb_tensor(tensor: torch.Tensor) -> torch.Tensor:
 def perturb_angle(angle: torch.Tensor) -> torch.Tensor:
     """Return perturbed angles of a table of sines: rounding to float32 causes a large error in a large angle.
 
-    A position times a frequency, say, must be rounded, even if the position is a whole number. Angles that require
-    gradients are computed by the network, and stay unchanged.
+    For example, a position times a frequency must be rounded, even if the position is a whole number. Angles that
+    require gradients are computed by the network, and stay unchanged.
     """
     return angle if angle.requires_grad or not angle.is_floating_point() else angle * PERTURBATION
 

@@ -72,7 +72,7 @@ class Recorder:
                 parameter = module._parameters[attribute]
                 assert parameter is not None
                 key = Key(call.path, call.index, "parameter_gradient", name)
-                module._parameters[attribute] = _Crossing.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
+                module._parameters[attribute] = _BoundaryFunction.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that enters a Cell."""
@@ -115,7 +115,7 @@ class Recorder:
         if not tensor.requires_grad:
             self.records.untracked.add(key)
             return passed.clone() if passed is tensor else passed
-        result: torch.Tensor = _Crossing.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+        result: torch.Tensor = _BoundaryFunction.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return result
 
     def _record(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
@@ -156,7 +156,7 @@ class Recorder:
         return self._record(key, gradient)
 
 
-class _Crossing(torch.autograd.Function):
+class _BoundaryFunction(torch.autograd.Function):
     """Passes on the value, or the one fed, forward; and the gradient, or the one fed, backward."""
 
     @staticmethod

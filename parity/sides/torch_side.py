@@ -23,7 +23,7 @@ from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
 from .precision import (
     DoublePrecision,
-    WorkingDtype,
+    WorkingDtypeCaster,
     convert,
     default_dtype,
     in_dtype,
@@ -80,11 +80,11 @@ class TorchSide:
         self.capabilities = native_capabilities(working_dtype, second_call=True)
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths)
-        self._takes_numbers = True  # whether a Cell's input is floating-point, as the last run showed
+        self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
-        working, named = WorkingDtype(self.module, self.working_dtype), named_parameters(self.module)
+        working, named = WorkingDtypeCaster(self.module, self.working_dtype), named_parameters(self.module)
         return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
 
     def run(self, run: Run) -> Records:
@@ -155,7 +155,7 @@ class TorchSide:
             raise
         except Exception as error:  # a custom backward may raise anything
             raise UsageError(
-                f"the model's backward doesn't run: {type(error).__name__}: {error}\n"
+                f"the model's backward pass fails: {type(error).__name__}: {error}\n"
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
@@ -209,7 +209,9 @@ class TorchSide:
 def require_gradient(loss: Any) -> None:
     """Raise `UsageError` unless a loss has a gradient."""
     if not isinstance(loss, torch.Tensor) or not loss.requires_grad:
-        raise UsageError("loss(outputs) returned no tensor with a gradient: it must depend on the outputs smoothly")
+        raise UsageError(
+            "loss(outputs) returned no tensor with a gradient: it must be a differentiable function of the outputs"
+        )
 
 
 def _loss_gradients(

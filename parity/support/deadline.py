@@ -30,20 +30,20 @@ def deadline(seconds: float | None) -> Iterator[None]:
         yield
         return
 
-    def late(number: int, frame: FrameType | None) -> None:
+    def raise_out_of_time(number: int, frame: FrameType | None) -> None:
         raise OutOfTime(message(seconds))
 
-    def end() -> None:
+    def end_process() -> None:
         sys.stderr.write(f"error: {message(seconds)}\n")
         sys.stderr.flush()
         os._exit(STOPPED)
 
-    last = threading.Timer(seconds + GRACE, end)
+    last = threading.Timer(seconds + GRACE, end_process)
     last.daemon = True
     last.start()
     can_alarm = hasattr(signal, "setitimer")
     if can_alarm:
-        before = signal.signal(signal.SIGALRM, late)
+        before = signal.signal(signal.SIGALRM, raise_out_of_time)
         signal.setitimer(signal.ITIMER_REAL, seconds)
     try:
         yield
@@ -57,4 +57,4 @@ def deadline(seconds: float | None) -> Iterator[None]:
 def message(seconds: float) -> str:
     """The message about a stopped run, with its stage."""
     stage = f" It was at the stage {progress.current!r}." if progress.current else ""
-    return f"stopped after {seconds:g} s, as asked by --timeout.{stage}"
+    return f"stopped after {seconds:g} s, as --timeout requests.{stage}"

@@ -23,7 +23,7 @@ def require_writable(path: str | PathLike[str]) -> None:
         if not target.parent.is_dir():
             raise UsageError(f"can't write {path}: there is no folder {target.parent}; create it first")
         if target.exists() and not os.access(target, os.W_OK):
-            raise UsageError(f"can't write {path}: the file is there and may not be changed")
+            raise UsageError(f"can't write {path}: the file exists and isn't writable")
         if not files.is_device(target):
             with folder_beside(target.resolve().parent) as folder:
                 (folder / target.name).touch()  # fails if the name is too long
@@ -45,7 +45,7 @@ def require_apart(outputs: Mapping[str, str | None], inputs: Mapping[str, str | 
         if path is None or files.is_device(Path(path)):
             continue
         if (other := option_of.setdefault(_same_as(path), option)) != option:
-            raise UsageError(f"{other} and {option} are one file, {path}: give {option} another name")
+            raise UsageError(f"{other} and {option} are the same file, {path}: give {option} another name")
 
 
 def _same_as(path: str) -> object:

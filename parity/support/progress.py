@@ -43,7 +43,7 @@ class TerminalProgress:
     def __init__(self) -> None:
         console = Console(file=sys.stderr)  # the current stderr, even if it is replaced while the bars are shown
         on_terminal = console.is_terminal and not console.is_dumb_terminal
-        self._lines = None if on_terminal else Lines(sys.stderr)
+        self._lines = None if on_terminal else ProgressLines(sys.stderr)
         self._bars = Bars(
             TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=None),
@@ -53,7 +53,7 @@ class TerminalProgress:
             transient=True,
             expand=True,
             disable=not on_terminal,
-            redirect_stdout=sys.stdout.isatty(),  # a model's output goes above the bars, but a pipe stays as it is
+            redirect_stdout=sys.stdout.isatty(),  # a model's output goes above the bars, but a pipe isn't redirected
         )
         self._current: TaskID | None = None
 
@@ -88,7 +88,7 @@ class TerminalProgress:
             self._bars.advance(self._current, n)
 
 
-class Lines:
+class ProgressLines:
     """Prints a line at intervals with the stage, its progress and the elapsed time.
 
     The first is printed after `every` seconds, so that a short run prints none.

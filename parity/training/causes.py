@@ -10,13 +10,13 @@ from ..results.comparison import Comparison
 from ..results.training_result import KINDS
 from ..sides.records import Array
 from ..verdicts.deviations import size
-from .quantities import LOSS, OVERFLOW, Quantity, Training
+from .quantities import LOSS, OVERFLOW, Quantity, TrainingRecord
 
 STATE_KINDS = ("parameter", "buffer")
 MAX_UNEXPLAINED = 1e-6  # share of a difference that may remain unexplained
 
 
-def causes(truth: Training, run: Training, failures: Sequence[Comparison]) -> list[str]:
+def causes(truth: TrainingRecord, run: TrainingRecord, failures: Sequence[Comparison]) -> list[str]:
     """Return the probable causes of the first step that differs, each with the tensors that show it.
 
     Args:
@@ -55,18 +55,18 @@ def _primary(failures: Sequence[Quantity]) -> list[Quantity]:
     return [q for q in dict.fromkeys(failures) if not consequences or q.kind == KINDS[first]]
 
 
-def _cause_in_computed(truth: Training, run: Training, step: int, quantity: Quantity) -> str:
+def _cause_in_computed(truth: TrainingRecord, run: TrainingRecord, step: int, quantity: Quantity) -> str:
     if quantity == OVERFLOW:
-        done = "left out" if run.steps[step - 1][quantity] else "made"
+        done = "skipped" if run.steps[step - 1][quantity] else "made"
         return f"the update was {done} here, and not in torch"
     factor = _factor(run.steps[step - 1][quantity], truth.steps[step - 1][quantity])
     if factor is None or abs(factor - 1) < MAX_UNEXPLAINED or (quantity.kind == LOSS.kind and not _is_simple(factor)):
         return ""
-    return f"{_number(factor)} times that of torch: loss scale, or a sum for a mean"
+    return f"{_number(factor)} times that of torch: loss scale, or a sum instead of a mean"
 
 
-def _cause_in_state(truth: Training, run: Training, step: int, quantity: Quantity) -> str:
-    def change_in(training: Training, number: int) -> Array:
+def _cause_in_state(truth: TrainingRecord, run: TrainingRecord, step: int, quantity: Quantity) -> str:
+    def change_in(training: TrainingRecord, number: int) -> Array:
         before = training.start if number == 1 else training.steps[number - 2]
         return np.asarray(training.steps[number - 1][quantity] - before[quantity], np.float64)
 
@@ -108,7 +108,7 @@ def _cause_in_buffer(here: float, there: float, factor: float | None) -> str:
 
 
 def _factor(here: Array, there: Array) -> float | None:
-    """The number that `there` is multiplied by in `here`, if their difference is a multiple of it too."""
+    """The number that `there` is multiplied by in `here`, if their difference is also a multiple of `there`."""
     here, there = np.asarray(here, np.float64), np.asarray(there, np.float64)
     share = _multiple(here - there, there)
     return None if share in (None, -1.0) else 1 + share

@@ -27,7 +27,7 @@ from ..verdicts.deviations import size
 from .batches import arrays_of, example_batches, first_batches, reorder_batch
 from .loss_network import Loss, loss_program
 from .program_steps import ProgramSteps
-from .quantities import Training
+from .quantities import TrainingRecord
 from .torch_steps import Batch, TorchSteps
 from .training_config import TrainingConfig, TrainingConfigKeywords
 from .trial import TrainingNoise, judge_training_side
@@ -210,7 +210,7 @@ def _at_other_sizes(
     return batches, notes
 
 
-def _require_finite(truth: Training) -> None:
+def _require_finite(truth: TrainingRecord) -> None:
     for number, step in enumerate(truth.steps, 1):
         for quantity, array in step.items():
             if quantity.kind == "loss" and size(array) != abs(float(array)):
@@ -220,7 +220,7 @@ def _require_finite(truth: Training) -> None:
                 )
 
 
-def _problems(truth: Training, run: Training) -> Iterator[str]:
+def _problems(truth: TrainingRecord, run: TrainingRecord) -> Iterator[str]:
     """Yield the differences other than in numbers."""
     for name in sorted(truth.trained.keys() | run.trained.keys()):
         there, here = truth.trained.get(name), run.trained.get(name)
@@ -234,10 +234,10 @@ def _problems(truth: Training, run: Training) -> Iterator[str]:
             break
 
 
-def _overflows(run: Training) -> Iterator[str]:
+def _overflows(run: TrainingRecord) -> Iterator[str]:
     steps = [str(number) for number, out in enumerate(run.overflowed, 1) if out]
     if steps:
         yield (
-            f"the update of step {', '.join(steps)} was left out on every side, as a gradient wasn't finite: its "
+            f"the update of step {', '.join(steps)} was skipped on every side because a gradient wasn't finite: its "
             "gradients were not compared"
         )

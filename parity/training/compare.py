@@ -23,8 +23,8 @@ from ..pairing.cells import pair_up
 from ..report.training_report import TrainingReport
 from ..sides.known_frameworks import framework_of
 from ..weights.mapping import Weights, carry
-from .quantities import LOSS, Training
-from .scripts import CellTraining, Loop, TorchTraining
+from .quantities import LOSS, TrainingRecord
+from .scripts import CellTraining, TorchTraining, TrainingScript
 from .trial import TrainingNoise, judge_training_side
 
 
@@ -33,8 +33,8 @@ from .trial import TrainingNoise, judge_training_side
 def compare_training(
     module: torch.nn.Module,
     cell: Any,
-    train_module: Loop,
-    train_cell: Loop,
+    train_module: TrainingScript,
+    train_cell: TrainingScript,
     data: Iterable[Any],
     *,
     dtype: str = "float32",
@@ -67,7 +67,7 @@ def compare_training(
     """
     framework = framework_of(cell)
     if framework is None:
-        raise UsageError(f"training is compared with that of a Cell, given {type(cell).__name__}")
+        raise UsageError(f"the port must be a Cell, given {type(cell).__name__}")
     working = Options(dtype=dtype).dtype
     port_weights = carry(module, cell, pair_up(module, cell, cells), weights, getattr(torch, working))
     batches = [pytree.tree_map_only(torch.Tensor, as_array, batch) for batch in data]
@@ -80,7 +80,7 @@ def compare_training(
 
     @functools.cache
     def noise(_check: str, in_dtype: str) -> TrainingNoise:
-        def run(dtype: str, jitter: int | None, units: float) -> Training:
+        def run(dtype: str, jitter: int | None, units: float) -> TrainingRecord:
             return reference.run(dtype, truth.draws, jitter, units)
 
         return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
@@ -91,7 +91,7 @@ def compare_training(
     return report
 
 
-def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
+def _problems(weights: Weights, truth: TrainingRecord, run: TrainingRecord) -> Iterator[str]:
     """Yield the differences other than in numbers."""
     for mismatch in weights.mismatches:
         yield f"{mismatch.name}: {mismatch.reason}"
@@ -110,9 +110,9 @@ def _problems(weights: Weights, truth: Training, run: Training) -> Iterator[str]
         yield f"only {'torch' if LOSS in truth.steps[0] else 'the port'} yielded a loss"
 
 
-def _notes(weights: Weights, truth: Training, run: Training) -> Iterator[str]:
+def _notes(weights: Weights, truth: TrainingRecord, run: TrainingRecord) -> Iterator[str]:
     """Yield notes on what couldn't be compared."""
     there = {quantity.name for quantity in truth.start.keys() - run.start.keys()}
     there -= weights.ignored | {mismatch.name for mismatch in weights.mismatches}
     if there:
-        yield f"not compared, as no Parameter of the port is made of it: {', '.join(sorted(there))}"
+        yield f"not compared, since no Parameter of the port is computed from it: {', '.join(sorted(there))}"

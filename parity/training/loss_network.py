@@ -79,7 +79,7 @@ def with_signature(network: LossNetwork) -> LossNetwork:
 
 
 class SeededDraws(TorchFunctionMode):
-    """A mode in which random numbers from the user's own generator (labels, say) are data, not part of the network."""
+    """A mode in which random numbers from the user's own generator (labels, ...) are data, not part of the network."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         keywords = kwargs or {}
@@ -112,14 +112,14 @@ def loss_program(
         dynamic_shapes: axes that may vary, as for `from_torch`.
 
     Raises:
-        UsageError: the inputs don't fit the module, or the loss is no scalar.
-        ConversionError: it can't be converted.
+        UsageError: the inputs don't fit the module, or the loss isn't a scalar.
+        ConversionError: the module or its loss can't be converted.
     """
     for name, parameter in module.named_parameters():
         if parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None):
             raise UsageError(
-                f"parameter '{name}' has a hook, which changes its gradient outside of the network: a program of the "
-                "training can't have it; do what it does in the loss or the optimizer, and remove the hook"
+                f"parameter '{name}' has a hook, which changes its gradient outside of the network: a "
+                "training program can't include it; move its effect into the loss or the optimizer, and remove the hook"
             )
     autocast = autocast_dtype(dtype)
     network = with_signature(LossNetwork(module, loss, autocast))

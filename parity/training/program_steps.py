@@ -29,7 +29,7 @@ from ..dtypes import cast_floating
 from ..inputs.sizes import open_axes
 from ..sides.names import COMPILED
 from ..sides.records import Array, Draw
-from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
+from .quantities import LOSS, OVERFLOW, Quantities, Quantity, TrainingRecord, optimizer_state
 from .training_config import TrainingConfig
 
 
@@ -119,10 +119,10 @@ class ProgramSteps:
         else:
             self.checks = (("meaning", "float64"), *([] if dtype == "float64" else [("rounding", dtype)]))
 
-    def perturbed(self, draws: Mapping[Draw, Array]) -> None:
+    def run_perturbed(self, draws: Mapping[Draw, Array]) -> None:
         """Do nothing: the numbers of a captured network are torch's."""
 
-    def run(self, dtype: str, draws: Mapping[Draw, Array]) -> Training:
+    def run(self, dtype: str, draws: Mapping[Draw, Array]) -> TrainingRecord:
         """Train with torch's random draws."""
         # the float64 truth keeps its precision where the network casts to float32; so does this side
         same = dtype == self.dtype and dtype != "float64"
@@ -138,7 +138,7 @@ class ProgramSteps:
         executor: Executor = CompiledSteps(traced, self.provider) if self.name == COMPILED else InterpretedSteps(traced)
         batch_draws = _draws_by_batch(self.program, traced.program, batches, draws)
         fixed = {name: np.asarray(kept.parameter._array) for name, kept in traced.state_tensors.items()}
-        training = Training(_state_quantities(traced, program, fixed))
+        training = TrainingRecord(_state_quantities(traced, program, fixed))
         training.trained = dict.fromkeys(program.parameters, False)
         training.trained |= dict.fromkeys((weight.name for weight in step.weights), True)
         each = self.config.accumulate

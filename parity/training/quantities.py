@@ -41,7 +41,7 @@ def optimizer_state(name: str, array: Array) -> Quantities:
 
 
 @dataclass
-class Training:
+class TrainingRecord:
     """The record of one training run.
 
     Attributes:

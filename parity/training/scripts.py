@@ -19,25 +19,27 @@ from ..sides.precision import DoublePrecision, add_jitter, default_dtype
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws
 from ..weights.mapping import Weights
-from .quantities import LOSS, Quantities, Quantity, Training
+from .quantities import LOSS, Quantities, Quantity, TrainingRecord
 
-Loop = Callable[[Any, list[Any]], Iterable[Any]]
+TrainingScript = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""
 
 
 class TorchTraining:
     """A torch module and its training script; a copy of the module is trained."""
 
-    def __init__(self, module: torch.nn.Module, loop: Loop, batches: Sequence[Any], working_dtype: str, seed: int):
+    def __init__(
+        self, module: torch.nn.Module, script: TrainingScript, batches: Sequence[Any], working_dtype: str, seed: int
+    ):
         self.module = module
-        self.loop = loop
+        self.script = script
         self.batches = batches
         self.working_dtype = working_dtype
         self.seed = seed
 
     def run(
         self, dtype: str, draws: Mapping[Draw, Array] | None = None, jitter: int | None = None, units: float = 0.5
-    ) -> Training:
+    ) -> TrainingRecord:
         """Train.
 
         Args:
@@ -49,7 +51,7 @@ class TorchTraining:
         """
         working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
         network = copy.deepcopy(self.module).to(working).to(wanted)
-        training = Training(network_state(network))
+        training = TrainingRecord(network_state(network))
         generator = np.random.default_rng(jitter) if jitter is not None else None
         sampled = Draws(draws or {}, lambda: ("", 0))
         torch.manual_seed(self.seed)
@@ -61,7 +63,7 @@ class TorchTraining:
             stack.enter_context(sampled)
             batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
             _jitter_parameters(network, generator, units)
-            for loss in self.loop(network, batches):
+            for loss in self.script(network, batches):
                 training.steps.append(network_state(network) | _loss(loss))
                 _jitter_parameters(network, generator, units)
         training.trained = {name: p.requires_grad for name, p in network.named_parameters()}
@@ -76,14 +78,14 @@ class CellTraining:
         self,
         framework: Framework,
         cell: Any,
-        loop: Loop,
+        script: TrainingScript,
         batches: Sequence[Any],
         weights: Weights,
         working_dtype: str,
     ):
         self.framework = framework
         self.cell = cell
-        self.loop = loop
+        self.script = script
         self.batches = batches
         self.weights = weights
         self.working_dtype = working_dtype
@@ -93,13 +95,13 @@ class CellTraining:
         judged = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.checks = tuple((check, dtypes[check]) for check in judged)
 
-    def perturbed(self, draws: Mapping[Draw, Array]) -> Training:
+    def run_perturbed(self, draws: Mapping[Draw, Array]) -> TrainingRecord:
         """Train in float64 with the script's and the Cell's float32 numbers perturbed by a rounding."""
         return self.run("float64", draws, perturbed=True)
 
-    def run(self, dtype: str, draws: Mapping[Draw, Array], *, perturbed: bool = False) -> Training:
+    def run(self, dtype: str, draws: Mapping[Draw, Array], *, perturbed: bool = False) -> TrainingRecord:
         """Train from the module's weights with its random draws; for `perturbed`, see `rounded_numbers`."""
-        training = Training({})
+        training = TrainingRecord({})
         working = as_dtype(self.working_dtype)
         values = {
             id(entry.parameter): cast_floating(np.asarray(self.weights.value(entry)), working)
@@ -119,7 +121,7 @@ class CellTraining:
                 stack.enter_context(self.framework.observe_draws(sampled))
             batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]
             training.start = self._tensors()
-            for loss in self.loop(self.cell, batches):
+            for loss in self.script(self.cell, batches):
                 training.steps.append(self._tensors() | _loss(loss))
             for name in self.weights.trainable:
                 flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}

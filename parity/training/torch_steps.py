@@ -22,7 +22,7 @@ from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws, StableSorts
 from ..sides.torch_side import require_gradient
 from .loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
-from .quantities import LOSS, OVERFLOW, Quantities, Quantity, Training, optimizer_state
+from .quantities import LOSS, OVERFLOW, Quantities, Quantity, TrainingRecord, optimizer_state
 from .scripts import network_state
 from .training_config import DYNAMIC, TrainingConfig
 
@@ -65,7 +65,7 @@ class TorchSteps:
         jitter: int | None = None,
         skipped: Collection[int] = (),
         units: float = 0.5,
-    ) -> Training:
+    ) -> TrainingRecord:
         """Train.
 
         Args:
@@ -87,9 +87,9 @@ class TorchSteps:
                 parameter.requires_grad_(False)
         torch.manual_seed(self.seed)
         with in_dtype(network, run_dtype, through=self.parameter_dtype, train=True), keep_activations():
-            loop = _Loop(network, self.config, dtype, self.parameter_dtype, jitter, draws or {}, units)
+            loop = _TrainingLoop(network, self.config, dtype, self.parameter_dtype, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.parameter_dtype, run_dtype) for batch in self.batches])
-            training = Training(network_state(network.network))
+            training = TrainingRecord(network_state(network.network))
             for step in range(self.config.steps):
                 training.steps.append(loop.step(batches, step in skipped))
         training.trained = {name: p.requires_grad for name, p in network.network.named_parameters()}
@@ -108,7 +108,7 @@ def _cast(batch: Batch, through: torch.dtype, dtype: torch.dtype) -> Batch:
     return result
 
 
-class _Loop:
+class _TrainingLoop:
     """The training loop, with the state between steps: optimizer and loss scale."""
 
     def __init__(
@@ -160,7 +160,7 @@ class _Loop:
             self.optimizer.step()
         else:
             self.scaler.step(self.optimizer)
-            self.scaler.update(None if self._moves else self._scale)
+            self.scaler.update(None if self._is_dynamic else self._scale)
             overflow = self.updates == before
             if overflow:  # no gradient is valid, so there is nothing to compare
                 quantities = {q: array for q, array in quantities.items() if q.kind == LOSS.kind}
@@ -185,7 +185,7 @@ class _Loop:
                 with self._running():
                     scaled.backward()
             except Exception as error:  # a custom backward may raise anything
-                raise UsageError(f"the model's backward doesn't run: {type(error).__name__}: {error}") from error
+                raise UsageError(f"the model's backward pass fails: {type(error).__name__}: {error}") from error
         return as_array(loss).reshape(()).copy()
 
     @contextlib.contextmanager
@@ -218,7 +218,7 @@ class _Loop:
         }
 
     @property
-    def _moves(self) -> bool:
+    def _is_dynamic(self) -> bool:
         return not isinstance(self.config.loss_scale, (int, float))
 
     @property
@@ -228,7 +228,7 @@ class _Loop:
 
     def _loss_scale(self, scaler: torch.amp.GradScaler) -> Quantities:
         state = {"loss_scale": np.asarray(scaler.get_scale(), np.float32)}
-        if self._moves:
+        if self._is_dynamic:
             state["steps_without_overflow"] = np.asarray(scaler.state_dict()["_growth_tracker"], np.int32)
         return {Quantity("loss scale", name): array for name, array in state.items()}
 

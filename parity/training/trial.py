@@ -1,4 +1,4 @@
-"""A training held against torch's: every quantity of every step is judged against the float64 truth."""
+"""A training run compared with torch's: every quantity of every step is judged against the float64 truth."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from ..comparison.measured_errors import ReferenceNoise, jitter_of, measured_again
+from ..comparison.measured_errors import ReferenceNoise, jitter_of, remeasure
 from ..report.training_report import TrainingReport
 from ..results.comparison import PASS, Comparison
 from ..results.training_result import KINDS
@@ -16,53 +16,53 @@ from ..sides.records import Array, Draw
 from ..verdicts.deviations import size
 from ..verdicts.judge import Tolerance, epsilon, judge
 from .causes import causes
-from .quantities import Quantity, Training
+from .quantities import Quantity, TrainingRecord
 
-Run = Callable[[str, int | None, float], Training]
-"""Trains the reference in a dtype, with the seed of a jitter or None, of so many units in the last place."""
+TrainReference = Callable[[str, int | None, float], TrainingRecord]
+"""Trains the reference in a dtype, with the seed of a jitter (or None) and its size in units in the last place."""
 
 STORED = ("parameter", "loss scale")
-"""What is kept in its own dtype, whatever dtype the network computes in."""
+"""Kinds of quantities that keep their own dtype, whatever dtype the network computes in."""
 
 
 class TrainingSide(Protocol):
     """A network that can be trained as torch trains it.
 
     Attributes:
-        name: what the report calls it.
-        checks: ("meaning", "float64") where it trains in float64, and ("rounding", dtype).
+        name: name of the side in the report.
+        checks: ("meaning", "float64") if it can train in float64, and ("rounding", dtype).
     """
 
     name: str
     checks: tuple[tuple[str, str], ...]
 
-    def run(self, dtype: str, draws: dict[Draw, Array]) -> Training:
-        """Train once, with the random draws of torch."""
+    def run(self, dtype: str, draws: dict[Draw, Array]) -> TrainingRecord:
+        """Train once, with torch's random draws."""
 
-    def perturbed(self, draws: dict[Draw, Array]) -> Training | None:
-        """Train in float64 with numbers off by a rounding, if some may be rounded otherwise than torch's."""
+    def run_perturbed(self, draws: dict[Draw, Array]) -> TrainingRecord | None:
+        """Train in float64 with numbers perturbed by a rounding; None if none may be rounded differently."""
 
 
 class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
-    """How far torch itself is from a training in float64, over several runs in the working dtype.
+    """Largest errors of torch's own training against its training in float64, over several runs in the working dtype.
 
-    The runs but the first are jittered. The last ones are so by as much as a Cell may be off by itself, and their
-    errors may be reached twice over, as in `Noise`: where a gradient is so close to zero that whatever passes may
-    change its sign, an optimizer that divides it by its size takes the step the other way.
+    All runs except the first are jittered. The last runs apply as much jitter as a Cell may deviate, and twice their
+    errors pass, as in `Noise`: where a gradient is so close to zero that a passing error may change its sign, an
+    optimizer that divides it by its magnitude takes the step in the other direction.
 
-    What is computed in float64 is held to these errors, scaled to double precision. Such an optimizer makes as much of
-    a gradient that is mere rounding as of any other, until eps stops it: then they tell nothing about double precision.
-    There torch is run in float64 with a jitter, and those errors count too. So does what a port makes of a rounding of
-    the numbers that it holds in float32 (a learning rate, say).
+    Training in float64 is judged by these errors, scaled to double precision. Such an optimizer amplifies a gradient
+    that is nothing but rounding to the size of any other, unless eps is larger: then these errors say nothing about
+    double precision. There torch is run in float64 with a jitter, and those errors count too. For a port, the effect of
+    rounding the numbers that it holds in float32 (a learning rate, for example) counts as well.
 
     Args:
-        run: trains in a dtype; with the seed of a jitter, or None for none.
+        run: trains torch's network; see `TrainReference`.
         truth: the training in float64.
         dtype: the working dtype.
         first: the run without jitter.
     """
 
-    def __init__(self, run: Run, truth: Training, dtype: str, first: Training) -> None:
+    def __init__(self, run: TrainReference, truth: TrainingRecord, dtype: str, first: TrainingRecord) -> None:
         super().__init__(dtype)
         self.run = run
         self.truth = truth
@@ -74,7 +74,7 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
 
     @property
     def overflows_from(self) -> int | None:
-        """The step, from 1, after which a quantity isn't finite in the working dtype though the truth is."""
+        """The first step, from 1, after which a quantity isn't finite in the working dtype although the truth is."""
         for step, (found, true) in enumerate(zip(self.first.steps, self.truth.steps, strict=True), 1):
             if any(np.any(~np.isfinite(found[q]) & np.isfinite(true[q])) for q in found.keys() & true.keys()):
                 return step
@@ -84,16 +84,16 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
         dtype = "float64" if check == "meaning" else self.dtype
         units, reached = jitter_of(number, wide=check == "rounding")
         run = self.run(dtype, number, units)
-        if run.overflowed == self.truth.overflowed:  # one that leaves out another update goes elsewhere
+        if run.overflowed == self.truth.overflowed:  # a run that skips other updates isn't comparable
             self._errors.add(dtype, _pairs(run, self.truth), reached)
 
-    def allow_rounded_numbers(self, side: TrainingSide, run: Training, draws: dict[Draw, Array]) -> bool:
-        """Let meaning be off by as much as a run in float64 is from the same with its numbers moved by a rounding.
+    def allow_rounded_numbers(self, side: TrainingSide, run: TrainingRecord, draws: dict[Draw, Array]) -> bool:
+        """Add the effect in float64 of rounding the side's numbers to float32 to the bar of meaning.
 
         Returns:
-            False if it may already, or if the side has no numbers that are rounded otherwise than torch's.
+            False if it was added before, or if none of the side's numbers may be rounded differently from torch's.
         """
-        perturbed = None if side.name in self._sides_with_rounded_numbers else side.perturbed(draws)
+        perturbed = None if side.name in self._sides_with_rounded_numbers else side.run_perturbed(draws)
         self._sides_with_rounded_numbers.add(side.name)
         if perturbed is None:
             return False
@@ -101,8 +101,8 @@ class TrainingNoise(ReferenceNoise[tuple[int, Quantity]]):
         return True
 
 
-def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
-    """What both trainings have after each step, counted from 1."""
+def _pairs(run: TrainingRecord, truth: TrainingRecord) -> Iterator[tuple[tuple[int, Quantity], Array, Array]]:
+    """Yield the quantities that both trainings have after each step, from 1."""
     for step, (found, true) in enumerate(zip(run.steps, truth.steps, strict=True), 1):
         for quantity in found.keys() & true.keys():
             yield (step, quantity), found[quantity], true[quantity]
@@ -111,31 +111,31 @@ def _pairs(run: Training, truth: Training) -> Iterator[tuple[tuple[int, Quantity
 def judge_training_side(
     report: TrainingReport,
     side: TrainingSide,
-    truth: Training,
+    truth: TrainingRecord,
     noise: Callable[[str, str], TrainingNoise],
-    problems: Callable[[Training], Iterator[str]],
+    problems: Callable[[TrainingRecord], Iterator[str]],
     rtol: float | None = None,
     atol: float | None = None,
-) -> Training | None:
-    """Train a side, compare it with torch, and add what is found to the report.
+) -> TrainingRecord | None:
+    """Train a side, compare it with torch, and add the comparisons to the report.
 
     Args:
-        report: of the trainings.
-        side: what is trained.
+        report: the report on the trainings.
+        side: the side to train.
         truth: torch's training in float64.
-        noise: that of torch, for a check, in a dtype: its own truth leaves out the updates that are left out in that
-            dtype. What is computed in float64 is held to that of float32, scaled to double precision.
-        problems: what differs between torch and a run in more than numbers.
-        rtol: in place of the computed bar.
-        atol: in place of the computed bar.
+        noise: returns torch's noise for a check and a dtype; its truth skips the updates that torch skips in that
+            dtype. Training in float64 is judged by the noise in float32, scaled to double precision.
+        problems: yields the differences between torch and a run other than in numbers.
+        rtol: relative tolerance instead of the computed bar.
+        atol: absolute tolerance instead of the computed bar.
 
     Returns:
         The first run of the side; None if it has no check.
     """
-    first: Training | None = None
+    first: TrainingRecord | None = None
     for check, dtype in side.checks:
         if any(c.side == side.name for c in report.failures):
-            report.notes.append(f"{side.name}: rounding in {dtype} was not judged: what is computed differs already")
+            report.notes.append(f"{side.name}: rounding in {dtype} was not judged, since the results already differ")
             break
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
@@ -144,8 +144,8 @@ def judge_training_side(
         report.comparisons += found
         if check == "rounding" and (step := measured.overflows_from) is not None:
             note = (
-                f"torch's own training overflows in {dtype} from step {step} on: there ours passes if it is right, or "
-                "isn't finite either"
+                f"torch's own training overflows in {dtype} from step {step} on: from there, a side passes if it is "
+                "right or isn't finite either"
             )
             report.notes += [note] if note not in report.notes else []
         report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
@@ -158,13 +158,13 @@ def judge_training_side(
 def _judge_run(
     side: TrainingSide,
     check: str,
-    truth: Training,
-    run: Training,
+    truth: TrainingRecord,
+    run: TrainingRecord,
     noise: TrainingNoise,
     draws: dict[Draw, Array],
     tolerance: Tolerance,
 ) -> list[Comparison]:
-    """Every quantity of every step, where the reference's own errors have been measured as often as it takes."""
+    """Compare every quantity of every step, measuring the reference's own errors as often as needed."""
 
     def compare() -> list[Comparison]:
         return list(_comparisons(side.name, check, truth, run, noise, tolerance))
@@ -172,7 +172,7 @@ def _judge_run(
     def is_rounded() -> bool:
         return check == "meaning" and noise.allow_rounded_numbers(side, run, draws)
 
-    return measured_again(compare(), compare, (_fails, is_rounded), (_fails, lambda: noise.sample(check)))
+    return remeasure(compare(), compare, (_fails, is_rounded), (_fails, lambda: noise.sample(check)))
 
 
 def _fails(comparisons: list[Comparison]) -> bool:
@@ -180,7 +180,7 @@ def _fails(comparisons: list[Comparison]) -> bool:
 
 
 def _comparisons(
-    side: str, check: str, truth: Training, run: Training, noise: TrainingNoise, tolerance: Tolerance
+    side: str, check: str, truth: TrainingRecord, run: TrainingRecord, noise: TrainingNoise, tolerance: Tolerance
 ) -> Iterator[Comparison]:
     steps = zip(truth.steps, run.steps, noise.first.steps, strict=False)
     for number, (true, found, reference) in enumerate(steps, 1):

@@ -171,7 +171,7 @@ def _bar(check: str, largest: float, noise: float, tolerance: Tolerance, group_s
 
 def _reason(check: str, tolerance: Tolerance) -> str:
     if tolerance.overridden:
-        return "further off than rtol and atol allow"
+        return "the error exceeds rtol and atol"
     return "not the same function" if check == "meaning" else "less precise than the reference"
 
 

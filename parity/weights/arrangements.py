@@ -153,7 +153,7 @@ class _RecordingDict(dict[str, Array]):
 
 
 @dataclass(frozen=True)
-class Constant:
+class FixedValue:
     """A value that doesn't come from the module."""
 
     array: Array

@@ -59,7 +59,7 @@ class Checkpoint:
     record: Mapping[str, Any] = field(default_factory=dict)
 
 
-def read(path: str) -> Checkpoint:
+def read_checkpoint(path: str) -> Checkpoint:
     """Read a checkpoint by its suffix; raise `UsageError` if it can't be read or holds something else."""
     kind = Path(path).suffix.lower()
     if kind in PICKLED:
@@ -85,13 +85,13 @@ def _decode(path: str, decoder: Any, data: bytes) -> Any:
 
 def _what_it_is(path: str, data: bytes) -> str:
     if data.startswith(b"PK"):
-        return "\nIt looks like a checkpoint of torch: give it the ending .pt"
+        return "\nIt looks like a torch checkpoint: give it the suffix .pt"
     if data.startswith(b"version https://git-lfs"):
         return "\nIt is a pointer of Git LFS: fetch the file itself with `git lfs pull`"
     if Path(path).suffix.lower() == CELLS:
         return (
             "\nA checkpoint in MindSpore's own format is read by MindSpore only: save it there with "
-            'format="safetensors", and give the file the ending .ckpt'
+            'format="safetensors", and give the file the suffix .ckpt'
         )
     return ""
 
@@ -105,7 +105,7 @@ def _read_cells(path: str, data: bytes) -> Checkpoint:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"can't read {path}: its metadata is damaged: {error}") from error
     if not isinstance(record, dict):
-        raise UsageError(f"can't read {path}: its metadata is damaged: what was recorded is a {type(record).__name__}")
+        raise UsageError(f"can't read {path}: its metadata is damaged: the record in it is a {type(record).__name__}")
     return Checkpoint(arrays, strings, record=record)
 
 
@@ -155,7 +155,7 @@ def _why(error: Exception) -> str:
             "it holds more than tensors, and loading Python objects runs code from the file.\n"
             "In the program that wrote it, save only the parameters: torch.save(model.state_dict(), FILE)"
         )
-    return f"it is damaged, or no checkpoint of torch ({type(error).__name__}: {text.partition(chr(10))[0][:200]})"
+    return f"it is damaged, or isn't a torch checkpoint ({type(error).__name__}: {text.partition(chr(10))[0][:200]})"
 
 
 def _state_dict(path: str, loaded: Any) -> tuple[Mapping[Any, Any], list[str]]:
@@ -166,7 +166,7 @@ def _state_dict(path: str, loaded: Any) -> tuple[Mapping[Any, Any], list[str]]:
         return loaded, []
     inside = [key for key in _INSIDE if isinstance(loaded.get(key), Mapping)]
     if len(inside) > 1:
-        raise UsageError(f"{path} holds {' and '.join(inside)}: save the one that is meant in a file of its own")
+        raise UsageError(f"{path} holds {' and '.join(inside)}: save the one to convert in a separate file")
     if not inside:
         keys = ", ".join(map(str, loaded)) or "nothing"
         raise UsageError(

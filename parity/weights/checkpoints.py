@@ -13,7 +13,7 @@ from ...runtime.errors import UsageError
 from ..support.files import require_writable
 from . import map_file, transfer
 from .arrangements import Array
-from .checkpoint_files import CELLS, PICKLED, SAFETENSORS, Checkpoint, read, write_cells, write_torch
+from .checkpoint_files import CELLS, PICKLED, SAFETENSORS, Checkpoint, read_checkpoint, write_cells, write_torch
 from .map_file import WeightMap
 from .naming import COUNTER, UNCOUNTED, Drop
 from .transfer import Link, Plan
@@ -40,17 +40,17 @@ class Conversion:
     notes: tuple[str, ...]
 
 
-def convert(source: str, target: str, map_path: str | None = None) -> Conversion:
-    """Convert `source` and write `target`, completely or not at all; the suffixes tell the direction.
+def convert_checkpoint(source: str, target: str, map_path: str | None = None) -> Conversion:
+    """Convert `source` and write `target`, completely or not at all; the suffixes determine the direction.
 
     Raises:
         UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
-            known; then the message says what to write into a map file.
+            known; then the message proposes lines for a map file.
     """
     back = _is_to_torch(source, target)
     require_writable(target)
-    weight_map = WeightMap() if map_path is None else map_file.read(map_path)
-    checkpoint = read(source)
+    weight_map = WeightMap() if map_path is None else map_file.read_map(map_path)
+    checkpoint = read_checkpoint(source)
     return _to_torch(checkpoint, target, weight_map) if back else _to_cells(checkpoint, target, weight_map)
 
 
@@ -68,7 +68,7 @@ def _is_to_torch(source: str, target: str) -> bool:
 
 def _to_cells(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
     arrays = checkpoint.arrays
-    plan = transfer.to_cells(_shapes(arrays), weight_map)
+    plan = transfer.plan_to_cells(_shapes(arrays), weight_map)
     result: dict[str, Array] = {}
     for link in plan.links:
         result |= link.to_cells(arrays)
@@ -84,7 +84,7 @@ def _to_cells(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Con
 def _to_torch(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
     arrays = checkpoint.arrays
     record, counters = _parse_record(checkpoint.record)
-    plan = transfer.to_torch(_shapes(arrays), weight_map, record)
+    plan = transfer.plan_to_torch(_shapes(arrays), weight_map, record)
     result: dict[str, Array] = {}
     for link in plan.links:
         result |= link.to_torch(arrays)
@@ -104,7 +104,7 @@ def _shapes(arrays: Mapping[str, Array]) -> dict[str, tuple[int, ...]]:
 
 def _require_any(arrays: dict[str, Array], target: str) -> dict[str, Array]:
     if not arrays:
-        raise UsageError(f"{target} was not written: nothing would be in it, all is dropped")
+        raise UsageError(f"{target} was not written: it would be empty, since every parameter is dropped")
     return arrays
 
 
@@ -113,7 +113,7 @@ def _skipped_note(checkpoint: Checkpoint) -> list[str]:
 
 
 def _record(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, Any]:
-    """Return the information for the conversion back that names don't tell."""
+    """Return the information for the conversion back that names don't determine."""
     uncounted = [dropped.name for dropped in plan.drops if dropped.why == UNCOUNTED]
     counters = {name: int(arrays[name]) for name in uncounted if arrays[name].shape == ()}
     return {"parameters": {link.torch: link.to_map_value() for link in plan.links}, COUNTER: counters}
@@ -122,6 +122,6 @@ def _record(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, Any]:
 def _parse_record(record: Mapping[str, Any]) -> tuple[WeightMap, dict[str, Array]]:
     parameters, counters = record.get("parameters", {}), record.get(COUNTER, {})
     if not isinstance(parameters, dict) or not isinstance(counters, dict):
-        raise UsageError("the checkpoint's metadata is damaged: it says what became of what in another way")
+        raise UsageError("the checkpoint's metadata is damaged: the record of the conversion has another form")
     values = {name: np.asarray(value, np.int64) for name, value in counters.items() if isinstance(value, int)}
     return map_file.parse(parameters, "the checkpoint's metadata"), values

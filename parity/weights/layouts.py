@@ -12,7 +12,7 @@ from .arrangements import Array
 
 
 @dataclass(frozen=True)
-class Layout:
+class CheckpointLayout:
     """A change of layout: axes in another order, and an additional axis of size 1.
 
     Attributes:
@@ -65,7 +65,7 @@ class Layout:
         return {key: value for key, value in values.items() if value is not None}
 
 
-UNCHANGED = Layout()
+UNCHANGED = CheckpointLayout()
 
 
 def _toml(value: Any) -> str:

@@ -9,7 +9,7 @@
     "position_ids" = { drop = true }                                # not converted, on either side
 
 The first line that matches a name applies. Names that match no line are decided by `naming`, with the prefixes
-replaced. The same file serves both directions.
+replaced. The same file works in both directions.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
-from .layouts import UNCHANGED, Layout
+from .layouts import UNCHANGED, CheckpointLayout
 from .rules import did_you_mean, fill_pattern, match_pattern
 
 
 @dataclass(frozen=True)
-class Entry:
+class MapEntry:
     """One line.
 
     Attributes:
@@ -37,7 +37,7 @@ class Entry:
 
     torch: str
     cells: tuple[str, ...]
-    layout: Layout = UNCHANGED
+    layout: CheckpointLayout = UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class WeightMap:
         where: name of the map in messages.
     """
 
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[MapEntry, ...] = ()
     prefixes: Mapping[str, str] = field(default_factory=dict)
     where: str = "the map"
 
-    def find_for_torch(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+    def find_for_torch(self, name: str) -> tuple[MapEntry, tuple[str, ...]] | None:
         """Return the first entry for a name in torch, and the texts that its `*` match."""
         for entry in self.entries:
             texts = match_pattern(entry.torch, name)
@@ -62,7 +62,7 @@ class WeightMap:
                 return entry, texts
         return None
 
-    def find_for_cells(self, name: str) -> tuple[Entry, tuple[str, ...]] | None:
+    def find_for_cells(self, name: str) -> tuple[MapEntry, tuple[str, ...]] | None:
         """Return the first entry for a name in Cells, and the texts that its `*` match."""
         for entry in self.entries:
             for pattern in entry.cells or (entry.torch,):
@@ -92,7 +92,7 @@ class WeightMap:
                 )
 
 
-def read(path: str) -> WeightMap:
+def read_map(path: str) -> WeightMap:
     """Read a map file; raise `UsageError` if it can't be read or holds something else."""
     try:
         data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def read(path: str) -> WeightMap:
 
 def parse(data: Mapping[str, Any], where: str) -> WeightMap:
     """Parse the lines; raise `UsageError` for a malformed one."""
-    entries: list[Entry] = []
+    entries: list[MapEntry] = []
     prefixes: dict[str, str] = {}
     for key, value in data.items():
         if isinstance(value, str) and _is_prefix(key) and _is_prefix(value):
@@ -124,7 +124,7 @@ def _is_prefix(text: str) -> bool:
     return text == "" or text.endswith(".")
 
 
-def _entry(key: str, value: Any, where: str) -> Entry:
+def _entry(key: str, value: Any, where: str) -> MapEntry:
     form = {"to": value} if isinstance(value, str) else value
     if not isinstance(form, dict) or not form or not form.keys() <= {"to", "transpose", "expand_dims", "drop"}:
         raise UsageError(
@@ -134,7 +134,7 @@ def _entry(key: str, value: Any, where: str) -> Entry:
     if "drop" in form:
         if form != {"drop": True}:
             raise UsageError(f"{where}: {key!r}: a drop is {{ drop = true }} alone, given {value!r}")
-        return Entry(key, ())
+        return MapEntry(key, ())
     to, transpose, unit_axis = form.get("to", key), form.get("transpose"), form.get("expand_dims")
     names = (to,) if isinstance(to, str) else tuple(to) if isinstance(to, list) else ()
     if not names or not all(isinstance(name, str) and name and not name.endswith(".") for name in (key, *names)):
@@ -146,10 +146,12 @@ def _entry(key: str, value: Any, where: str) -> Entry:
     if unit_axis is not None and (type(unit_axis) is not int or unit_axis < 0):
         raise UsageError(f"{where}: {key!r}: `expand_dims` must be the number of an axis, given {unit_axis!r}")
     _require_as_many_stars(key, names, where)
-    return Entry(key, names, Layout(transpose, unit_axis))
+    return MapEntry(key, names, CheckpointLayout(transpose, unit_axis))
 
 
 def _require_as_many_stars(key: str, names: tuple[str, ...], where: str) -> None:
     for name in names:
         if name.count("*") != key.count("*"):
-            raise UsageError(f"{where}: {key!r} and {name!r} must have equally many `*`: each stands for the same text")
+            raise UsageError(
+                f"{where}: {key!r} and {name!r} must have the same number of `*`: each stands for the same text"
+            )

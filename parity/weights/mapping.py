@@ -1,4 +1,4 @@
-"""The mapping from parameters of modules to Parameters of Cells: as given, by layers, by names, by shapes.
+"""The mapping from parameters of modules to Parameters of Cells: by the user's entries, layers, names and shapes.
 
 Within a pair, the user's entries come first, then the names of its kind of layer (`gamma` is `weight`), then equal
 names, then, for the user's own blocks, shapes that occur once on both sides. Whether a matrix is stored transposed is
@@ -18,7 +18,7 @@ from ...runtime.programs.call import as_array
 from ..pairing.cells import Pairing
 from .arrangements import Array
 from .overrides import Overrides
-from .scope import CarriedParameter, Scope, WeightMismatch
+from .pair_matcher import CarriedParameter, PairMatcher, WeightMismatch
 from .unclear import require_unambiguous
 
 
@@ -103,10 +103,10 @@ def carry(
     ours, our_buffers = _by_pair(parameters, pairing.cell_of), _by_pair(buffers, pairing.cell_of)
     theirs = _by_pair(of_cells, pairing.module_of)
     cells = dict(cell.cells_and_names())
-    scopes: list[Scope] = []
+    matchers: list[PairMatcher] = []
     for pair in pairing.pairs:
         here = {path: of_cells[path] for path in theirs.get(pair.cell, [])}
-        scope = Scope(
+        matcher = PairMatcher(
             pair,
             module.get_submodule(pair.module),
             cells[pair.cell],
@@ -116,26 +116,26 @@ def carry(
             arrays,
             alias,
         )
-        scopes.append(scope)
+        matchers.append(matcher)
         for path, arrangement in overrides.of(pair, cells[pair.cell], list(here)).items():
-            scope.match_explicit(path, arrangement)
+            matcher.match_explicit(path, arrangement)
     overrides.require_used()
-    used = tuple(name for scope in scopes for entry in scope.entries for name in _sources(entry))
-    for scope in scopes:
-        scope.mark_used(used)
-        scope.match_by_layer()
-        scope.match_by_name()
-    used = tuple(name for scope in scopes for entry in scope.entries for name in _sources(entry))
-    for scope in scopes:
-        scope.mark_used(used)  # a shared parameter is matched already, under whatever name
-        if not scope.is_layer:
-            scope.match_by_shape()
-    require_unambiguous(scopes)
-    for scope in scopes:
-        _report_unmatched(scope)
-        weights.entries += scope.entries
-        weights.mismatches += scope.mismatches
-        weights.ignored |= scope.ignored
+    used = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
+    for matcher in matchers:
+        matcher.mark_used(used)
+        matcher.match_by_layer()
+        matcher.match_by_name()
+    used = tuple(name for matcher in matchers for entry in matcher.entries for name in _sources(entry))
+    for matcher in matchers:
+        matcher.mark_used(used)  # a shared parameter is matched already, under whatever name
+        if not matcher.is_layer:
+            matcher.match_by_shape()
+    require_unambiguous(matchers)
+    for matcher in matchers:
+        _report_unmatched(matcher)
+        weights.entries += matcher.entries
+        weights.mismatches += matcher.mismatches
+        weights.ignored |= matcher.ignored
     weights.mismatches += _sharing_mismatches(weights)
     weights.mismatches += _partial_mismatches(weights)
     return weights
@@ -169,16 +169,16 @@ def _by_pair(named: Mapping[str, Any], paired: Mapping[str, str]) -> dict[str, l
     return result
 
 
-def _report_unmatched(scope: Scope) -> None:
+def _report_unmatched(matcher: PairMatcher) -> None:
     """Add a mismatch for each parameter without a counterpart; such Parameters keep their own values."""
-    for name in scope.parameters:
-        shape = tuple(scope.arrays[scope.alias[name]].shape)
-        scope.mismatches.append(WeightMismatch(scope.pair.module, name, shape, "the Cell has no such Parameter"))
-    for path, parameter in scope.cell.items():
-        scope.entries.append(CarriedParameter(path, parameter, scope.pair.module, None, "own value"))
+    for name in matcher.parameters:
+        shape = tuple(matcher.arrays[matcher.alias[name]].shape)
+        matcher.mismatches.append(WeightMismatch(matcher.pair.module, name, shape, "the Cell has no such Parameter"))
+    for path, parameter in matcher.cell.items():
+        matcher.entries.append(CarriedParameter(path, parameter, matcher.pair.module, None, "own value"))
         if parameter.requires_grad:
             reason = "a trained Parameter of the Cell without a counterpart in the module"
-            scope.mismatches.append(WeightMismatch(scope.pair.module, path, tuple(parameter.shape), reason))
+            matcher.mismatches.append(WeightMismatch(matcher.pair.module, path, tuple(parameter.shape), reason))
 
 
 def _sharing_mismatches(weights: Weights) -> Iterator[WeightMismatch]:

@@ -1,8 +1,8 @@
-"""Names and layouts of parameters on the other side, as far as names and shapes tell.
+"""Names and layouts of parameters on the other side, as far as names and shapes determine them.
 
-Parameters whose names differ only in the last part belong to one module, and together they tell its kind: one with
-running statistics is a batch normalization. What they don't tell is a `Question`: a single matrix may belong to a Dense
-layer or an Embedding. Names that no layer of the frameworks has are the module's own, and stay.
+Parameters whose names differ only in the last part belong to one module, and together they determine its kind: a module
+with running statistics is a batch normalization. An ambiguous parameter is a `Question`: a single matrix may belong to
+a Dense layer or an Embedding. Names that no layer of the frameworks has are the module's own, and stay unchanged.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from .layouts import UNCHANGED, Layout
+from .layouts import UNCHANGED, CheckpointLayout
 
 Shape = tuple[int, ...]
 Shapes = Mapping[str, Shape]
@@ -22,8 +22,8 @@ UNCOUNTED = "Cells count no batches"
 AT_ROOT = {"moving_mean": "mean", "moving_variance": "variance"}
 """Names of the statistics if the normalization is the whole network."""
 
-KERNEL_OF_1D = Layout(unit_axis=2)
-TRANSPOSED = Layout(transpose=True)
+KERNEL_OF_1D = CheckpointLayout(unit_axis=2)
+TRANSPOSED = CheckpointLayout(transpose=True)
 
 _STATE = frozenset({
     "beta1_power", "beta2_power", "current_iterator_step", "global_step", "last_overflow_iterator_step",
@@ -38,7 +38,7 @@ class Renaming:
 
     name: str
     other: str
-    layout: Layout = UNCHANGED
+    layout: CheckpointLayout = UNCHANGED
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Question:
 
     name: str
     other: str
-    layout: Layout
+    layout: CheckpointLayout
     shape: Shape
     choices: tuple[str, ...]
 
@@ -181,7 +181,7 @@ def _all_kernels_are_flat(shapes: Shapes) -> bool:
 
 
 def _is_state(name: str, shapes: Shapes) -> bool:
-    """Whether it is the state of an optimizer or a training Cell in the checkpoint."""
+    """Whether the name is the state of an optimizer or a training Cell in the checkpoint."""
     prefix, _, of = name.partition(".")
     return "global_step" in shapes and (name in _STATE or (bool(prefix and of) and shapes.get(of) == shapes[name]))
 

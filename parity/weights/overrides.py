@@ -20,7 +20,7 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..pairing.cells import Pair
-from .arrangements import Arrangement, Array, Axes, Constant, UserFunction
+from .arrangements import Arrangement, Array, Axes, FixedValue, UserFunction
 from .rules import did_you_mean, fill_pattern, match_pattern
 
 
@@ -85,9 +85,9 @@ class Overrides:
         if callable(form):
             return UserFunction(form, {n: a.shape for n, a in self.arrays.items()})
         if isinstance(form, (bool, int, float)):
-            return Constant(np.asarray(form), f"{form}, as given")
+            return FixedValue(np.asarray(form), f"{form}, as given")
         if hasattr(form, "shape"):
-            return Constant(as_array(form) if not hasattr(form, "asnumpy") else form.asnumpy(), "the array given")
+            return FixedValue(as_array(form) if not hasattr(form, "asnumpy") else form.asnumpy(), "the array given")
         raise UsageError(
             f"weights={{{path!r}: ...}}: needed a name, a pair of a name and 'transpose', axes or a function, "
             f"a function alone, or an array; given {form!r}"

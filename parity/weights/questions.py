@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from ...runtime.errors import UsageError
-from .layouts import Layout
+from .layouts import CheckpointLayout
 from .map_file import WeightMap
 from .naming import Question, Shapes
 from .rules import match_pattern
 
 
-def ask(questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, *, back: bool) -> None:
+def require_answers(questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, *, back: bool) -> None:
     """Raise `UsageError` if there are questions, with a proposal for each."""
     proposals = [replace(q, other=weight_map.replace_prefix(q.other, back=back)) for q in questions]
     if not proposals:
@@ -31,7 +31,7 @@ def ask(questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, *,
         else "give them in a file: --map FILE"
     )
     raise UsageError(
-        f"names and shapes don't tell what {len(proposals)} of {len(shapes)} parameters are "
+        f"names and shapes don't determine what {len(proposals)} of {len(shapes)} parameters are "
         f"{'in torch' if back else 'in Cells'}.\nCorrect these lines, which are guesses, and {where}\n\n"
         + "\n".join(lines)
     )
@@ -64,7 +64,7 @@ def _pattern(name: str) -> str:
     return re.sub(r"(?<![^.\"])\d+(?=\.)", "*", name)
 
 
-def _line(torch: str, cells: str, layout: Layout) -> str:
+def _line(torch: str, cells: str, layout: CheckpointLayout) -> str:
     """Format a line of a map file."""
     if not str(layout):
         return f"{_quote(torch)} = {_quote(cells)}"

@@ -11,10 +11,10 @@ import numpy as np
 from ...runtime.errors import UsageError
 from . import naming
 from .arrangements import Array
-from .layouts import Layout
+from .layouts import CheckpointLayout
 from .map_file import WeightMap
 from .naming import AT_ROOT, Answer, Drop, Question, Renaming, Shapes
-from .questions import ask, is_module
+from .questions import is_module, require_answers
 from .rules import fill_pattern, match_pattern
 
 
@@ -31,7 +31,7 @@ class Link:
 
     torch: str
     cells: tuple[str, ...]
-    layout: Layout
+    layout: CheckpointLayout
     how: str
 
     def to_cells(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -40,7 +40,9 @@ class Link:
         if len(self.cells) == 1:
             return {self.cells[0]: array}
         if array.ndim == 0 or array.shape[0] % len(self.cells):
-            raise UsageError(f"{self.torch}: {list(array.shape)} has no {len(self.cells)} equal parts along axis 0")
+            raise UsageError(
+                f"{self.torch}: {list(array.shape)} can't be split into {len(self.cells)} equal parts along axis 0"
+            )
         return dict(zip(self.cells, np.split(array, len(self.cells)), strict=True))
 
     def to_torch(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -48,7 +50,7 @@ class Link:
         parts = [arrays[name] for name in self.cells]
         if len({(part.shape, part.dtype) for part in parts}) > 1 or (len(parts) > 1 and parts[0].ndim == 0):
             shapes = ", ".join(f"{name} {list(arrays[name].shape)}" for name in self.cells)
-            raise UsageError(f"{self.torch}: its parts are not of one shape and dtype: {shapes}")
+            raise UsageError(f"{self.torch}: its parts differ in shape or dtype: {shapes}")
         whole = np.concatenate(parts) if len(parts) > 1 else parts[0]
         return {self.torch: self.layout.to_torch(" and ".join(self.cells), whole)}
 
@@ -65,7 +67,7 @@ class Plan:
     drops: tuple[Drop, ...]
 
 
-def to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
+def plan_to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
     """Plan the conversion from torch to Cells.
 
     Args:
@@ -87,17 +89,17 @@ def to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
                 links[name] = Link(name, cells, entry.layout, "map")
             else:
                 drops[name] = Drop(name, "by the map")
-    rest = _Rest.of(naming.to_cells(shapes), links.keys() | drops.keys(), weight_map.prefixes)
-    ask(rest.questions, shapes, weight_map, back=False)
-    for renaming in rest.renamings:
+    remaining = _RemainingAnswers.of(naming.to_cells(shapes), links.keys() | drops.keys(), weight_map.prefixes)
+    require_answers(remaining.questions, shapes, weight_map, back=False)
+    for renaming in remaining.renamings:
         other = weight_map.replace_prefix(renaming.other)
         links[renaming.name] = Link(renaming.name, (AT_ROOT.get(other, other),), renaming.layout, "name")
     in_order = tuple(links[name] for name in shapes if name in links)
     _require_distinct((name, link.torch) for link in in_order for name in link.cells)
-    return Plan(in_order, (*drops.values(), *rest.drops))
+    return Plan(in_order, (*drops.values(), *remaining.drops))
 
 
-def to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
+def plan_to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
     """Plan the conversion from Cells to torch.
 
     Args:
@@ -106,7 +108,7 @@ def to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
         record: the record of the conversion from torch, if there was one.
 
     Raises:
-        UsageError: as for `to_cells`.
+        UsageError: as for `plan_to_cells`.
     """
     weight_map.require_used(shapes, back=True)
     links: dict[str, Link] = {}  # by each name of the Cells
@@ -127,18 +129,18 @@ def to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
                 drops[name] = Drop(name, "by the map")
             break
     resolved = links.keys() | drops.keys()
-    rest = _Rest.of(naming.to_torch(shapes), resolved, weight_map.prefixes.values())
-    ask(rest.questions, shapes, weight_map, back=True)
-    for renaming in rest.renamings:
+    remaining = _RemainingAnswers.of(naming.to_torch(shapes), resolved, weight_map.prefixes.values())
+    require_answers(remaining.questions, shapes, weight_map, back=True)
+    for renaming in remaining.renamings:
         other = weight_map.replace_prefix(renaming.other, back=True)
         links[renaming.name] = Link(other, (renaming.name,), renaming.layout, "name")
     distinct = tuple(dict.fromkeys(links[name] for name in shapes if name in links))
     _require_distinct((link.torch, " and ".join(link.cells)) for link in distinct)
-    return Plan(distinct, (*drops.values(), *rest.drops))
+    return Plan(distinct, (*drops.values(), *remaining.drops))
 
 
 @dataclass(frozen=True)
-class _Rest:
+class _RemainingAnswers:
     """The answers of `naming` for parameters that neither map nor record resolves."""
 
     renamings: list[Renaming]
@@ -146,7 +148,7 @@ class _Rest:
     questions: list[Question]
 
     @classmethod
-    def of(cls, answers: Iterable[Answer], resolved: Collection[str], prefixes: Iterable[str]) -> _Rest:
+    def of(cls, answers: Iterable[Answer], resolved: Collection[str], prefixes: Iterable[str]) -> _RemainingAnswers:
         """Return the answers for unresolved names; a prefix in the map answers the question about a module."""
         open_ = [answer for answer in answers if answer.name not in resolved]
         renamings = [answer for answer in open_ if isinstance(answer, Renaming)]
@@ -173,6 +175,6 @@ def _require_distinct(targets: Iterable[tuple[str, str]]) -> None:
     for target, source in targets:
         if target in source_of:
             raise UsageError(
-                f"both {source_of[target]} and {source} would be named {target}: rename or drop one of them by --map"
+                f"both {source_of[target]} and {source} would be named {target}: rename or drop one of them with --map"
             )
         source_of[target] = source

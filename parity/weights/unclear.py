@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...runtime.errors import UsageError
-from .scope import Scope, Shape
+from .pair_matcher import PairMatcher, Shape
 
 
-def require_unambiguous(scopes: Sequence[Scope]) -> None:
+def require_unambiguous(matchers: Sequence[PairMatcher]) -> None:
     """Raise `UsageError` if both sides of a pair have unmatched parameters."""
     lines: list[str] = []
     suggestions: list[str] = []
-    for scope in scopes:
-        ours = {name: tuple(scope.arrays[scope.alias[name]].shape) for name in scope.parameters}
-        theirs = {path: tuple(p.shape) for path, p in scope.cell.items() if p.requires_grad}
+    for matcher in matchers:
+        ours = {name: tuple(matcher.arrays[matcher.alias[name]].shape) for name in matcher.parameters}
+        theirs = {path: tuple(p.shape) for path, p in matcher.cell.items() if p.requires_grad}
         if not ours or not theirs:
             continue
-        lines.append(f"  {scope.pair.module or '(root)'}: {scope.pair.module_class}, and {scope.pair.cell_class}")
+        lines.append(f"  {matcher.pair.module or '(root)'}: {matcher.pair.module_class}, and {matcher.pair.cell_class}")
         lines.append(f"    of the module: {_list(ours)}")
         lines.append(f"    of the Cell:   {_list(theirs)}")
         suggestions += [*_parts(ours, theirs), *_suggestions(ours, theirs)]
     if lines:
         example = suggestions or ["'path of the Parameter': 'name in the module'"]
         raise UsageError(
-            "it is not clear which Parameters of the Cell are which parameters of the module:\n"
+            "it isn't clear which Parameters of the Cell correspond to which parameters of the module:\n"
             + "\n".join(lines)
-            + "\nSay it, for example:\n  weights={\n"
+            + "\nGive the correspondence, for example:\n  weights={\n"
             + "".join(f"    {entry},\n" for entry in example)
             + "  }"
         )

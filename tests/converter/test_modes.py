@@ -70,7 +70,7 @@ def test_what_stays_in_eval_mode_is_told_by_its_outermost_part():
 
 def test_reports_name_what_stays_in_eval_mode():
     network = fine_tuned()
-    note = "in eval mode, as the module has them, the others in train mode: frozen.1"
+    note = "in eval mode, as set in the module, while the others are in train mode: frozen.1"
     checked = parity.check(network, (X,), train=True)
     assert checked.ok, str(checked)
     assert note in checked.notes

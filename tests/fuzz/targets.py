@@ -15,7 +15,7 @@ import numpy as np
 from cellbridge.converter import from_onnx
 from cellbridge.parity.inputs.affordable import peak_memory
 from cellbridge.parity.inputs.onnx_inputs import generate_inputs, read_declared_inputs, session_inputs
-from cellbridge.parity.weights.checkpoints import convert
+from cellbridge.parity.weights.checkpoints import convert_checkpoint
 from cellbridge.runtime import Parameter, Tensor, load, load_checkpoint, save_checkpoint
 from cellbridge.runtime.compiled.isolated import IsolatedSession
 from cellbridge.runtime.errors import CellbridgeError
@@ -107,7 +107,7 @@ def conversion(random: Random, folder: Path) -> None:
     source.write_bytes(data)
     map_path.write_bytes(text.encode("utf-8", "surrogatepass"))
     target = folder / ("t.pt" if kind == ".ckpt" else "t.ckpt")
-    convert(str(source), str(target), str(map_path))
+    convert_checkpoint(str(source), str(target), str(map_path))
 
 
 def _mutate_text(text: str, random: Random) -> str:

@@ -238,7 +238,7 @@ def test_a_fault_of_our_own(engine: Engine, folder: Path) -> None:
     engine.result = ZeroDivisionError("division by zero")
     result = parity("run", "net.py", "--json", "r.json", "--save-onnx", "m.onnx")
     assert result.exit_code == 70
-    assert "a fault of parity, not of your model: ZeroDivisionError: division by zero" in result.stderr
+    assert "a bug in parity, not in your model: ZeroDivisionError: division by zero" in result.stderr
     assert "Traceback" not in result.stderr
     assert "Traceback" in parity("run", "net.py", "-v").stderr
     assert names(folder) == ["net.py"]
@@ -384,5 +384,5 @@ def test_a_reader_that_goes_away_is_no_fault(folder: Path) -> None:
     command = [sys.executable, "-m", "cellbridge.parity", "inspect", "net.py", "--ir"]
     done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True, check=False)
     os.close(write)
-    assert "fault of parity" not in done.stderr
+    assert "bug in parity" not in done.stderr
     assert "Traceback" not in done.stderr

@@ -107,7 +107,7 @@ def test_a_path_that_can_not_be_used_is_one_message(folder: Path, arguments: lis
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
     assert result.stderr.lower().startswith("error: ")
-    assert "fault of parity" not in result.stderr
+    assert "bug in parity" not in result.stderr
     assert sorted(os.listdir(folder)) == before
 
 

@@ -325,7 +325,7 @@ def test_a_file_in_half_precision_is_judged_in_it(tmp_path: Path) -> None:
     for report in (check_onnx(half), check_onnx(half, dtype="float16"), compare_onnx(half, half)):
         assert report.ok
         assert report.dtype == "float16"
-    assert "the file computes in float16, which is what rounding was judged in" in check_onnx(half).notes
+    assert "the file computes in float16, in which rounding was judged" in check_onnx(half).notes
     assert check_onnx(half, dtype="float64").dtype == "float64"
 
     def change(model: onnx.ModelProto) -> None:
@@ -420,15 +420,15 @@ def test_a_bomb_of_arrays(path: str, tmp_path: Path) -> None:
     [
         (
             ["run", "net.onnx", "--json", "r", "--junit", "r"],
-            "--json and --junit are one file, r: give --junit another",
+            "--json and --junit are the same file, r: give --junit another",
         ),
-        (["run", "net.onnx", "--json", "net.onnx"], "MODEL and --json are one file"),
-        (["run", "net.onnx", "--json", "link"], "MODEL and --json are one file"),
-        (["run", "net.onnx", "--inputs", "i.npz", "--junit", "./i.npz"], "--inputs and --junit are one file"),
-        (["run", "net.py", "--json", "r", "--save-onnx", "../folder/r"], "--json and --save-onnx are one file"),
-        (["run", "net.py:model", "--save-onnx", "net.py"], "MODEL and --save-onnx are one file"),
-        (["export", "net.py", "-o", "net.py"], "MODEL and --output are one file"),
-        (["compare", "net.onnx", "net.onnx", "--json", "net.onnx"], "and --json are one file"),
+        (["run", "net.onnx", "--json", "net.onnx"], "MODEL and --json are the same file"),
+        (["run", "net.onnx", "--json", "link"], "MODEL and --json are the same file"),
+        (["run", "net.onnx", "--inputs", "i.npz", "--junit", "./i.npz"], "--inputs and --junit are the same file"),
+        (["run", "net.py", "--json", "r", "--save-onnx", "../folder/r"], "--json and --save-onnx are the same file"),
+        (["run", "net.py:model", "--save-onnx", "net.py"], "MODEL and --save-onnx are the same file"),
+        (["export", "net.py", "-o", "net.py"], "MODEL and --output are the same file"),
+        (["compare", "net.onnx", "net.onnx", "--json", "net.onnx"], "and --json are the same file"),
     ],
 )
 def test_files_are_not_overwritten_by_each_other(

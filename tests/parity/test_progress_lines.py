@@ -9,7 +9,7 @@ import time
 import pytest
 
 from cellbridge.parity.support import progress
-from cellbridge.parity.support.progress import Lines, TerminalProgress
+from cellbridge.parity.support.progress import ProgressLines, TerminalProgress
 
 
 def waited_for(stream: io.StringIO, lines: int) -> list[str]:
@@ -21,7 +21,7 @@ def waited_for(stream: io.StringIO, lines: int) -> list[str]:
 
 def test_a_line_says_the_stage_and_how_far_it_is() -> None:
     stream = io.StringIO()
-    lines = Lines(stream, every=0.05)
+    lines = ProgressLines(stream, every=0.05)
     lines.start()
     lines.stage("interpreter", 4)
     lines.advance(3)
@@ -44,7 +44,7 @@ def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_long_run_writes_to_stderr_that_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(progress.Lines.__init__, "__defaults__", (0.05,))
+    monkeypatch.setattr(progress.ProgressLines.__init__, "__defaults__", (0.05,))
     with TerminalProgress() as shown:
         shown.stage("capture", None)
         written = waited_for(stream, 1)
@@ -54,7 +54,7 @@ def test_a_long_run_writes_to_stderr_that_is_no_terminal(monkeypatch: pytest.Mon
 def test_a_closed_stream_ends_no_run() -> None:
     stream = io.StringIO()
     stream.close()
-    lines = Lines(stream, every=0.01)
+    lines = ProgressLines(stream, every=0.01)
     lines.start()
     time.sleep(0.1)
     lines.stop()

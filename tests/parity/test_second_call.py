@@ -60,7 +60,7 @@ def test_hidden_state_fails():
 
 def test_what_changes_from_run_to_run_is_told():
     """There would be no truth to judge by: it passed, by the rounding error that the differences were taken for."""
-    with pytest.raises(UsageError, match="gives another output result when it is run again"):
+    with pytest.raises(UsageError, match="returns another output result when it is run again"):
         parity.check(UsesAGlobal(), (X,))
 
 

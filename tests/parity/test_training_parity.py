@@ -13,7 +13,7 @@ import cellbridge.runtime as ms
 from cellbridge.parity import assert_training_parity, compare_training
 from cellbridge.parity.results.comparison import FAIL, Comparison
 from cellbridge.parity.training.causes import causes
-from cellbridge.parity.training.quantities import Quantity, Training
+from cellbridge.parity.training.quantities import Quantity, TrainingRecord
 from cellbridge.runtime import Tensor, nn
 from cellbridge.runtime.errors import ParityError, UsageError
 
@@ -112,7 +112,7 @@ def test_what_is_the_same_agrees_after_every_step() -> None:
         ("loss", "the loss"),
     }
     assert {c.check for c in report.comparisons} == {"meaning", "rounding"}
-    assert report.notes == ["not compared, as no Parameter of the port is made of it: limits"]
+    assert report.notes == ["not compared, since no Parameter of the port is computed from it: limits"]
     assert "6 parameters, 2 buffers and the loss agree with torch" in str(report).replace("\n  ", " ")
     assert report.to_dict()["ok"]
 
@@ -261,7 +261,7 @@ def seen(there: np.ndarray, here: np.ndarray, kind: str = "parameter") -> list[s
     held = Quantity(kind, "w")
     truth, run = ({held: np.zeros_like(there)}, [{held: there}]), ({held: np.zeros_like(here)}, [{held: here}])
     failed = Comparison("cell", "meaning", "end to end", kind, "w", 1, FAIL)
-    return causes(Training(*truth), Training(*run), [failed])
+    return causes(TrainingRecord(*truth), TrainingRecord(*run), [failed])
 
 
 PERTURBATION = np.array([0.1, -0.2, 0.3])

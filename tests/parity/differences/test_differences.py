@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cellbridge.parity.differences import explain
-from cellbridge.parity.differences.entry import Difference, Pair
+from cellbridge.parity.differences.entry import Difference, LayerPair
 from cellbridge.parity.differences.table import LAYER_TABLE
 from tests.parity.differences import cases_activation, cases_layers, cases_normalization, cases_sequences, cases_windows
 from tests.parity.differences.difference_cases import Case
@@ -40,6 +40,6 @@ def test_every_entry_has_a_case(entry: Difference) -> None:
     found = [
         case
         for case in CASES
-        if entry.concerns(pair := Pair(case.module, case.wrong, case.inputs)) and entry.find(pair) is not None
+        if entry.concerns(pair := LayerPair(case.module, case.wrong, case.inputs)) and entry.find(pair) is not None
     ]
     assert found

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cellbridge.parity.differences.entry import Difference
-from cellbridge.parity.differences.page import cell_class, default, page, torch_class
+from cellbridge.parity.differences.page import default, first_cell_class, page, torch_class
 from cellbridge.parity.differences.table import LAYER_TABLE, OPTIMIZER_TABLE
 from cellbridge.runtime import nn
 
@@ -38,7 +38,7 @@ def test_layers_of_an_entry_exist(entry: Difference, library: object) -> None:
 )
 def test_arguments_said_to_be_the_same_are(entry: Difference, library: object) -> None:
     """What has no rule has the same name and default on both sides."""
-    here, there = cell_class(entry), torch_class(entry, library)
+    here, there = first_cell_class(entry), torch_class(entry, library)
     assert here is not None
     assert there is not None
     assert entry.here == entry.there

@@ -115,7 +115,7 @@ def test_a_backward_pass_that_says_nothing_of_parameters() -> None:
     module, x = torch_nn.Linear(4, 4, bias=False), torch.randn(5, 4)
     assert compare(module, Product(1.0, told=True), x).ok
     (explanation,) = compare(module, Product(1.0, told=False), x).cells[""].explanations
-    assert explanation.startswith("its bprop gives Parameters no gradient: name them in internal_params")
+    assert explanation.startswith("its bprop returns no gradients of its Parameters: list them in internal_params")
     # the outputs are right, so that the weight isn't stored the other way
     assert not compare(module, Product(0.9, told=True), x).cells[""].explanations
 
@@ -139,6 +139,6 @@ def test_statistics_that_were_not_carried_over_are_named_with_what_to_write() ->
     weights = {"moving_mean": "running_mean", "moving_variance": "running_var"}
     report = compare(module, Normalized(), x)
     (explanation,) = report.cells[""].explanations
-    assert explanation.startswith("moving_mean, moving_variance kept what the Cell held")
+    assert explanation.startswith("moving_mean, moving_variance kept the Cell's own values")
     assert explanation.endswith(f"weights={weights}")
     assert compare(module, Normalized(), x, weights=weights).ok

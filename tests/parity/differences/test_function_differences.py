@@ -11,7 +11,7 @@ import torch.nn.functional as F
 from torch import nn as torch_nn
 
 from cellbridge.parity.differences import explain
-from cellbridge.parity.differences.entry import Pair
+from cellbridge.parity.differences.entry import LayerPair
 from cellbridge.parity.differences.table import FUNCTIONS, FunctionDifference
 from cellbridge.runtime import nn, ops
 from tests.parity.differences import blocks
@@ -143,7 +143,7 @@ def test_nothing_is_said_where_the_source_does_not_tell() -> None:
 
 @pytest.mark.parametrize("entry", FUNCTIONS, ids=lambda entry: f"{entry.names[0]}-{entry.originals[0]}")
 def test_every_entry_about_functions_has_a_case(entry: FunctionDifference) -> None:
-    assert any(list(entry.find(Pair(module(), wrong()))) for module, wrong, *_ in CASES)
+    assert any(list(entry.find(LayerPair(module(), wrong()))) for module, wrong, *_ in CASES)
 
 
 @pytest.mark.parametrize(

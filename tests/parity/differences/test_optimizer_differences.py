@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from cellbridge.parity import explain_optimizer
-from cellbridge.parity.differences.entry import Difference, Pair
+from cellbridge.parity.differences.entry import Difference, LayerPair
 from cellbridge.parity.differences.table import OPTIMIZER_TABLE
 from cellbridge.runtime import Parameter, nn
 
@@ -232,7 +232,7 @@ def test_nothing_is_said_of_a_right_optimizer(reference: Any, optimizer: Any) ->
 
 @pytest.mark.parametrize("entry", OPTIMIZER_TABLE, ids=lambda entry: f"{entry.layers[0]}-{entry.here}-{entry.there}")
 def test_every_entry_about_optimizers_has_a_case(entry: Difference) -> None:
-    pairs = [Pair(reference, optimizer) for reference, optimizer, _ in CASES]
+    pairs = [LayerPair(reference, optimizer) for reference, optimizer, _ in CASES]
     assert any(entry.concerns(pair) and entry.find(pair) is not None for pair in pairs)
 
 

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from cellbridge.parity import compare
-from cellbridge.parity.differences.entry import Pair
+from cellbridge.parity.differences.entry import LayerPair
 from cellbridge.parity.differences.windows import output_shapes, windows_here
 from cellbridge.runtime import Tensor, nn
 from tests.parity.differences import cases_windows
@@ -33,7 +33,7 @@ def test_shapes_of_convolutions_are_predicted(data: Any, axes: int, transposed: 
     suffix, prefix = ("Transpose", "Transpose") if transposed else ("", "")
     module = getattr(torch.nn, f"Conv{prefix}{axes}d")(3, 4, kernel, **there)
     cell = getattr(nn, f"Conv{axes}d{suffix}")(3, 4, kernel, stride, pad_mode=mode, dilation=dilation, **more)
-    assert output_shapes(Pair(module, cell, (np.zeros(shape),))) == shapes(module, cell, shape)
+    assert output_shapes(LayerPair(module, cell, (np.zeros(shape),))) == shapes(module, cell, shape)
 
 
 @given(data=st.data(), kind=st.sampled_from(["MaxPool", "AvgPool"]), axes=st.sampled_from([1, 2]))
@@ -47,7 +47,7 @@ def test_shapes_of_pools_are_predicted(data: Any, kind: str, axes: int) -> None:
     ceil_mode = data.draw(st.booleans())
     module = getattr(torch.nn, f"{kind}{axes}d")(kernel, stride, padding=padding, ceil_mode=ceil_mode)
     cell = getattr(nn, f"{kind}{axes}d")(kernel, stride, pad_mode=mode, **more)
-    assert output_shapes(Pair(module, cell, (np.zeros(shape),))) == shapes(module, cell, shape)
+    assert output_shapes(LayerPair(module, cell, (np.zeros(shape),))) == shapes(module, cell, shape)
 
 
 def shapes(module: torch.nn.Module, cell: nn.Cell, shape: tuple[int, ...]) -> Any:
@@ -58,7 +58,7 @@ def shapes(module: torch.nn.Module, cell: nn.Cell, shape: tuple[int, ...]) -> An
 def test_unknown_windows_are_not_guessed() -> None:
     cell = nn.Conv2d(3, 4, 3)
     del cell.pad_mode
-    assert windows_here(Pair(torch.nn.Conv2d(3, 4, 3), cell)) is None
+    assert windows_here(LayerPair(torch.nn.Conv2d(3, 4, 3), cell)) is None
 
 
 @pytest.mark.parametrize("case", CALLED, ids=lambda case: case.lines[0].partition(" here")[0])

@@ -102,7 +102,7 @@ def test_a_command_is_stopped(tmp_path: Path) -> None:
     start = time.monotonic()
     result = CliRunner().invoke(main, ["run", str(tmp_path / "m.py"), "--timeout", "0.5"])
     assert result.exit_code == 2
-    assert "stopped after 0.5 s, as asked by --timeout. It was at the stage 'load'." in result.stderr
+    assert "stopped after 0.5 s, as --timeout requests. It was at the stage 'load'." in result.stderr
     assert time.monotonic() - start < 30
     assert "Traceback" not in result.stderr
 
@@ -125,7 +125,7 @@ with deadline.deadline(0.2):
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.returncode == 2
-    assert done.stderr == "error: stopped after 0.2 s, as asked by --timeout.\n"
+    assert done.stderr == "error: stopped after 0.2 s, as --timeout requests.\n"
 
 
 def test_nothing_is_stopped_that_is_done_in_time() -> None:

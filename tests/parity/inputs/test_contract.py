@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cellbridge.parity.inputs.contract import missing
+from cellbridge.parity.inputs.contract import missing_definitions
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from cellbridge.parity.inputs.contract import missing
     ],
 )
 def test_a_model_file(source: str) -> None:
-    assert missing(source.encode()) == []
+    assert missing_definitions(source.encode()) == []
 
 
 @pytest.mark.parametrize(
@@ -59,13 +59,15 @@ def test_a_model_file(source: str) -> None:
     ],
 )
 def test_another_file(source: str, absent: list[str]) -> None:
-    assert missing(source.encode()) == absent
+    assert missing_definitions(source.encode()) == absent
 
 
 def test_another_encoding() -> None:
-    assert missing("# -*- coding: latin-1 -*-\nname = 'é'\nmodel = f()\ninputs = g()".encode("latin-1")) == []
-    assert missing(b"name = '\xe9'") == ["model", "inputs"]
+    assert (
+        missing_definitions("# -*- coding: latin-1 -*-\nname = 'é'\nmodel = f()\ninputs = g()".encode("latin-1")) == []
+    )
+    assert missing_definitions(b"name = '\xe9'") == ["model", "inputs"]
 
 
 def test_nothing_is_run() -> None:
-    assert missing(b"raise SystemExit(3)\ndef model(): ...\ndef inputs(): ...") == []
+    assert missing_definitions(b"raise SystemExit(3)\ndef model(): ...\ndef inputs(): ...") == []

@@ -19,10 +19,10 @@ def converted(arrays: dict[str, Array], toml: str, *, back: bool = False) -> dic
     shapes = {name: array.shape for name, array in arrays.items()}
     made: dict[str, Array] = {}
     if back:
-        for link in transfer.to_torch(shapes, given, WeightMap()).links:
+        for link in transfer.plan_to_torch(shapes, given, WeightMap()).links:
             made |= link.to_torch(arrays)
     else:
-        for link in transfer.to_cells(shapes, given).links:
+        for link in transfer.plan_to_cells(shapes, given).links:
             made |= link.to_cells(arrays)
     return made
 
@@ -84,7 +84,7 @@ REFUSED = {
     '"x" = "y"': "no name in the checkpoint matches 'x'",
     '"a.wieght" = "b"': "no name in the checkpoint matches 'a.wieght'; did you mean 'a.weight'",
     '"old." = "new."': "no name in the checkpoint matches 'old.*'",
-    '"a.*" = "b"': "'a.*' and 'b' must have equally many `*`",
+    '"a.*" = "b"': "'a.*' and 'b' must have the same number of `*`",
     "a.weight = 'b'": 'Put a name with a dot in quotes: "fc.weight" = "fc.weight"',
     '"a.weight" = 3': "'a.weight': needed a name or a table with to, transpose, expand_dims or drop, given 3",
     '"a.weight" = { too = "b" }': "needed a name or a table",
@@ -101,8 +101,8 @@ REFUSED = {
     '"a.weight" = { expand_dims = -1 }': "`expand_dims` must be the number of an axis, given -1",
     '"a.weight" = { expand_dims = 5 }': "a.weight has shape [4, 3], which doesn't fit expand_dims = 5",
     '"v" = { transpose = true }': "v has 1 axes, which don't fit transpose = true",
-    '"a.weight" = { to = ["b", "c", "d"] }': "a.weight: [4, 3] has no 3 equal parts along axis 0",
-    '"s" = { to = ["b", "c"] }': "s: [] has no 2 equal parts along axis 0",
+    '"a.weight" = { to = ["b", "c", "d"] }': "a.weight: [4, 3] can't be split into 3 equal parts along axis 0",
+    '"s" = { to = ["b", "c"] }': "s: [] can't be split into 2 equal parts along axis 0",
     '"v" = "s"': "both v and s would be named s",
 }
 
@@ -119,7 +119,7 @@ def test_refused_on_the_way_back() -> None:
     parts = '"qkv" = { to = ["q", "k"] }'
     with pytest.raises(UsageError, match="qkv consists of q, k; there is no k"):
         converted({"q": A, "other": A}, '"qkv" = { to = ["q", "k"] }\n"k2" = "other"', back=True)
-    with pytest.raises(UsageError, match="its parts are not of one shape and dtype"):
+    with pytest.raises(UsageError, match="its parts differ in shape or dtype"):
         converted({"q": A, "k": A.T}, parts, back=True)
     with pytest.raises(UsageError, match=r"c has shape \[4, 3\], which doesn't fit expand_dims = 1"):
         converted({"c": A}, '"c" = { expand_dims = 1 }', back=True)
@@ -139,9 +139,9 @@ def test_a_file_that_is_none(tmp_path: Path, content: bytes | None, message: str
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(UsageError, match=message):
-        map_file.read(str(path))
+        map_file.read_map(str(path))
     with pytest.raises(UsageError, match="Is a directory"):
-        map_file.read(str(tmp_path))
+        map_file.read_map(str(tmp_path))
 
 
 def test_the_example_of_the_documentation() -> None:

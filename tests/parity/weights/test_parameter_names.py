@@ -11,7 +11,7 @@ import torch
 from cellbridge.parity.weights import map_file
 from cellbridge.parity.weights.map_file import WeightMap
 from cellbridge.parity.weights.naming import Shapes
-from cellbridge.parity.weights.transfer import Link, to_cells, to_torch
+from cellbridge.parity.weights.transfer import Link, plan_to_cells, plan_to_torch
 from cellbridge.runtime import nn
 from cellbridge.runtime.errors import UsageError
 
@@ -27,11 +27,11 @@ def names(links: tuple[Link, ...]) -> dict[str, str]:
 
 
 def there(shapes: Shapes, toml: str = "") -> dict[str, str]:
-    return names(to_cells(shapes, map_file.parse(tomllib.loads(toml), "the map")).links)
+    return names(plan_to_cells(shapes, map_file.parse(tomllib.loads(toml), "the map")).links)
 
 
 def back(shapes: Shapes, toml: str = "") -> dict[str, str]:
-    return names(to_torch(shapes, map_file.parse(tomllib.loads(toml), "the map"), NOTHING).links)
+    return names(plan_to_torch(shapes, map_file.parse(tomllib.loads(toml), "the map"), NOTHING).links)
 
 
 def proposed(error: pytest.ExceptionInfo[UsageError]) -> str:
@@ -68,7 +68,7 @@ def test_a_layer_gets_the_names_and_shapes_of_its_cell(layer: str, inside: bool)
     wanted = {parameter.name: tuple(parameter.shape) for parameter in cell.get_parameters()}
     arrays = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
     made = {}
-    plan = to_cells(shapes, NOTHING)
+    plan = plan_to_cells(shapes, NOTHING)
     for link in plan.links:
         made |= {name: array.shape for name, array in link.to_cells(arrays).items()}
     assert made == wanted
@@ -170,7 +170,7 @@ def test_state_of_training_is_left_behind() -> None:
     net = nn.SequentialCell([nn.Dense(3, 4), nn.BatchNorm1d(4)])
     step = nn.TrainOneStepCell(nn.WithLossCell(net, nn.MSELoss()), nn.Adam(net.trainable_params()))
     shapes = {parameter.name: tuple(parameter.shape) for parameter in step.get_parameters()}
-    plan = to_torch(shapes, NOTHING, NOTHING)
+    plan = plan_to_torch(shapes, NOTHING, NOTHING)
     assert names(plan.links) == back({p.name: tuple(p.shape) for p in net.get_parameters()})
     assert {d.why for d in plan.drops} == {"state of training"}
     without_step = {"learning_rate": (), "moments.fc": (3,), "fc": (3,)}

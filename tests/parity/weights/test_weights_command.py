@@ -235,7 +235,7 @@ def test_what_is_open_is_proposed_and_taken() -> None:
     torch.save(port.trained().state_dict(), "net.pt")
     result = weights("net.pt", "-o", "net.ckpt", code=2)
     assert result.stdout == ""
-    assert result.stderr.startswith("error: names and shapes don't tell what 1 of 21 parameters are in Cells.\n")
+    assert result.stderr.startswith("error: names and shapes don't determine what 1 of 21 parameters are in Cells.\n")
     assert not Path("net.ckpt").exists()
     lines = result.stderr.split("\n\n", 1)[1].replace('= "words.weight"', '= "words.embedding_table"')
     Path("names.toml").write_text(lines)

@@ -141,7 +141,7 @@ def test_a_torchscript_file() -> None:
 
 def test_other_things_in_a_checkpoint_of_cells() -> None:
     Path("lightning.ckpt").write_bytes(Path("net.pt").read_bytes())
-    assert "It looks like a checkpoint of torch: give it the ending .pt" in refused("lightning.ckpt", "-o", "x.pt")
+    assert "It looks like a torch checkpoint: give it the suffix .pt" in refused("lightning.ckpt", "-o", "x.pt")
     Path("protobuf.ckpt").write_bytes(b"\n\x1a\n\tfc.weight\x12\r\x08\x02\x12\x07Float32")
     assert 'save it there with format="safetensors"' in refused("protobuf.ckpt", "-o", "x.pt")
     Path("lfs.ckpt").write_bytes(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n")
@@ -158,8 +158,8 @@ def test_damaged_metadata(metadata: str) -> None:
 
 def test_all_is_dropped() -> None:
     Path("m.toml").write_text('"*" = { drop = true }')
-    assert "nothing would be in it, all is dropped" in refused("net.pt", "-o", "x.ckpt", "--map", "m.toml")
-    assert "nothing would be in it, all is dropped" in refused("net.ckpt", "-o", "x.pt", "--map", "m.toml")
+    assert "it would be empty, since every parameter is dropped" in refused("net.pt", "-o", "x.ckpt", "--map", "m.toml")
+    assert "it would be empty, since every parameter is dropped" in refused("net.ckpt", "-o", "x.pt", "--map", "m.toml")
 
 
 def test_a_map_that_is_none() -> None:

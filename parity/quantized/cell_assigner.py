@@ -13,14 +13,14 @@ from ...runtime.lowering.graph import CELL
 ENDINGS = ("_quant", "_MatMul", "_Add")  # suffixes that onnxruntime.quantization adds to names of nodes
 
 
-class Places:
+class CellAssigner:
     """The nodes of a float file, by their names and outputs."""
 
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._by_output: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output if name}
         self._by_name: dict[str, NodeProto] = {node.name: node for node in graph.node if node.name}
 
-    def place(self, nodes: Sequence[NodeProto]) -> None:
+    def assign_cells(self, nodes: Sequence[NodeProto]) -> None:
         """Give each node without a Cell the name and metadata of the corresponding node of the float file.
 
         A node that computes an intermediate result that the float file lacks belongs to the node that uses it.
@@ -53,5 +53,5 @@ def _has_metadata(node: NodeProto) -> bool:
 
 
 def _has_cell(node: NodeProto) -> bool:
-    """Whether a node's metadata or name tells its Cell."""
+    """Whether a node's metadata or name determines its Cell."""
     return _has_metadata(node) or (node.name.startswith("/") and node.name.count("/") > 1)

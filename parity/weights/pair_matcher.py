@@ -12,7 +12,7 @@ import torch
 from ...runtime.errors import UsageError
 from ..pairing.cells import Pair
 from ..pairing.layers import is_transposed_dense, kind_of_cell, kind_of_module, names
-from .arrangements import Arrangement, Array, Axes, Constant
+from .arrangements import Arrangement, Array, Axes, FixedValue
 
 Shape = tuple[int, ...]
 
@@ -67,7 +67,7 @@ class WeightMismatch:
     reason: str
 
 
-class Scope:
+class PairMatcher:
     """The unmatched parameters of one pair, with methods that match them in several ways.
 
     Attributes:
@@ -111,8 +111,8 @@ class Scope:
     def match_explicit(self, path: str, arrangement: Arrangement) -> None:
         """Match a Parameter with the user's arrangement."""
         parameter = self.cell.pop(path)
-        if isinstance(arrangement, Constant) and arrangement.array.ndim == 0:
-            arrangement = Constant(np.full(tuple(parameter.shape), arrangement.array), arrangement.words)
+        if isinstance(arrangement, FixedValue) and arrangement.array.ndim == 0:
+            arrangement = FixedValue(np.full(tuple(parameter.shape), arrangement.array), arrangement.words)
         shape = arrangement.to_cell(self.arrays).shape
         if shape != tuple(parameter.shape):
             raise UsageError(
@@ -136,7 +136,7 @@ class Scope:
             elif name in self.names.absent and getattr(self.module, there or name, True) is None:
                 parameter = self.cell.pop(path)
                 value = np.full(tuple(parameter.shape), self.names.absent[name])
-                constant = Constant(value, f"{self.names.absent[name]:g}: the module has none")
+                constant = FixedValue(value, f"{self.names.absent[name]:g}: the module has none")
                 self.entries.append(CarriedParameter(path, parameter, self.pair.module, constant, "absent there"))
                 if parameter.requires_grad:
                     reason = "trained in the Cell, and the module was created without it; freeze it"
@@ -172,7 +172,7 @@ class Scope:
         elif len(shape) == 2 and shape == needed[::-1] and not is_transposed:
             raise UsageError(
                 f"{path} {list(needed)} of the Cell {self.pair.cell_class} has the shape of {name} {list(shape)} with "
-                f"its axes exchanged.\nIf it is stored so, say it: weights={{{path!r}: ({name!r}, 'transpose')}}; "
+                f"its axes exchanged.\nIf it is stored that way, give weights={{{path!r}: ({name!r}, 'transpose')}}; "
                 f"for all Cells of this class: weights={{{self.pair.cell_class}: "
                 f"{{{path.removeprefix(self._cell_prefix)!r}: ({name.removeprefix(self._module_prefix)!r}, "
                 "'transpose')}}"
