@@ -241,7 +241,7 @@ _ABSENT = {
     "experimental": "it is MindSpore's own ground for trials",
 }
 
-_found = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+_load = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 
 def __getattr__(name: str) -> Any:
@@ -250,7 +250,7 @@ def __getattr__(name: str) -> Any:
             f"module {__name__!r} has no {name!r}: {_ABSENT[name]}. Of MindSpore 2.10 there are Tensor, Parameter, "
             "nn, ops, amp, train, context, and gradients; README.md says which modules are followed"
         )
-    return _found(name)
+    return _load(name)
 
 
 def __dir__() -> list[str]:

@@ -22,10 +22,10 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 def memory_size() -> int:
     """Return the bytes of memory of this machine, or the limit of the container or process (ulimit -v) if lower."""
-    return min(_machine(), _limit_of_process())
+    return min(_machine_memory(), _process_limit())
 
 
-def _limit_of_process() -> int:
+def _process_limit() -> int:
     if sys.platform == "win32":
         return 2**63
     import resource
@@ -35,7 +35,7 @@ def _limit_of_process() -> int:
 
 
 @functools.cache
-def _machine() -> int:
+def _machine_memory() -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
     text = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
     return min(physical, int(text)) if text.isdigit() else physical

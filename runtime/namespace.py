@@ -27,7 +27,7 @@ class Namespace:
         """Reserve a name, so that it isn't handed out from now on."""
         self._taken.add(name)
 
-    def free(self, wanted: str) -> str:
+    def unique(self, wanted: str) -> str:
         """Return and reserve `wanted`, or `wanted` with a number if it is taken."""
         name, number = wanted, self._numbers.get(wanted, self._first)
         while name in self._taken:
@@ -38,6 +38,6 @@ class Namespace:
         return name
 
 
-def free_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
+def unique_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
     """Return `wanted`, or `wanted` with a number from 2 on if it is taken."""
-    return Namespace(taken, first=2, joint=joint).free(wanted)
+    return Namespace(taken, first=2, joint=joint).unique(wanted)

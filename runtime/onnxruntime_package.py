@@ -20,7 +20,7 @@ def installed_packages() -> list[str]:
     return [name for name in PACKAGES if name in names]
 
 
-def require_whole(module: str = "onnxruntime") -> None:
+def require_intact(module: str = "onnxruntime") -> None:
     """Raise `UsageError`, which says how to repair the installation, unless ONNX Runtime is intact."""
     try:
         package = importlib.import_module(module)

@@ -114,7 +114,7 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
 TENSOR = Structure("tensor")
 
 
-def positional(count: int) -> Structure:
+def positional_arguments(count: int) -> Structure:
     """The structure of a call with `count` tensors as positional arguments."""
     return Structure("tuple", (Structure("tuple", (TENSOR,) * count), Structure("dict")))
 

@@ -50,21 +50,21 @@ class Holdings:
         """The attribute of a constant; equal constants share one."""
         key = value.dtype, data.dtype, data.shape, hashlib.sha256(data.tobytes()).digest()
         if key not in self._found:
-            self._found[key] = self._names.free(identifier(value.name.replace(".", "_")))
+            self._found[key] = self._names.unique(identifier(value.name.replace(".", "_")))
             self.constants[self._found[key]] = value, data
         return self._found[key]
 
     def borrow(self, module: Module) -> str:
         """The name for a module that isn't below this one."""
         if module not in self._found:
-            self._found[module] = self._names.free(identifier(module.name))
+            self._found[module] = self._names.unique(identifier(module.name))
             self.elsewhere[self._found[module]] = module
         return self._found[module]
 
     def body(self, wanted: str, graph: Graph) -> str:
         """The name for the graph of a sub-program; equal graphs share one."""
         if graph.key not in self._found:
-            self._found[graph.key] = self._names.free(identifier(wanted))
+            self._found[graph.key] = self._names.unique(identifier(wanted))
             self.bodies[self._found[graph.key]] = graph
         return self._found[graph.key]
 
@@ -140,13 +140,13 @@ class GraphWriter:
         count = len(self.flow.entries)
         names = Namespace(["self"])
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
-            self.proxies[value] = self._placeholder(names.free(identifier(slot)), slot)
+            self.proxies[value] = self._placeholder(names.unique(identifier(slot)), slot)
         carried = self.interface.parameters[count:]
         if carried:
-            bundle: Any = self._placeholder(names.free("carried"))
+            bundle: Any = self._placeholder(names.unique("carried"))
             self.proxies.update((value, bundle[i]) for i, value in enumerate(carried))
         for symbol in self.interface.symbols:
-            self.symbols[symbol] = self._placeholder(names.free(identifier(symbol)))
+            self.symbols[symbol] = self._placeholder(names.unique(identifier(symbol)))
         return [*self.interface.parameters[:count], *carried]
 
     def _placeholder(self, name: str, key: str = "", default: tuple[Any, ...] = ()) -> fx.Proxy:

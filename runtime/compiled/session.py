@@ -97,12 +97,12 @@ class Session:
     def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
         self.provider = choose_provider(provider)
-        self.ort = self._started()
+        self.ort = self._create_session()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
-    def _started(self) -> ort.InferenceSession:
+    def _create_session(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
         for name, value in session_options().items():
             setattr(options, name, value)

@@ -36,14 +36,14 @@ class SymbolicParameter:
     initial_tracking: tuple[Any, int | None]
 
 
-class Enclosing(Protocol):
+class EnclosingRegion(Protocol):
     """The branch or loop that is being recorded: a `control.regions.Region`."""
 
     depth: int
     tape: Any
 
     @property
-    def outer(self) -> Enclosing | None:
+    def outer(self) -> EnclosingRegion | None:
         """The branch or loop around this one."""
 
     def import_values(self, x: Any) -> Any:
@@ -72,8 +72,8 @@ class Recording(ABC):
     builder: TraceBuilder
     calls: list[CellCall]
     parameters: dict[int, SymbolicParameter]
-    guard: current_trace.Guard
-    region: Enclosing | None
+    guard: current_trace.GuardProtocol
+    region: EnclosingRegion | None
     inputs: list[Value]
     memo: dict[Any, Any]
     region_values: set[Value]

@@ -62,7 +62,7 @@ class Guard:
         self._trace = trace
         self.objects = Objects(variables)
         self.backward_hooks = ""
-        self._made: set[int] = set()
+        self._created: set[int] = set()
         self._refused: TracingError | None = None
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
@@ -84,11 +84,11 @@ class Guard:
 
     def on_cell_created(self, cell: Cell) -> None:
         """Allow changes of a Cell that is created while tracing."""
-        self._made.add(id(cell))
+        self._created.add(id(cell))
 
     def on_call(self, cell: Cell, path: str) -> None:
         """Record the state of a Cell that is called."""
-        if id(cell) not in self._made:
+        if id(cell) not in self._created:
             self.objects.add(cell, path)
         self.objects.watch(type(cell).construct)
         name = f"{cell.cls_name}{f' {path!r}' if path else ''}"
@@ -119,15 +119,15 @@ class Guard:
             _definition(function),
         )
 
-    def follow_source(self, wanted: str, frame: FrameType) -> None:
+    def follow_source(self, operation: str, frame: FrameType) -> None:
         """Start the trace again if a condition or built-in function needs elements, and rewriting its caller helps.
 
         Raises:
             RetraceRequired: the running function can be rewritten so that it doesn't need the elements.
         """
         code = frame.f_code
-        if wanted in ("a condition", *code.co_names) and can_follow(code):
-            what = f"{wanted} needs the elements of a tensor, which are known only when the program runs"
+        if operation in ("a condition", *code.co_names) and can_follow(code):
+            what = f"{operation} needs the elements of a tensor, which are known only when the program runs"
             error = self.refusal(RetraceRequired, what, AS_CHOICE)
             assert isinstance(error, RetraceRequired)
             error.code = code

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.tensor import from_array
 from ..errors import ConversionError, UnsupportedOperators
-from ..ir.dims import substituted
+from ..ir.dims import substitute_nested
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
@@ -124,7 +124,7 @@ class ProgramRunner:
         if self._random_nodes:
             sizes = bind(self.traced.program, inputs)
             for node in self._random_nodes:
-                attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+                attributes = {name: substitute_nested(item, sizes) for name, item in node.attributes.items()}
                 (result[node.outputs[0]],) = evaluate(get(node.op), [], attributes)
         return result
 

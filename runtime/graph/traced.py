@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..checks import is_of_torch
+from ..checks import belongs_to_torch
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array
 from ..current_trace import current
@@ -98,7 +98,7 @@ def trace(
     """
     if not callable(function):
         raise UsageError(f"needed a Cell or a function, given {type(function).__name__}")
-    if is_of_torch(function):
+    if belongs_to_torch(function):
         raise UsageError(
             f"needed a Cell or a function of runtime's Tensors, given torch's {type(function).__name__}: "
             "`converter.from_torch(module, args)` captures a module"

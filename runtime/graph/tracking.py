@@ -18,13 +18,13 @@ from ..ir.types import Value, is_floating
 from ..programs.gradient_program import GradientProgram, differentiate
 from ..programs.random_inputs import random_nodes
 from ..programs.subprograms import evaluate_program
-from ..tree import positional
+from ..tree import positional_arguments
 from .program_runner import Computation, ProgramRunner
 
 Array = np.ndarray[Any, Any]
 
 
-class Tracking:
+class TrackedRunner:
     """Runs a program, and keeps the values that its backward pass needs."""
 
     def __init__(self, runner: ProgramRunner) -> None:
@@ -137,4 +137,4 @@ def _size_sources(whole: Program, count: int, saved: Sequence[Value]) -> list[Va
 def _backward(whole: Program, count: int, saved: Sequence[Value]) -> Program:
     """The part of a gradient program after its first `count` nodes; their results in `saved` are its inputs."""
     inputs = (*whole.inputs, *saved)
-    return whole.replace(inputs=inputs, nodes=whole.nodes[count:], arguments=positional(len(inputs)))
+    return whole.replace(inputs=inputs, nodes=whole.nodes[count:], arguments=positional_arguments(len(inputs)))

@@ -118,20 +118,20 @@ class SymbolicDim:
 
     def __eq__(self, other: object) -> bool:
         equal = isinstance(other, SymbolicDim) and self.terms == other.terms
-        if not equal and handlers.comparing is not None:
-            handlers.comparing(self, other)
+        if not equal and handlers.on_comparison is not None:
+            handlers.on_comparison(self, other)
         return equal
 
     def __hash__(self) -> int:
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_KEY)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_KEY)
         return hash(self.terms)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[SymbolicDim]:
         """The class, which `isinstance` looks at."""
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_CLASS)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_CLASS)
         return SymbolicDim
 
     def __index__(self) -> int:
@@ -161,8 +161,8 @@ class SymbolicDim:
         return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_TEXT)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_TEXT)
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
@@ -257,10 +257,10 @@ def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
     return dim if isinstance(dim, int) else dim.substitute(sizes)
 
 
-def substituted(item: object, sizes: Mapping[str, Dim]) -> Any:
+def substitute_nested(item: object, sizes: Mapping[str, Dim]) -> Any:
     """Replace symbols in a dimension, or in the dimensions of a tuple; return anything else unchanged."""
     if isinstance(item, tuple):
-        return tuple(substituted(part, sizes) for part in item)
+        return tuple(substitute_nested(part, sizes) for part in item)
     return item.substitute(sizes) if isinstance(item, SymbolicDim) else item
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..lazy import resolve
-from ..tree import Structure, positional, sequence
+from ..tree import Structure, positional_arguments, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, ProgramParameter, Value
@@ -214,7 +214,7 @@ class ProgramCell:
             },
             constants=tuple(c for c in self.owner.constants if c.value in used),
             calls=self.owner.calls,
-            arguments=positional(len(inputs)),
+            arguments=positional_arguments(len(inputs)),
             result=sequence(len(outputs)),
             train=self.owner.train,
         )

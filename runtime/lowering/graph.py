@@ -109,7 +109,7 @@ class Graph:
 
     def unique(self, stem: str) -> str:
         """Return a name that isn't taken yet: `stem`, or `stem` with a number."""
-        return self._names.free(encodable_name(stem))
+        return self._names.unique(encodable_name(stem))
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; return its output name, or a tuple of names if `outputs` is above 1."""

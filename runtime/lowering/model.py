@@ -14,7 +14,7 @@ from ..visible import encodable_name
 from . import opsets, passes
 from .deferred import Array, DeferredTensor
 from .nodes import ProgramGraph, lower
-from .onnx_node import live, node_proto
+from .onnx_node import live_nodes, node_proto
 from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
@@ -99,7 +99,7 @@ class Lowering:
                 with self.graph.at_root():
                     tensor = self.graph.op("Identity", tensor)
             names[tensor] = name
-        nodes = self.graph.nodes = live(self.graph.nodes, set(names))
+        nodes = self.graph.nodes = live_nodes(self.graph.nodes, set(names))
         computed = {tensor for node in nodes for tensor in node.outputs}
         between: list[tuple[str, Value]] = []
         for value, tensor in self.tensors.items():

@@ -15,7 +15,7 @@ from .graph import Graph
 from .onnx_node import Subgraph
 from .opsets import NewerOpset
 from .precomputed import Precomputed
-from .small_integers import wider
+from .small_integers import wider_dtypes
 
 
 class ProgramGraph(Graph):
@@ -148,7 +148,7 @@ def _lower_in_wider_integers(
     graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]
 ) -> tuple[str, ...]:
     """Apply the ONNX rule of a node, in wider integers if it has no form for small ones."""
-    wide = wider(node)
+    wide = wider_dtypes(node)
     for i, value in enumerate(node.inputs):
         if value is not None and value.dtype in wide:
             operands[i] = graph.cast(operands[i], wide[value.dtype])

@@ -77,7 +77,7 @@ class Subgraph:
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def live(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
+def live_nodes(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     """Return the nodes that the tensors `wanted` depend on, without optional outputs that nothing uses."""
     used = set(wanted)
     kept: list[OnnxNode] = []
@@ -110,7 +110,7 @@ def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
     """Return a subgraph as a protobuf message, with tensors of enclosing graphs renamed as `names` says."""
     return onnx.GraphProto(
         name=graph.name,
-        node=[node_proto(node, names) for node in live(list(graph.nodes), {name for name, _ in graph.outputs})],
+        node=[node_proto(node, names) for node in live_nodes(list(graph.nodes), {name for name, _ in graph.outputs})],
         input=[value_info(name, type) for name, type in graph.inputs],
         output=[value_info(name, type) for name, type in graph.outputs],
     )

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import onnx
 
 from ..errors import ConversionError, UsageError
-from ..onnxruntime_package import require_whole
+from ..onnxruntime_package import require_intact
 
 OLDEST = 17  # the first with LayerNormalization
 BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
@@ -108,7 +108,7 @@ def describe(model: onnx.ModelProto) -> str:
 @functools.cache
 def newest() -> int:
     """Return the newest opset that the installed onnx knows and the installed ONNX Runtime loads."""
-    require_whole()
+    require_intact()
     import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 

@@ -72,7 +72,7 @@ def write(
             if large:
                 with inside.with_name(f"{inside.name}.data").open("wb") as data:
                     for name in (name for name in initializers if name in large):
-                        tensor = _written(data, Path(data.name).name, name, array_of(initializers[name]))
+                        tensor = _write_tensor(data, Path(data.name).name, name, array_of(initializers[name]))
                         model.graph.initializer.append(tensor)
             inside.write_bytes(model.SerializeToString())
     except OSError as error:
@@ -86,7 +86,7 @@ def size_of(initializers: Tensors) -> int:
     return sum(tensor.nbytes for tensor in initializers.values())
 
 
-def _written(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
+def _write_tensor(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
     """Write the array to `file`, and return the tensor that refers to it."""
     file.write(b"\0" * (-file.tell() % ALIGNMENT))
     tensor = onnx.TensorProto(

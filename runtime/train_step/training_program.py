@@ -46,7 +46,7 @@ def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
         if id(parameter) in known:
             continue
         known.add(id(parameter))
-        free = names.free(name)
+        free = names.unique(name)
         result[free] = StateTensor(free, role, parameter)
     return result
 

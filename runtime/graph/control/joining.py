@@ -34,7 +34,7 @@ class _Output:
     number: int
 
 
-class Joining:
+class BranchJoiner:
     """Collects the results of two branches.
 
     Args:
@@ -114,7 +114,7 @@ class Joining:
 
 
 def fill_outputs(joined: Any, outputs: Sequence[Tensor]) -> Any:
-    """Put the outputs into the structure that `Joining.join` returned."""
+    """Put the outputs into the structure that `BranchJoiner.join` returned."""
     return map_leaves(lambda leaf: outputs[leaf.number] if isinstance(leaf, _Output) else leaf.value, joined)
 
 

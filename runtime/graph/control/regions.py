@@ -15,8 +15,8 @@ from ...ir.sizes import input_symbols, readings, symbols_used
 from ...ir.types import BOOL, CellCall, Node, Type, Value
 from ...ops import creation
 from ...tracing import Builder, SymbolicTensor
-from ...tree import map_leaves, positional, sequence
-from ..current import Enclosing, Recording
+from ...tree import map_leaves, positional_arguments, sequence
+from ..current import EnclosingRegion, Recording
 from .state import Changes, State
 
 Imports = dict[tuple[int, int], tuple[SymbolicTensor, Tensor]]
@@ -95,7 +95,7 @@ class Region:
 
     def on_gradient(self) -> None:
         """Refuse a gradient inside a function that is differentiated."""
-        region: Enclosing | None = self
+        region: EnclosingRegion | None = self
         while region is not None:
             if region.tape is not None:
                 raise self.trace.guard.refusal(
@@ -107,7 +107,7 @@ class Region:
 
     def import_nested(self, structure: Any) -> Any:
         """Import the tensors in nested tuples, lists and dicts."""
-        region: Enclosing | None = self
+        region: EnclosingRegion | None = self
         while region is not None:
             if region.tape is not None:
                 return map_leaves(self.import_values, structure)
@@ -204,7 +204,7 @@ def build_subprogram(
         buffers={},
         constants=tuple(c for c in builder.constants if c.value in used and c.value not in inputs),
         calls=(CellCall("", name),),
-        arguments=positional(len(inputs)),
+        arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),
     )
 
