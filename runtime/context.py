@@ -67,7 +67,7 @@ def set_context(**kwargs: Any) -> None:
         _check(name, value)
     if unknown:
         warnings.warn(
-            f"For 'set_context', {', '.join(map(repr, unknown))} has no effect here: the settings with an effect are "
+            f"For 'set_context', {', '.join(map(repr, unknown))} has no effect here: the known settings are "
             f"{sorted({*_settings, *_WITHOUT_EFFECT})}",
             stacklevel=2,
         )

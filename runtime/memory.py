@@ -48,7 +48,7 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     program fits, but it stops absurd sizes.
     """
     if shape and min(shape) < 0:
-        raise ShapeError(f"there is no tensor of {dtype.name}{list(shape)}: a size is negative")
+        raise ShapeError(f"a tensor can't have the shape {list(shape)}: a size is negative")
     needed = math.prod(shape) * dtype.itemsize
     if needed > ALWAYS_ALLOWED and needed > memory_size() // 2:
         raise ShapeError(
@@ -61,7 +61,7 @@ def check_table_size(*sizes: int) -> None:
     """Raise `ShapeError` if a table of weights or positions of this shape, which an op needs, is absurdly large."""
     if math.prod(sizes) > MAX_TABLE_ELEMENTS:
         shape = " x ".join(map(str, sizes))
-        raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are computed")
+        raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are allowed")
 
 
 def size_in_words(size: int) -> str:

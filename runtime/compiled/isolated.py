@@ -191,7 +191,7 @@ class IsolatedSession:
         if kind in ORT_ERRORS:
             raise explain(kind(answer["text"]), self.model, self.provider)
         if answer["error"] == "MemoryError":
-            raise SessionError(f"ONNX Runtime had too little memory while it {PAST_TENSES[participle]} {self._name()}")
+            raise SessionError(f"ONNX Runtime ran out of memory while it {PAST_TENSES[participle]} {self._name()}")
         raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")
 
     def _end(self, participle: str, late: bool) -> SessionEnded:
@@ -199,7 +199,7 @@ class IsolatedSession:
         code = self._process.wait()
         if late:
             return SessionEnded(
-                f"ONNX Runtime was stopped: {self.seconds:g} s after it began it hadn't {participle} {self._name()}"
+                f"ONNX Runtime was stopped: it hadn't {participle} {self._name()} after {self.seconds:g} s"
             )
         how = f"exit code {code}"
         if code < 0:

@@ -104,7 +104,7 @@ class ProgramRunner:
         self._random_nodes = None if interpreted else _random_nodes(traced.program)
         if self._random_nodes is None and not interpreted:
             name = traced.program.calls[0].class_name
-            warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
+            warnings.warn(f"{IN_INTERPRETER}: {name} draws random numbers that depend on computed values", stacklevel=2)
         self.interpreted = self._random_nodes is None
         self.program = (
             traced.program if self._random_nodes is None else draws_as_inputs(traced.program, self._random_nodes)

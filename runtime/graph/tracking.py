@@ -119,8 +119,8 @@ class TrackedRunner:
 def _require_not_updated(parameter: Parameter, updated: set[int]) -> None:
     if id(parameter) in updated:
         raise UsageError(
-            f"Parameter '{parameter.name}' is differentiated outside of a compiled function that gives it a new value: "
-            "ask for the gradient within the function, or compile the whole step"
+            f"Parameter '{parameter.name}' is differentiated outside of a compiled function that assigns it a new "
+            "value: compute the gradient inside the function, or compile the whole step"
         )
 
 

@@ -13,7 +13,7 @@ class DimUsage(str):
 
 
 AS_KEY = DimUsage("a key of a dict or set")
-AS_TEXT = DimUsage("a text")
+AS_TEXT = DimUsage("a string")
 AS_CLASS = DimUsage("a decision by `isinstance`")
 
 

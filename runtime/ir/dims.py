@@ -51,11 +51,11 @@ class SymbolicDim:
         self.size: int = sum(1 + len(m) for m, _ in self.terms) + sum(a.size + b.size for _, a, b in opaque)
         self.depth: int = 1 + max((max(a.depth, b.depth) for _, a, b in opaque), default=0)
         if any(abs(c) >= MAX_NUMBER for _, c in self.terms):
-            raise ShapeError("a symbolic dimension got a coefficient of 128 bits or more")
+            raise ShapeError("a coefficient of a symbolic dimension reached 128 bits")
         if self.size > MAX_TERMS or self.depth > MAX_DEPTH:
             raise ShapeError(
-                f"a symbolic dimension became an expression of {self.size} parts, {self.depth} deep; at most "
-                f"{MAX_TERMS} and {MAX_DEPTH} are kept. Declare fewer of the dimensions that it is made of as symbolic"
+                f"a symbolic dimension became an expression of {self.size} parts in {self.depth} levels; at most "
+                f"{MAX_TERMS} parts and {MAX_DEPTH} levels are supported. Make fewer of its dimensions symbolic"
             )
 
     def __add__(self, other: Dim) -> Dim:

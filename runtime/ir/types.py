@@ -64,7 +64,7 @@ class Type:
 
     def __post_init__(self) -> None:
         if len(self.shape) > MAX_RANK:
-            raise ShapeError(f"there are tensors of at most {MAX_RANK} dimensions, not of {len(self.shape)}")
+            raise ShapeError(f"a tensor can have at most {MAX_RANK} dimensions, not {len(self.shape)}")
 
     @property
     def rank(self) -> int:

@@ -127,7 +127,7 @@ def _attribute(node: OnnxNode, key: str, value: Any, names: Mapping[str, str]) -
         return onnx.helper.make_attribute(key, graph_proto(value, names))
     items = value if isinstance(value, (list, tuple)) else [value]
     if any(isinstance(item, SymbolicDim) for item in items):
-        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known when it is exported")
+        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known at export")
     if isinstance(value, np.dtype):
         value = onnx.helper.np_dtype_to_tensor_dtype(value)
     elif isinstance(value, np.ndarray):

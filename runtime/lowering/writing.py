@@ -31,7 +31,7 @@ def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
     if size > MODEL_LIMIT:
         raise ConversionError(
             f"the tensors take {size / 2**30:.1f} GiB, and an ONNX model holds less than 2 GiB: write them to a file "
-            "beside it (give a path, and leave external_data as it is)"
+            "beside it (pass a path, and keep the default of external_data)"
         )
     for name, tensor in initializers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))

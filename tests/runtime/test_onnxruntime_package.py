@@ -56,7 +56,7 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "words"),
     [
-        ([], "it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU alone)"),
+        ([], "it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU only)"),
         (["onnxruntime"], "files of onnxruntime are missing"),
         (["onnxruntime-gpu"], "then pip install onnxruntime-gpu"),
     ],

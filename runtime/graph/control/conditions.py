@@ -51,7 +51,7 @@ def record_branches(condition: Tensor, then: Callable[[], Any], orelse: Callable
     for region, function in zip(regions, (then, orelse), strict=True):
         region.run(function)
     joiner = BranchJoiner(trace)
-    result = joiner.join(regions[0].result, regions[1].result, "what is returned")
+    result = joiner.join(regions[0].result, regions[1].result, "the returned value")
     joined = []
     for key in dict.fromkeys(key for region in regions for key in region.changes):
         place, before, _ = next(region.changes[key] for region in regions if key in region.changes)

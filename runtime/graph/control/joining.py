@@ -107,9 +107,9 @@ class BranchJoiner:
     def _refusal(self, what: str) -> Exception:
         return self._trace.guard.refusal(
             UnsupportedPython,
-            f"cannot join what two branches give, for the program decides between them when it runs: {what}",
-            "let both give the same: tensors of one dtype and shape (`.astype`, `ops.zeros_like`), in the same tuples, "
-            "lists and dicts",
+            f"cannot join the results of two branches, between which the program decides when it runs: {what}",
+            "make both results alike: tensors of the same dtype and shape (`.astype`, `ops.zeros_like`), in the same "
+            "tuples, lists and dicts",
         )
 
 

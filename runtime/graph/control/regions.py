@@ -51,8 +51,8 @@ class Region:
         if self.depth > _MAX_DEPTH:
             raise trace.guard.refusal(
                 UnsupportedPython,
-                f"{_MAX_DEPTH} conditions on tensors are nested: where a function calls itself under one, tracing both "
-                "branches never ends",
+                f"{_MAX_DEPTH} conditions on tensors are nested: if a function calls itself under such a condition, "
+                "tracing both branches never ends",
                 "write a loop",
             )
         self.tape = tape.current()
@@ -100,8 +100,8 @@ class Region:
             if region.tape is not None:
                 raise self.trace.guard.refusal(
                     UnsupportedPython,
-                    "a gradient is asked for under a condition on a tensor, within a function that is differentiated",
-                    "ask for it before the condition",
+                    "a gradient is requested under a condition on a tensor, inside a function that is differentiated",
+                    "compute it before the condition",
                 )
             region = region.outer
 

@@ -603,7 +603,7 @@ def generated(x: Any) -> Any:
 
 REFUSED = [
     (one_sided, UnsupportedPython, "'y' is not defined in the false branch, but defined in the true one"),
-    (loop_variable, UnsupportedPython, "'y' is defined in a loop only"),
+    (loop_variable, UnsupportedPython, "'y' is defined only in a loop"),
     (
         dtypes,
         UnsupportedPython,
@@ -618,8 +618,8 @@ REFUSED = [
     (raising, UnsupportedPython, "an exception is raised under a condition on a tensor"),
     (recursion, UnsupportedPython, "a function calls itself under one"),
     (Sets(), UnsupportedPython, "attribute 'last' of Sets was set"),
-    (ms.grad(gradient_in_a_branch), UnsupportedPython, "a gradient is asked for under a condition"),
-    (prints_in_two_loops, UnsupportedPython, "a loop within a loop prints"),
+    (ms.grad(gradient_in_a_branch), UnsupportedPython, "a gradient is requested under a condition"),
+    (prints_in_two_loops, UnsupportedPython, "a loop inside a loop prints"),
     (leaves_with_statement, UnknownValue, "bool()"),
     (filtered, UnknownValue, "needs the elements"),
     (generated, UnknownValue, "bool()"),
