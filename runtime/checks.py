@@ -1,4 +1,4 @@
-"""Checks of arguments; messages name the layer or function, the argument, the allowed values and the given one."""
+"""Checks of arguments. Messages name the layer or function, the argument, the allowed values and the given value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_of(value: Any, name: str, allowed: Collection[Any], *, of: str) -> Any:
 
 
 def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
-    """Return a number if it lies in an interval such as "[0, 1)"; else `ValueError`, or `TypeError` if no number."""
+    """Return a number if it lies in an interval such as "[0, 1)"; else raise `ValueError` or `TypeError`."""
     of_type(value, name, (int, float), of=of)
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low

@@ -1,6 +1,6 @@
-"""The current trace of Python code, and the interface through which the rest of the runtime uses it.
+"""The current trace of Python code, and the protocols through which the rest of the runtime uses it.
 
-`graph.recording.Trace` implements it. Tensors, Parameters, Cells and the tape know only these protocols.
+`Trace`, `Guard` and `Region` in `graph` implement them. Tensors, Parameters, Cells and the tape use only these.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from .errors import TracingError
 
 
 class GuardProtocol(Protocol):
-    """Refuses what Python code must not do while it is traced; see `graph.guard`."""
+    """Refuses actions that Python code must not take while it is traced; see `graph.guard`."""
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
         """Return the error to raise: what the code did, in which Cell and line, and what to write instead."""
@@ -67,7 +67,7 @@ class TraceProtocol(Protocol):
         """Append a node; arrays become constants."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Return the Tensor (a tuple for several outputs) of an op none of whose operands is a Tensor."""
+        """Return the output Tensor (a tuple for several outputs) of an op that has no Tensor operands."""
 
     def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Return the operands of an op as values of the branch or loop that is being recorded, if there is one."""
@@ -88,7 +88,7 @@ class TraceProtocol(Protocol):
         """Within the context, record a node of another program unchanged, whatever its operands are."""
 
     def without_gradient(self) -> contextlib.AbstractContextManager[None]:
-        """Within the context, no gradient flows through what is recorded."""
+        """Within the context, no gradient flows through recorded nodes."""
 
     def call(self, cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors with boundaries."""
@@ -119,7 +119,7 @@ _current = _CurrentTrace()
 
 
 def current() -> TraceProtocol | None:
-    """Return the current trace, which records what is computed with symbolic Tensors; None if there is none."""
+    """Return the current trace, which records operations on symbolic Tensors; None if there is none."""
     return _current.trace
 
 

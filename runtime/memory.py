@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import ShapeError
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, cgroup v2: a number of bytes, or "max"
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # the limit of a container (cgroup v2): bytes, or "max"
 ALWAYS_ALLOWED = 2**28  # bytes
 MAX_TABLE_ELEMENTS = 2**26  # numbers
 
@@ -58,13 +58,13 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def check_table_size(*sizes: int) -> None:
-    """Raise `ShapeError` if a table of weights or positions of this shape, which an op needs, is absurdly large."""
+    """Raise `ShapeError` if an op would need an absurdly large table of weights or positions of this shape."""
     if math.prod(sizes) > MAX_TABLE_ELEMENTS:
         shape = " x ".join(map(str, sizes))
         raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are allowed")
 
 
 def size_in_words(size: int) -> str:
-    """Format a number of bytes for people: 3.64 TB."""
+    """Format a number of bytes for readers, e.g. `3.64 TB`."""
     power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
     return f"{size / 1024**power:.3g} {_UNITS[power]}"

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 class Namespace:
-    """Unique names within one scope: each is handed out once.
+    """Unique names within one scope: each name is returned only once.
 
     Args:
-        taken: names that are never handed out.
+        taken: names that are never returned.
         first: the first number to append to a name that is already taken.
         joint: the text between a name and its number.
     """
@@ -24,7 +24,7 @@ class Namespace:
         return name in self._taken
 
     def take(self, name: str) -> None:
-        """Reserve a name, so that it isn't handed out from now on."""
+        """Reserve a name, so that it is never returned from now on."""
         self._taken.add(name)
 
     def unique(self, wanted: str) -> str:

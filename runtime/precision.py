@@ -1,4 +1,4 @@
-"""The dtype in which operators compute: one for all (`Cell.to_float`), or one per operator (`auto_mixed_precision`)."""
+"""The dtype in which operators compute, for all (`Cell.to_float`) or by operator (`auto_mixed_precision`)."""
 
 from __future__ import annotations
 
@@ -127,10 +127,10 @@ def effective_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 def with_dtype_override(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of an operator with floating-point dtypes replaced by that of `force_dtype`."""
-    wanted = _precision.forced
-    if wanted is None:
+    forced = _precision.forced
+    if forced is None:
         return attributes
     return {
-        name: wanted if isinstance(value, np.dtype) and is_floating(value) else value
+        name: forced if isinstance(value, np.dtype) and is_floating(value) else value
         for name, value in attributes.items()
     }

@@ -38,7 +38,7 @@ MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
 Given = Array | Sequence[Array] | None
 STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
 PAST_TENSES = {"loaded": "loaded", "run": "ran"}
-MAX_PRINT_BYTES = 300  # bytes of what ONNX Runtime printed last
+MAX_PRINT_BYTES = 300  # bytes at the end of ONNX Runtime's output
 
 
 class SessionEnded(SessionError):
@@ -175,7 +175,7 @@ class IsolatedSession:
             frames.send(self._process.stdin, message, data)
 
     def _answer(self, participle: str) -> tuple[Any, list[bytearray]]:
-        """Return the child's answer to a request to load or run the file ("loaded", "run")."""
+        """Return the child's answer to a request; `participle`, for messages, is "loaded" or "run"."""
         watch = threading.Timer(self.seconds, self._process.kill)
         watch.start()
         try:
@@ -224,7 +224,7 @@ def _terminate(process: child_process.ChildProcess, printed: Any) -> None:
     process.kill()
     process.wait()
     for stream in (process.stdin, process.stdout, printed):
-        with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
+        with contextlib.suppress(BrokenPipeError):  # it hasn't read all data
             stream.close()
 
 

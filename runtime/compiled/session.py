@@ -25,8 +25,8 @@ from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
-# optimizations of ONNX Runtime that cost float64 its digits: a factor before or after a matrix product becomes an
-# attribute of it, in float32
+# optimizations of ONNX Runtime that lose the precision of float64: a factor before or after a matrix product becomes
+# an attribute of the product, in float32
 IN_FLOAT32 = ["MatMulScaleFusion"]
 FATAL_ONLY = 4  # log level of ONNX Runtime; it also raises its errors as exceptions
 ORT_ERRORS = (
@@ -198,7 +198,7 @@ def session_options() -> dict[str, Any]:
     return {
         "log_severity_level": FATAL_ONLY,
         "intra_op_num_threads": threads(),
-        "enable_mem_pattern": False,  # it allocates another block as large as a run needs, to save 2 % of its time
+        "enable_mem_pattern": False,  # it saves 2 % of the time of a run, but allocates its memory a second time
     }
 
 

@@ -55,12 +55,12 @@ class CachedProgram:
     runner: ProgramRunner
 
     def matches(self, signature: Signature) -> bool:
-        """Whether the program does what the function does now, for the arguments of a call, sizes apart."""
+        """Whether the program still computes the function for the arguments of a call, apart from their sizes."""
         return signature.key == self.signature.key and self.runner.traced.dependencies.are_unchanged()
 
     @cached_property
     def tracked_runner(self) -> TrackedRunner:
-        """Runs the program where an outer function asks for the gradient."""
+        """Runs the program where an outer function requests its gradient."""
         return TrackedRunner(self.runner)
 
     def call(self, signature: Signature) -> Any:

@@ -126,7 +126,7 @@ class DeclaredInputs:
 
 @dataclass
 class _Symbols:
-    """Creates the symbols for open sizes; in a placeholder, sizes are equal if their axis is the same."""
+    """Creates the symbols for open sizes; the open sizes of placeholders count as equal on the same axis."""
 
     are_shared: bool
 

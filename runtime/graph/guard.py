@@ -42,7 +42,7 @@ _WITHOUT = {
 
 
 ABSTRACT = ABCMeta.__instancecheck__.__code__.co_filename
-"""The file that compares sizes on behalf of `isinstance` with an abstract class; the caller is further out."""
+"""The file of the code that compares sizes for `isinstance` with an abstract class; its caller is an outer frame."""
 
 
 class Guard:
@@ -196,7 +196,7 @@ class Guard:
         )
 
     def require_defined(self, error: NameError, undefined_in_branch: Mapping[str, str]) -> None:
-        """Raise an explanatory error for an undefined variable that one branch only defines."""
+        """Raise an explanatory error for an undefined variable that only one branch defines."""
         name = next((name for name in undefined_in_branch if f"'{name}'" in str(error)), None)
         if name is None:
             return
@@ -219,7 +219,7 @@ class Guard:
         )
 
     def finish(self, function: Callable[..., Any]) -> None:
-        """Finish tracing a function: refuse the changes that nothing else noticed."""
+        """Finish tracing a function: refuse changes that no other check detected."""
         if self._refused is not None:
             raise self._refused  # the user's code caught it
         generator = self.objects.used_generator()

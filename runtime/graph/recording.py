@@ -166,7 +166,7 @@ class Trace(Recording):
         """Record `ops.Print`: each run of the program prints."""
         print_when_run(items, None)
 
-    # ---- where we are ----
+    # ---- the current place ----
 
     def place(self) -> Place:
         """Return the current Cell call and the source of the last recorded node."""
@@ -194,7 +194,7 @@ class Trace(Recording):
 
     @contextlib.contextmanager
     def without_gradient(self) -> Iterator[None]:
-        """Within the context, no gradient flows through what is recorded."""
+        """Within the context, no gradient flows through recorded nodes."""
         before, self._stops_gradients = self._stops_gradients, True
         try:
             yield
@@ -359,7 +359,7 @@ _MAX_EXPRESSION_DEPTH = 8
 
 
 def _expression_key(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
-    """Return a key that is equal for values which the same nodes compute from the same values."""
+    """Return a key that is equal for values that the same nodes compute from the same values."""
     node = producers.get(value)
     if node is None or not depth or node.op in RANDOM_OPS:
         return value

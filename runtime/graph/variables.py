@@ -82,7 +82,7 @@ class Variables:
         return result
 
     def restore(self, before: dict[str, Any]) -> None:
-        """Restore the variables that refer to another object now."""
+        """Restore the variables that now refer to another object."""
         for place in self._places:
             value = place.value()
             if value is not _NOTHING and place.name in before and value is not before[place.name]:

@@ -1,4 +1,4 @@
-"""Handlers for Python code that needs a symbolic dimension as a number, by which a trace raises its own errors."""
+"""Handlers for Python code that needs a symbolic dimension as a number. A trace uses them to raise its own errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def handle_usage(
 
 
 def unknown(dim: Any, what: str, why: str) -> TypeError:
-    """Return the error to raise where Python code needs to know a symbolic dimension."""
+    """Return the error to raise where Python code needs the value of a symbolic dimension."""
     if handlers.on_number is not None:
         handlers.on_number(dim, what)
     return TypeError(f"dimension {dim} is symbolic: {why}")

@@ -17,8 +17,8 @@ Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
 Monomial = tuple[Factor, ...]
 
 MAX_TERMS = 1000  # symbols, numbers and operators in one dimension
-MAX_NUMBER = 2**127  # among them
-MAX_DEPTH = 40  # `//`, `%`, `max` and `min` within each other
+MAX_NUMBER = 2**127  # coefficients
+MAX_DEPTH = 40  # levels of nested `//`, `%`, `max` and `min`
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "//": lambda a, b: a // b,
@@ -182,7 +182,7 @@ class SymbolicDim:
         return total
 
     def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
-        """Return the dimension with symbols replaced by other dimensions; symbols that `sizes` lacks stay."""
+        """Return the dimension with symbols replaced by other dimensions; symbols missing from `sizes` are kept."""
         total: Dim = 0
         for monomial, coefficient in self.terms:
             product: Dim = coefficient
@@ -230,7 +230,7 @@ def _no_fraction(dim: SymbolicDim, text: str, other: object) -> Any:
 
 
 def symbol(name: str) -> SymbolicDim:
-    """Return the dimension called `name`."""
+    """Return the dimension that is the symbol `name`."""
     return SymbolicDim({(name,): 1})
 
 
@@ -336,7 +336,7 @@ def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, c in numerator.terms:
-        # down for the constant; towards zero for sizes, so that what falls as they grow still does
+        # round down for the constant, towards zero for sizes, so that a falling function of a size stays one
         towards_zero = abs(c) // abs(divisor) * (1 if (c < 0) == (divisor < 0) else -1)
         whole[monomial] = c // divisor if monomial == () else towards_zero
         rest[monomial] = c - whole[monomial] * divisor

@@ -96,7 +96,7 @@ class Program:
 
     @cached_property
     def symbol_readings(self) -> dict[Node, list[Reading]]:
-        """The nodes that determine sizes at run time (the count of `nonzero`, say), and the symbols of these sizes."""
+        """The nodes that determine sizes at run time (such as the count of `nonzero`), and their symbols."""
         known = input_symbols(self.inputs)
         result: dict[Node, list[Reading]] = {}
         for node in self.nodes:
@@ -141,7 +141,7 @@ class ProgramCell:
     """One call of one Cell of a program.
 
     Attributes:
-        owner: the program it is part of.
+        owner: the program that it is part of.
         number: index of the call in `owner.calls`.
     """
 

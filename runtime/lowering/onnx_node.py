@@ -37,7 +37,7 @@ class OnnxNode:
         return names
 
     def with_inputs(self, names: Mapping[str, str]) -> OnnxNode:
-        """Return the node with its inputs replaced as `names` says, also in its subgraphs."""
+        """Return the node with its inputs replaced as `names` says, including in its subgraphs."""
         if not any(name in names for name in self.used_tensors()):
             return self
         attributes = {

@@ -66,7 +66,7 @@ class Sizes:
     def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:
         """Bind symbols to dimensions of an input: to a dimension `n` or, if there is none, to one like `2*n + 1`.
 
-        `anew`: forget the bindings of these symbols in the enclosing graph.
+        With `anew`, forget the bindings of these symbols in the enclosing graph.
         """
         if anew:
             names = symbols_in(shape)

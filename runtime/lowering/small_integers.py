@@ -1,6 +1,6 @@
 """Computing in wider integers where ONNX's operator or ONNX Runtime's kernel doesn't support small ones.
 
-The cast back truncates the result, which amounts to the wrap-around of the small integers.
+The cast back truncates the result, which is equivalent to the wrap-around of the small integers.
 """
 
 from __future__ import annotations

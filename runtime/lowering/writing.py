@@ -44,14 +44,14 @@ def write(
     external: bool | Literal["auto"] = "auto",
     beside: Mapping[Path, bytes] | None = None,
 ) -> None:
-    """Add the tensors, one at a time, and write the model to `path`, on request with large ones in a data file.
+    """Add the tensors, one at a time, and write the model to `path`; on request, large tensors go to a data file.
 
     Args:
         model: the model without tensors, which are added to it.
         initializers: the tensors by name.
         path: the file to write.
         external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors.
-        beside: other files to write along with it, and what they hold.
+        beside: other files to write along with the model, and their contents.
 
     Raises:
         UsageError: a file can't be written.

@@ -64,7 +64,7 @@ def inline(builder: Builder, program: Program, operands: Sequence[SymbolicTensor
 
 
 class Inliner(Evaluation):
-    """The evaluation of a program by appending its nodes to another, whose symbols of equal names are different."""
+    """The evaluation of a program by appending its nodes to another one, with new names for its symbols."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
         super().__init__(values, sizes)
@@ -168,7 +168,7 @@ class _TensorEvaluation(Evaluation):
 
 
 def bind_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
-    """Return what the symbols of a sub-program's inputs are for operands of these types.
+    """Return the sizes of the symbols of a sub-program's inputs for operands of these types.
 
     Raises:
         ShapeError: the operands don't match the inputs of the sub-program.

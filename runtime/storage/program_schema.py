@@ -41,7 +41,7 @@ def _inside(place: str, name: str) -> str:
 
 def _of_type(kind: type, needed: str) -> Check:
     def check(given: Any, field: str) -> None:
-        if type(given) is not kind:  # a bool is no int
+        if type(given) is not kind:  # a bool isn't an int
             raise _wrong(field, needed, given)
 
     return check

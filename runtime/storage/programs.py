@@ -31,11 +31,11 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
-# the exceptions of reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deep) ...
+# exceptions from reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deeply) ...
 _UNREADABLE = (
     OSError, EOFError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-# ... and of JSON that `save` didn't write
+# ... and from JSON that `save` didn't write
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 

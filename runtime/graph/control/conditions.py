@@ -1,4 +1,4 @@
-"""Conditions: decides whether they are known while tracing, and records both branches if not."""
+"""Conditions: decides whether a condition is known while tracing, and records both branches if it isn't."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ class BranchJoiner:
         self.pairs: list[tuple[Any, Any]] = []
 
     def join(self, a: Any, b: Any, what: str, *, may_be_undefined: bool = False) -> Any:
-        """Something that `fill_outputs` makes, once there are outputs, of what both branches give.
+        """Join the results of both branches; `fill_outputs` replaces the placeholders in the returned value by outputs.
 
         Args:
             a: the result of the first branch.

@@ -1,4 +1,4 @@
-"""Loops: those over Python items are unrolled, those that depend on tensors become the op `loop`."""
+"""Loops: a loop over Python items is unrolled; a loop that depends on tensors becomes the op `loop`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def counted_loop(numbers: TensorRange, body: Callable[[Any], Any]) -> Any:
 
 
 def loop_until(condition: Any, test: Callable[[], Any], body: Callable[[], Any]) -> Any:
-    """Record a loop that a tensor ends, and return the signal of the last iteration.
+    """Record a loop whose end a tensor determines, and return the signal of the last iteration.
 
     Args:
         condition: the condition before the first iteration.

@@ -20,17 +20,17 @@ from ..current import EnclosingRegion, Recording
 from .state import Changes, State
 
 Imports = dict[tuple[int, int], tuple[SymbolicTensor, Tensor]]
-"""Tensors from outside that are tracked on a tape there: the value that represents each inside, and the tensor."""
+"""For each outside tensor that is tracked on a tape: the value that represents it inside, and the tensor itself."""
 
 
 _MAX_DEPTH = 50
 
 
 class Region:
-    """Runs Python, takes the recorded nodes out of the program, and undoes all changes of state.
+    """Runs Python, moves the recorded nodes out of the program, and undoes all changes of state.
 
-    Nothing inside is tracked on a tape: outside, the tape records the sub-program as one entry. Therefore a tensor that
-    is tracked outside is represented inside by another value, which is an operand of the sub-program.
+    Nothing inside is tracked on a tape; the tape outside records the sub-program as one entry. Therefore another value,
+    an operand of the sub-program, represents inside each tensor that is tracked outside.
 
     Args:
         trace: the trace.
