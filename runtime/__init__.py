@@ -227,30 +227,30 @@ _NAMES = {  # by module; "" for names that are modules themselves
     "train.serialization": "load_checkpoint load_param_into_net save_checkpoint",
 }
 
-# modules of MindSpore 2.10 that don't exist here, and what to use instead
+# modules of MindSpore 2.10 that don't exist here, with the reason or what to use instead
 _ABSENT = {
-    "dataset": "any iterable of batches does, a list of tuples of Tensors or arrays",
+    "dataset": "any iterable of batches will do, such as a list of tuples of Tensors or arrays",
     "communication": "there is one device, and one process",
     "parallel": "there is one device, and one process",
     "mint": "its functions are in `ops` and `nn`, with MindSpore's own names",
     "numpy": "use NumPy itself outside of Cells, and `ops` within",
     "scipy": "use SciPy itself outside of Cells, and `ops` within",
     "profiler": "use Python's profilers",
-    "mindrecord": "any iterable of batches does",
+    "mindrecord": "any iterable of batches will do",
     "hal": "there is one device, the CPU",
-    "experimental": "it is MindSpore's own ground for trials",
+    "experimental": "it is for features that MindSpore itself is trying out",
 }
 
-_found = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
+_load = lazy_getattr(__name__, {name: module for module, names in _NAMES.items() for name in names.split()})
 
 
 def __getattr__(name: str) -> Any:
     if name in _ABSENT:
         raise AttributeError(
-            f"module {__name__!r} has no {name!r}: {_ABSENT[name]}. Of MindSpore 2.10 there are Tensor, Parameter, "
-            "nn, ops, amp, train, context, and gradients; README.md says which modules are followed"
+            f"module {__name__!r} has no {name!r}: {_ABSENT[name]}. This package has MindSpore 2.10's Tensor, "
+            "Parameter, nn, ops, amp, train, context and gradients; README.md lists the modules that it follows"
         )
-    return _found(name)
+    return _load(name)
 
 
 def __dir__() -> list[str]:

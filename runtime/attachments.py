@@ -88,7 +88,7 @@ def methods_of_program() -> dict[str, Callable[..., Any]]:
 
 def operators() -> Mapping[str, Any]:
     """Return the functions and operator classes that `ops` offers to Cells, by name."""
-    from .eager import derivatives as derivatives  # declares its own; it needs what that package attaches
+    from .eager import derivatives as derivatives  # declares operators when it is imported
     from .functional import names
 
     return names()

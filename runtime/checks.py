@@ -1,4 +1,4 @@
-"""Checks of arguments; messages name the layer or function, the argument, the allowed values and the given one."""
+"""Checks of arguments. Messages name the layer or function, the argument, the allowed values and the given value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def one_of(value: Any, name: str, allowed: Collection[Any], *, of: str) -> Any:
 
 
 def in_range(value: Any, name: str, interval: str, *, of: str) -> Any:
-    """Return a number if it lies in an interval such as "[0, 1)"; else `ValueError`, or `TypeError` if no number."""
+    """Return a number if it lies in an interval such as "[0, 1)"; else raise `ValueError` or `TypeError`."""
     of_type(value, name, (int, float), of=of)
     low, high = (float(bound) for bound in interval[1:-1].split(","))
     above = value >= low if interval[0] == "[" else value > low
@@ -46,7 +46,7 @@ def positive_int(value: Any, name: str, *, of: str) -> int:
     return int(value)
 
 
-def is_of_torch(given: Any) -> bool:
+def belongs_to_torch(given: Any) -> bool:
     """Whether a function belongs to torch, or an object is an instance of a torch class or of a subclass of one."""
     modules = [getattr(given, "__module__", None), *(cls.__module__ for cls in type(given).__mro__)]
     return any(str(module).partition(".")[0] == "torch" for module in modules)

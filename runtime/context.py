@@ -34,7 +34,7 @@ PYNATIVE_MODE = 1
 _DEVICES = ("CPU", "GPU", "Ascend")
 _settings: dict[str, Any] = {"mode": PYNATIVE_MODE, "device_target": "CPU", "device_id": 0}
 
-# Settings of scripts without effect here: there is one device, and kernels are deterministic and synchronous.
+# Settings that scripts pass, without effect here: there is one device; kernels are deterministic and synchronous.
 _WITHOUT_EFFECT: dict[str, type | tuple[type, ...]] = {
     "deterministic": str,
     "max_call_depth": int,
@@ -48,9 +48,9 @@ def set_context(**kwargs: Any) -> None:
     """Choose how and where Cells run.
 
     Args:
-        mode: `PYNATIVE_MODE`, the default: Cells run as Python does. `GRAPH_MODE`: a Cell that is called, and a
-            gradient function (`grad`, `value_and_grad`, `GradOperation`), is traced to a program, compiled, and run in
-            ONNX Runtime, with all Cells inside it; see `jit`.
+        mode: `PYNATIVE_MODE`, the default: Cells run as ordinary Python. `GRAPH_MODE`: each call of a Cell or gradient
+            function (`grad`, `value_and_grad`, `GradOperation`) is traced to a program, compiled, and run in ONNX
+            Runtime, with all Cells inside it; see `jit`.
         device_target: "CPU". "GPU" and "Ascend" cause a warning and Cells run on the CPU, since many scripts begin
             with such a call. If you need the device, use `set_device`, which raises an error.
         device_id: a non-negative int; there is one device.
@@ -59,7 +59,7 @@ def set_context(**kwargs: Any) -> None:
 
     Raises:
         ValueError: a value is unknown.
-        TypeError: a value is of another type.
+        TypeError: a value has the wrong type.
     """
     unknown = [name for name in kwargs if name not in _settings and name not in _WITHOUT_EFFECT]
     known = {name: value for name, value in kwargs.items() if name not in unknown}
@@ -67,7 +67,7 @@ def set_context(**kwargs: Any) -> None:
         _check(name, value)
     if unknown:
         warnings.warn(
-            f"For 'set_context', {', '.join(map(repr, unknown))} has no effect here: the settings with an effect are "
+            f"For 'set_context', {', '.join(map(repr, unknown))} has no effect here: the known settings are "
             f"{sorted({*_settings, *_WITHOUT_EFFECT})}",
             stacklevel=2,
         )
@@ -121,9 +121,9 @@ def set_device(device_target: str, device_id: int | None = None) -> None:
 
 
 def compiler() -> GraphMode | None:
-    """Return graph mode if a Cell that is called now is to be compiled, else None.
+    """Return graph mode if a Cell that is called now must be compiled, else None.
 
-    A Cell isn't compiled in PyNative mode, while Python is traced, or under `force_dtype`; nor while it is
+    A Cell isn't compiled in PyNative mode, during tracing, or under `force_dtype`. Neither is it compiled while it is
     differentiated, since the gradient function is compiled as a whole.
     """
     if _settings["mode"] != GRAPH_MODE or current() is not None or tape.current() is not None or is_forced():

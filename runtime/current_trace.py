@@ -1,6 +1,6 @@
-"""The current trace of Python code, and the interface through which the rest of the runtime uses it.
+"""The current trace of Python code, and the protocols through which the rest of the runtime uses it.
 
-`graph.recording.Trace` implements it. Tensors, Parameters, Cells and the tape know only these protocols.
+`Trace`, `Guard` and `Region` in `graph` implement them. Tensors, Parameters, Cells and the tape use only these.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from typing import Any, NoReturn, Protocol
 from .errors import TracingError
 
 
-class Guard(Protocol):
-    """Refuses what Python code must not do while it is traced; see `graph.guard`."""
+class GuardProtocol(Protocol):
+    """Refuses actions that Python code must not take while it is traced; see `graph.guard`."""
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
         """Return the error to raise: what the code did, in which Cell and line, and what to write instead."""
 
-    def follow_source(self, wanted: str, frame: FrameType) -> None:
+    def follow_source(self, operation: str, frame: FrameType) -> None:
         """Handle Python code that needs the elements of a tensor for a condition or a built-in function."""
 
     def on_cell_created(self, cell: Any) -> None:
@@ -39,25 +39,25 @@ class Guard(Protocol):
         """Refuse the creation of initial values for a Parameter."""
 
 
-class Region(Protocol):
+class RegionProtocol(Protocol):
     """The branch or loop that is being recorded; see `graph.control.regions`."""
 
     def on_gradient(self) -> None:
         """Handle a gradient that is requested inside the region."""
 
 
-class Trace(Protocol):
+class TraceProtocol(Protocol):
     """One run of Python on symbolic tensors; see `graph.recording`."""
 
     builder: Any
     """The `tracing.Builder` of the program under construction."""
 
     @property
-    def guard(self) -> Guard:
+    def guard(self) -> GuardProtocol:
         """The guard of this trace."""
 
     @property
-    def region(self) -> Region | None:
+    def region(self) -> RegionProtocol | None:
         """The innermost branch or loop that is being recorded; None outside of any."""
 
     def should_record(self, op: Any, operands: Sequence[Any], attributes: dict[str, Any]) -> bool:
@@ -67,7 +67,7 @@ class Trace(Protocol):
         """Append a node; arrays become constants."""
 
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Return the Tensor (a tuple for several outputs) of an op none of whose operands is a Tensor."""
+        """Return the output Tensor (a tuple for several outputs) of an op that has no Tensor operands."""
 
     def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
         """Return the operands of an op as values of the branch or loop that is being recorded, if there is one."""
@@ -88,7 +88,7 @@ class Trace(Protocol):
         """Within the context, record a node of another program unchanged, whatever its operands are."""
 
     def without_gradient(self) -> contextlib.AbstractContextManager[None]:
-        """Within the context, no gradient flows through what is recorded."""
+        """Within the context, no gradient flows through recorded nodes."""
 
     def call(self, cell: Any, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors with boundaries."""
@@ -109,22 +109,22 @@ class Trace(Protocol):
         """Call `update`; where the symbolic bool `skip` is true, Parameters that it changes keep their old values."""
 
 
-class _Current(threading.local):
+class _CurrentTrace(threading.local):
     """The current trace, per thread; None outside of `graph.trace`."""
 
-    trace: Trace | None = None
+    trace: TraceProtocol | None = None
 
 
-_current = _Current()
+_current = _CurrentTrace()
 
 
-def current() -> Trace | None:
-    """Return the current trace, which records what is computed with symbolic Tensors; None if there is none."""
+def current() -> TraceProtocol | None:
+    """Return the current trace, which records operations on symbolic Tensors; None if there is none."""
     return _current.trace
 
 
 @contextlib.contextmanager
-def use_trace(trace: Trace | None) -> Iterator[None]:
+def use_trace(trace: TraceProtocol | None) -> Iterator[None]:
     """Within the context, make `trace` the current one; None for no trace."""
     before = _current.trace
     _current.trace = trace

@@ -10,7 +10,7 @@ CellbridgeError
 |-- TracingError            2   Python can't be traced to a program
 |   |-- UnknownValue            2   it needs the elements of a symbolic tensor
 |   |-- UnknownSize             2   it needs a symbolic size to be a number
-|   `-- UnsupportedPython       2   it does what a program can't: changes an object, catches exceptions, calls hooks
+|   `-- UnsupportedPython       2   it does something that a program can't: changes an object, calls hooks, ...
 `-- ParityError             1   two networks are not the same (raised by `raise_if_failed`)
 """
 
@@ -62,7 +62,7 @@ def require_supported(unsupported: Iterable[tuple[str, str, str]], refused: str,
 
     Args:
         unsupported: as `UnsupportedOperators.operators`; a source line may be empty.
-        refused: what can't be done because of them, with `{}` for the number of uses.
+        refused: the first line of the message: what can't be done, with `{}` for the number of uses.
         instead: what to do.
     """
     unique = list(dict.fromkeys(unsupported))

@@ -11,14 +11,14 @@ VERSION = "__version__"
 _loaders: dict[str, Callable[[], Any]] = {}
 
 
-def provide(what: str, load: Callable[[], Any]) -> None:
-    """Register `load` as the function that loads what a lower floor resolves by this name."""
-    _loaders[what] = load
+def provide(name: str, load: Callable[[], Any]) -> None:
+    """Register `load` as the function that loads the object of this name for lower floors; see `resolve`."""
+    _loaders[name] = load
 
 
-def resolve(what: str) -> Any:
-    """Return what an upper floor provides under this name; `attachments` lists all of them."""
-    return _loaders[what]()
+def resolve(name: str) -> Any:
+    """Return the object that an upper floor provides under this name; `attachments` lists all of them."""
+    return _loaders[name]()
 
 
 def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], Any]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from .errors import ShapeError
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # of a container, cgroup v2: a number of bytes, or "max"
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")  # the limit of a container (cgroup v2): bytes, or "max"
 ALWAYS_ALLOWED = 2**28  # bytes
 MAX_TABLE_ELEMENTS = 2**26  # numbers
 
@@ -22,10 +22,10 @@ _UNITS = ("bytes", "KB", "MB", "GB", "TB", "PB", "EB")
 
 def memory_size() -> int:
     """Return the bytes of memory of this machine, or the limit of the container or process (ulimit -v) if lower."""
-    return min(_machine(), _limit_of_process())
+    return min(_machine_memory(), _process_limit())
 
 
-def _limit_of_process() -> int:
+def _process_limit() -> int:
     if sys.platform == "win32":
         return 2**63
     import resource
@@ -35,7 +35,7 @@ def _limit_of_process() -> int:
 
 
 @functools.cache
-def _machine() -> int:
+def _machine_memory() -> int:
     physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**63
     text = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
     return min(physical, int(text)) if text.isdigit() else physical
@@ -48,7 +48,7 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
     program fits, but it stops absurd sizes.
     """
     if shape and min(shape) < 0:
-        raise ShapeError(f"there is no tensor of {dtype.name}{list(shape)}: a size is negative")
+        raise ShapeError(f"a tensor can't have the shape {list(shape)}: a size is negative")
     needed = math.prod(shape) * dtype.itemsize
     if needed > ALWAYS_ALLOWED and needed > memory_size() // 2:
         raise ShapeError(
@@ -58,13 +58,13 @@ def check_memory(shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 def check_table_size(*sizes: int) -> None:
-    """Raise `ShapeError` if a table of weights or positions of this shape, which an op needs, is absurdly large."""
+    """Raise `ShapeError` if an op would need an absurdly large table of weights or positions of this shape."""
     if math.prod(sizes) > MAX_TABLE_ELEMENTS:
         shape = " x ".join(map(str, sizes))
-        raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are computed")
+        raise ShapeError(f"it needs a table of {shape} numbers; at most {MAX_TABLE_ELEMENTS} are allowed")
 
 
 def size_in_words(size: int) -> str:
-    """Format a number of bytes for people: 3.64 TB."""
+    """Format a number of bytes for readers, e.g. `3.64 TB`."""
     power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
     return f"{size / 1024**power:.3g} {_UNITS[power]}"

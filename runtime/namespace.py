@@ -6,10 +6,10 @@ from collections.abc import Iterable
 
 
 class Namespace:
-    """Unique names within one scope: each is handed out once.
+    """Unique names within one scope: each name is returned only once.
 
     Args:
-        taken: names that are never handed out.
+        taken: names that are never returned.
         first: the first number to append to a name that is already taken.
         joint: the text between a name and its number.
     """
@@ -24,10 +24,10 @@ class Namespace:
         return name in self._taken
 
     def take(self, name: str) -> None:
-        """Reserve a name, so that it isn't handed out from now on."""
+        """Reserve a name, so that it is never returned from now on."""
         self._taken.add(name)
 
-    def free(self, wanted: str) -> str:
+    def unique(self, wanted: str) -> str:
         """Return and reserve `wanted`, or `wanted` with a number if it is taken."""
         name, number = wanted, self._numbers.get(wanted, self._first)
         while name in self._taken:
@@ -38,6 +38,6 @@ class Namespace:
         return name
 
 
-def free_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
+def unique_name(wanted: str, taken: Iterable[str], joint: str = "_") -> str:
     """Return `wanted`, or `wanted` with a number from 2 on if it is taken."""
-    return Namespace(taken, first=2, joint=joint).free(wanted)
+    return Namespace(taken, first=2, joint=joint).unique(wanted)

@@ -20,7 +20,7 @@ def installed_packages() -> list[str]:
     return [name for name in PACKAGES if name in names]
 
 
-def require_whole(module: str = "onnxruntime") -> None:
+def require_intact(module: str = "onnxruntime") -> None:
     """Raise `UsageError`, which says how to repair the installation, unless ONNX Runtime is intact."""
     try:
         package = importlib.import_module(module)
@@ -39,13 +39,13 @@ def conflict_hint() -> str:
 
 def _reason(there: list[str]) -> str:
     if not there:
-        return "  what to do: it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU alone)"
+        return "  what to do: it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU only)"
     wanted = "onnxruntime-gpu" if "onnxruntime-gpu" in there else there[0]
     if len(there) > 1:
         why = f"{' and '.join(there)} are installed together: their files have the same names, so one has overwritten "
         why += "or removed those of the other"
     else:
-        why = f"files of {there[0]} are missing: another package of these files was uninstalled, or the installation "
-        why += "was broken off"
+        why = f"files of {there[0]} are missing: another package with the same files was uninstalled, or the "
+        why += "installation was interrupted"
     to_remove = " ".join(dict.fromkeys([*there, "onnxruntime", "onnxruntime-gpu"]))
     return f"  why: {why}\n  what to do: pip uninstall -y {to_remove}, then pip install {wanted}"

@@ -1,4 +1,4 @@
-"""The dtype in which operators compute: one for all (`Cell.to_float`), or one per operator (`auto_mixed_precision`)."""
+"""The dtype in which operators compute, for all (`Cell.to_float`) or by operator (`auto_mixed_precision`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _FLOAT32: np.dtype[Any] = np.dtype(np.float32)
 
 class _Precision(threading.local):
     dtype: np.dtype[Any] | Policy | None = None
-    throughout: np.dtype[Any] | None = None
+    forced: np.dtype[Any] | None = None
     cast_external: Callable[[Any], Any] | None = None
 
 
@@ -53,14 +53,14 @@ _precision = _Precision()
 
 def compute_dtype() -> np.dtype[Any] | None:
     """Return the dtype to which all operators currently cast their floating-point operands; None if there is none."""
-    asked = _precision.throughout or _precision.dtype
-    return None if isinstance(asked, Policy) else asked
+    setting = _precision.forced or _precision.dtype
+    return None if isinstance(setting, Policy) else setting
 
 
 def dtype_for(op: str, operands: Iterable[Any]) -> np.dtype[Any] | None:
     """Return the dtype to which an op currently casts its floating-point operands; None for no cast."""
-    asked = _precision.throughout or _precision.dtype
-    return asked.dtype_for(op, operands) if isinstance(asked, Policy) else asked
+    setting = _precision.forced or _precision.dtype
+    return setting.dtype_for(op, operands) if isinstance(setting, Policy) else setting
 
 
 def current_setting() -> Any:
@@ -70,12 +70,12 @@ def current_setting() -> Any:
 
 def is_forced() -> bool:
     """Whether `force_dtype` is in effect."""
-    return _precision.throughout is not None
+    return _precision.forced is not None
 
 
 def casts_operands() -> bool:
     """Whether operators cast floating-point operands of different dtypes to a common one."""
-    return _precision.throughout is not None or _precision.dtype is not None
+    return _precision.forced is not None or _precision.dtype is not None
 
 
 @contextlib.contextmanager
@@ -101,12 +101,12 @@ def force_dtype(dtype: np.dtype[Any], cast_external: Callable[[Any], Any] | None
         cast_external: converts an operand that was created outside of all operators (a number, a table) from another
             floating-point dtype to `dtype`; by default, a plain cast.
     """
-    before = _precision.throughout, _precision.cast_external
-    _precision.throughout, _precision.cast_external = dtype, cast_external
+    before = _precision.forced, _precision.cast_external
+    _precision.forced, _precision.cast_external = dtype, cast_external
     try:
         yield
     finally:
-        _precision.throughout, _precision.cast_external = before
+        _precision.forced, _precision.cast_external = before
 
 
 def casts_external() -> bool:
@@ -122,15 +122,15 @@ def cast_external(array: Any) -> Any:
 
 def effective_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype of `force_dtype` for a floating-point dtype while it is in effect; else `dtype` itself."""
-    return dtype if _precision.throughout is None or not is_floating(dtype) else _precision.throughout
+    return dtype if _precision.forced is None or not is_floating(dtype) else _precision.forced
 
 
 def with_dtype_override(attributes: dict[str, Any]) -> dict[str, Any]:
     """Return the attributes of an operator with floating-point dtypes replaced by that of `force_dtype`."""
-    wanted = _precision.throughout
-    if wanted is None:
+    forced = _precision.forced
+    if forced is None:
         return attributes
     return {
-        name: wanted if isinstance(value, np.dtype) and is_floating(value) else value
+        name: forced if isinstance(value, np.dtype) and is_floating(value) else value
         for name, value in attributes.items()
     }

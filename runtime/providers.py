@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-# float32 means float32: by default the CUDA provider multiplies matrices in TF32, with a mantissa of 10 bits
+# no TF32, in which the CUDA provider multiplies float32 matrices by default: its mantissa has only 10 bits
 PROVIDERS: dict[str, list[Any]] = {
     "cpu": ["CPUExecutionProvider"],
     "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],

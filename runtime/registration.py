@@ -11,7 +11,7 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 
 def register(table: dict[Key, Entry], keys: Iterable[Key], entry: Entry) -> None:
-    """Put an entry into a table under each of these keys; `ValueError` if one is taken."""
+    """Put an entry into a table under each of these keys; raise `ValueError` if one is taken."""
     for key in keys:
         if key in table:
             raise ValueError(f"{key} is already in the table")

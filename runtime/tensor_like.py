@@ -1,4 +1,4 @@
-"""`TensorLike`, the operands other than arrays, to which an op delegates; and `Operator`, an op as they see it."""
+"""`TensorLike`: an operand to which an op delegates; `Operator`: the interface of an op for such operands."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class TensorLike(ABC):
 
     @abstractmethod
     def apply(self, op: Any, inputs: tuple[Any, ...], attributes: dict[str, Any]) -> Any:
-        """Return the output (a tuple for several) of `op` on `inputs`, of which this is the first of its kind."""
+        """Return the output (a tuple for several) of `op` on `inputs`; this is the first operand of its class."""
 
     if TYPE_CHECKING:  # each subclass has its own operators; the rules of ops use these
 

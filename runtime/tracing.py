@@ -107,7 +107,7 @@ class Builder:
 
     def name(self, stem: str) -> str:
         """Return a value name that isn't taken yet: `stem`, or `stem` with a number."""
-        return self._names.free(stem)
+        return self._names.unique(stem)
 
     def reserve(self, name: str) -> None:
         """Mark a name as taken."""

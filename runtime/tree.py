@@ -114,7 +114,7 @@ def named_tuple(name: str, fields: tuple[str, ...]) -> Any:
 TENSOR = Structure("tensor")
 
 
-def positional(count: int) -> Structure:
+def positional_arguments(count: int) -> Structure:
     """The structure of a call with `count` tensors as positional arguments."""
     return Structure("tuple", (Structure("tuple", (TENSOR,) * count), Structure("dict")))
 
@@ -163,7 +163,7 @@ def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def map_with_path(function: Callable[[str, Any], Any], tree: Any, path: str = "") -> Any:
-    """As `map_leaves`, with `function(path, leaf)`; a path is e.g. `[0]`, `['mask']` or `[1][0]`."""
+    """Like `map_leaves`, but call `function(path, leaf)`; a path is e.g. `[0]`, `['mask']` or `[1][0]`."""
     if isinstance(tree, dict):
         return rebuild(tree, [map_with_path(function, item, f"{path}[{key!r}]") for key, item in tree.items()])
     if isinstance(tree, (tuple, list)):
@@ -331,7 +331,7 @@ def match(expected: Structure, value: Any, where: str = "") -> list[Any]:
 
 
 def _fields(value: Any, expected: Structure) -> Any:
-    """The attributes of an object (or a dict in its place) by name: those expected, and all that contain tensors."""
+    """The attributes of an object by name: the expected ones, and all that contain tensors; a dict itself."""
     if isinstance(value, Mapping):
         return value
     attributes = {name: item for name, item in getattr(value, "__dict__", {}).items() if item is not None}

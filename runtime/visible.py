@@ -13,7 +13,7 @@ MAX_LENGTH = 500
 MAX_LINE_LENGTH = 4000
 """Longest line of an error's message (characters) that is shown in full."""
 END_LENGTH = 100
-"""Characters that are shown of either end of a longer name."""
+"""Number of characters shown at each end of a longer name."""
 _LONG_NAME = re.compile(r"\S{501,}")  # more than `MAX_LENGTH`
 
 
@@ -39,13 +39,13 @@ def encodable_name(name: str) -> str:
 
 
 def shorten_lines(text: str, limit: int = MAX_LINE_LENGTH) -> str:
-    """Return a text in which each line of more than `limit` characters is cut there, with its length added."""
+    """Truncate each line of a text to `limit` characters, and append the length of the full line."""
     lines = text.split("\n")
     return "\n".join(s if len(s) <= limit else f"{s[:limit]}... ({len(s)} characters)" for s in lines)
 
 
 def shorten_names(text: str) -> str:
-    """Return a text in which names of more than `MAX_LENGTH` characters are visibly abbreviated in the middle."""
+    """Abbreviate names of more than `MAX_LENGTH` characters in a text visibly in the middle."""
 
     def shorten(name: re.Match[str]) -> str:
         return f"{name[0][:END_LENGTH]}…({len(name[0]) - 2 * END_LENGTH} more characters)…{name[0][-END_LENGTH:]}"

@@ -124,7 +124,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("converter/torch_out/tables/matrices.py::", "getattr"): OWN,
     ("converter/torch_out/walk.py::get_state", "getattr"): "attributes made harmless by TorchModule.assign_names",
     ("runtime/compiled/session.py::", "import ctypes"): "copies an array that ONNX Runtime holds",
-    ("runtime/compiled/session.py::Session._started", "setattr"): OWN,
+    ("runtime/compiled/session.py::Session._create_session", "setattr"): OWN,
     ("runtime/compiled/session.py::explain", "re.search"): OWN,
     (
         "runtime/compiled/child.py::",

@@ -12,7 +12,7 @@ from ...runtime.ops.higher_order.own_gradient import own_gradient
 from ...runtime.ops.higher_order.subprogram_rules import as_tuple
 from ...runtime.programs.subprograms import inline, trace_subprogram
 from ...runtime.tracing import Builder, SymbolicTensor
-from ...runtime.tree import positional, sequence
+from ...runtime.tree import positional_arguments, sequence
 
 
 @dataclass
@@ -57,7 +57,7 @@ class OwnGradients:
             buffers={},
             constants=constants,
             calls=(CellCall("", "backward"),),
-            arguments=positional(len(free)),
+            arguments=positional_arguments(len(free)),
             result=sequence(len(results)),
         )
         own = {x.value for x in (*operands, *outputs, *cotangents)}

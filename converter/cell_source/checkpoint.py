@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...runtime.ir.program import Program, require_program
-from ...runtime.programs.subprograms import with_definitions
+from ...runtime.programs.subprograms import inline_functions
 from ...runtime.train.serialization import save_checkpoint
 from .bodies import Bodies
 from .layers.network import CellNetwork
@@ -28,7 +28,7 @@ def to_cell_checkpoint(program: Program, path: str | os.PathLike[str]) -> None:
     """
     require_program(program)
     arrays = Bodies(
-        CellNetwork(rename_for_cells(with_definitions(program)), "cellbridge")
+        CellNetwork(rename_for_cells(inline_functions(program)), "cellbridge")
     ).arrays()  # the names don't depend on the target
     ending = "safetensors" if os.fspath(path).endswith(".safetensors") else "ckpt"
     save_checkpoint(arrays, path, format=ending)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ...runtime.namespace import free_name
+from ...runtime.namespace import unique_name
 from .layers.network import CellModule
 from .text.expressions import Literals, fill_holes, holes, identifier, skeleton
 from .text.helpers import HELPERS
@@ -52,7 +52,7 @@ class Classes:
     def __init__(self, literals: Literals, last: str) -> None:
         self.literals = literals
         self.texts: list[str] = []
-        self.last = free_name(identifier(last, "Network"), HELPERS, joint="")
+        self.last = unique_name(identifier(last, "Network"), HELPERS, joint="")
         self.names: list[str] = []
 
     def add(self, bodies: Sequence[tuple[CellModule, Body]]) -> dict[CellModule, str]:
@@ -75,7 +75,7 @@ class Classes:
         return expressions
 
     def _name(self, class_name: str) -> str:
-        name = free_name(identifier(class_name, "Network"), [self.last, *self.names, *HELPERS], joint="")
+        name = unique_name(identifier(class_name, "Network"), [self.last, *self.names, *HELPERS], joint="")
         self.names.append(name)
         return name
 
@@ -88,7 +88,7 @@ class Classes:
             if len(set(values)) == 1:
                 continue
             if values not in by_values:
-                by_values[values] = free_name(self.literals.name(members[0][place]), by_values.values())
+                by_values[values] = unique_name(self.literals.name(members[0][place]), by_values.values())
             names[place] = by_values[values]
         return names
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from ...runtime.ir.program import Program
-from ...runtime.namespace import free_name
+from ...runtime.namespace import unique_name
 from ...runtime.nn import Cell, CellList
 
 _OWN = frozenset({*dir(Cell()), *dir(CellList())})
@@ -63,7 +63,7 @@ def _renaming(paths: Iterable[str]) -> Callable[[str], str]:
         for part in path.split("."):
             replacements = names.setdefault(above, {})
             if part not in replacements:
-                free = free_name(f"{part}_" if part.strip() else "unnamed", [*inside[above], *replacements.values()])
+                free = unique_name(f"{part}_" if part.strip() else "unnamed", [*inside[above], *replacements.values()])
                 replacements[part] = free if _is_reserved(part) else part
             parts.append(replacements[part])
             above += f".{part}"

@@ -8,7 +8,7 @@ from typing import Any
 from ...runtime.ir.dims import Dim, SymbolicDim
 from ...runtime.ir.flow import Flow
 from ...runtime.ir.types import Node, Value
-from ...runtime.namespace import free_name
+from ...runtime.namespace import unique_name
 from ..structure.interfaces import Interface
 from .forms.table import dtype_name
 from .layers.network import Array, CellModule, CellNetwork
@@ -99,7 +99,7 @@ class CallScope:
             return call("Tensor", self.literals.hole(number(data[()]), "value"), dtype_name(value.dtype))
         constant_names = {constant: name for name, constant in self.module.constants.items()}
         if value not in constant_names:
-            name = free_name("constant", (*self.module.constants, *self.module.state, *self.module.children))
+            name = unique_name("constant", (*self.module.constants, *self.module.state, *self.module.children))
             self.module.constants[name] = value
             return Expression(f"self.{name}")
         return Expression(f"self.{constant_names[value]}")

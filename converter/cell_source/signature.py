@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.namespace import free_name
+from ...runtime.namespace import unique_name
 from ...runtime.tree import Structure, is_call
 from ..structure.interfaces import Interface
 from .text.expressions import RESERVED, identifier, quote
@@ -75,5 +75,5 @@ def _paths(structure: Structure, prefix: str = "") -> list[str]:
 def _unique(names: Iterable[str], taken: Iterable[str]) -> list[str]:
     result: list[str] = []
     for name in names:
-        result.append(free_name(name, [*taken, *result, *RESERVED]))
+        result.append(unique_name(name, [*taken, *result, *RESERVED]))
     return result

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...runtime.errors import UsageError, require_supported
 from ...runtime.ir.program import Program, require_program
-from ...runtime.programs.subprograms import with_definitions
+from ...runtime.programs.subprograms import inline_functions
 from .bodies import Bodies
 from .classes import Classes
 from .layers.network import CellNetwork
@@ -44,7 +44,7 @@ def to_cell_source(program: Program, target: str = "cellbridge") -> str:
     require_program(program)
     if target not in TARGETS:
         raise UsageError(f"target must be one of {', '.join(map(repr, TARGETS))}, given {target!r}")
-    network = CellNetwork(rename_for_cells(with_definitions(program)), target)
+    network = CellNetwork(rename_for_cells(inline_functions(program)), target)
     bodies = Bodies(network)
     classes = Classes(network.literals, network.root.class_name)
     bodies.define(classes)

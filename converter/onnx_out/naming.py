@@ -16,14 +16,14 @@ def input_names(program: Program) -> list[str]:
     if len(paths) == len(names):  # a gradient program also takes cotangents, which are no arguments
         names = [_join(path[1:]) if path[0] == 1 else name for path, name in zip(paths, names, strict=True)]
     namespace = Namespace({*program.parameters, *program.buffers})
-    return [namespace.free(name) for name in names]
+    return [namespace.unique(name) for name in names]
 
 
 def output_names(program: Program) -> list[str]:
     """One name per `program.outputs`: the keys in the result (`logits`), `output_0`, ... in a sequence, or `output`."""
     names = names_in(program.result)
     namespace = Namespace({*program.parameters, *program.buffers, *input_names(program)})
-    return [namespace.free(name) for name in names]
+    return [namespace.unique(name) for name in names]
 
 
 def names_in(result: Structure) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from ...runtime.ir.program import Program, require_program
-from ...runtime.programs.subprograms import with_definitions
+from ...runtime.programs.subprograms import inline_functions
 from . import runtime_shaped, tables  # noqa: F401  (fill the table)
 from .assembly import Assembly
 from .network import TorchNetwork
@@ -37,4 +37,4 @@ def to_torch(program: Program) -> nn.Module:
             deeper than torch can call modules.
     """
     require_program(program)
-    return Assembly(TorchNetwork(with_definitions(program))).module()
+    return Assembly(TorchNetwork(inline_functions(program))).module()

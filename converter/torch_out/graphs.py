@@ -50,21 +50,21 @@ class ModuleExtras:
         """The attribute of a constant; equal constants share one."""
         key = value.dtype, data.dtype, data.shape, hashlib.sha256(data.tobytes()).digest()
         if key not in self._names_by_key:
-            self._names_by_key[key] = self._names.free(identifier(value.name.replace(".", "_")))
+            self._names_by_key[key] = self._names.unique(identifier(value.name.replace(".", "_")))
             self.constants[self._names_by_key[key]] = value, data
         return self._names_by_key[key]
 
     def borrow(self, module: TorchModule) -> str:
         """The name for a module that isn't below this one."""
         if module not in self._names_by_key:
-            self._names_by_key[module] = self._names.free(identifier(module.name))
+            self._names_by_key[module] = self._names.unique(identifier(module.name))
             self.elsewhere[self._names_by_key[module]] = module
         return self._names_by_key[module]
 
     def body(self, name: str, graph: Graph) -> str:
         """The name for the graph of a sub-program; equal graphs share one."""
         if graph.key not in self._names_by_key:
-            self._names_by_key[graph.key] = self._names.free(identifier(name))
+            self._names_by_key[graph.key] = self._names.unique(identifier(name))
             self.bodies[self._names_by_key[graph.key]] = graph
         return self._names_by_key[graph.key]
 
@@ -140,13 +140,13 @@ class GraphWriter:
         count = len(self.flow.entries)
         names = Namespace(["self"])
         for value, slot in zip(self.interface.parameters[:count], self.interface.slots, strict=False):
-            self.proxies[value] = self._placeholder(names.free(identifier(slot)), slot)
+            self.proxies[value] = self._placeholder(names.unique(identifier(slot)), slot)
         carried = self.interface.parameters[count:]
         if carried:
-            bundle: Any = self._placeholder(names.free("carried"))
+            bundle: Any = self._placeholder(names.unique("carried"))
             self.proxies.update((value, bundle[i]) for i, value in enumerate(carried))
         for symbol in self.interface.symbols:
-            self.symbols[symbol] = self._placeholder(names.free(identifier(symbol)))
+            self.symbols[symbol] = self._placeholder(names.unique(identifier(symbol)))
         return [*self.interface.parameters[:count], *carried]
 
     def _placeholder(self, name: str, key: str = "", default: tuple[Any, ...] = ()) -> fx.Proxy:

@@ -46,11 +46,11 @@ class TorchModule(structure.Module):
         for item in items:
             name = item if isinstance(item, str) else item.name
             if is_harmless(name) and name not in self.names:
-                self._name(item, self.names.free(name))
+                self._name(item, self.names.unique(name))
             else:
                 others.append(item)
         for item in others:
-            self._name(item, self.names.free(identifier(item if isinstance(item, str) else item.name)))
+            self._name(item, self.names.unique(identifier(item if isinstance(item, str) else item.name)))
 
     def _name(self, item: str | TorchModule, attribute: str) -> None:
         if isinstance(item, str):

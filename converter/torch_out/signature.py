@@ -51,7 +51,7 @@ def root_inputs(
     """
     names = Namespace(["self"])
     if not has_structure(program):
-        return {v: placeholder(names.free(identifier(v.name)), v.name) for v in program.inputs}
+        return {v: placeholder(names.unique(identifier(v.name)), v.name) for v in program.inputs}
     positional, keywords = program.arguments.children
     values = iter(zip(program.inputs, slots, strict=True))
     texts = [str(key) for key in keywords.keys]
@@ -61,11 +61,11 @@ def root_inputs(
     arguments: list[tuple[str, str, Structure, list[Value]]] = []
     for i, child in enumerate(positional.children):
         inside = [next(values) for _ in child.paths()]
-        name = names.free(identifier(re.split(r"\W", inside[0][1])[0] if inside else f"option_{i}"))
+        name = names.unique(identifier(re.split(r"\W", inside[0][1])[0] if inside else f"option_{i}"))
         arguments.append((name, name, child, [value for value, _ in inside]))
     named: list[tuple[str, str, Structure, list[Value]]] = []
     for text, child in zip(texts, keywords.children, strict=True):
-        name = text if text == identifier(text) else names.free(identifier(text))
+        name = text if text == identifier(text) else names.unique(identifier(text))
         named.append((name, text, child, [next(values)[0] for _ in child.paths()]))
     places = {value: place for place, value in enumerate(order)}
     named.sort(key=lambda argument: places.get(argument[3][0], len(places)) if argument[3] else len(places) + 1)

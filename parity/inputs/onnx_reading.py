@@ -16,7 +16,7 @@ from ...converter.onnx_in.model.protos import NonNumericTensor
 from ...runtime.errors import ConversionError, ShapeError, UnsupportedOperators, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
-from ...runtime.tree import TENSOR, Structure, positional
+from ...runtime.tree import TENSOR, Structure, positional_arguments
 from ..dtypes import HALVES
 from ..options import Options
 from ..results.notes import warnings_as_notes
@@ -69,7 +69,7 @@ def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile
         if not _is_inexpressible(error):
             raise
         return OnnxFile(path, None, error)
-    return OnnxFile(path, program.replace(arguments=positional(len(program.inputs))), notes=tuple(notes))
+    return OnnxFile(path, program.replace(arguments=positional_arguments(len(program.inputs))), notes=tuple(notes))
 
 
 def _is_inexpressible(error: BaseException | None) -> bool:

@@ -138,7 +138,7 @@ def loss_program(
         for name, item in program.parameters.items()
     }
     buffers = {_outside(name): item for name, item in program.buffers.items()}
-    positional = tree.positional(len(program.inputs))
+    positional = tree.positional_arguments(len(program.inputs))
     return program.replace(parameters=parameters, buffers=buffers, arguments=positional)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..current_trace import Trace, current
+from ..current_trace import TraceProtocol, current
 from ..errors import UnknownSize, UnknownValue
 from ..ir.dims import Dim
 from ..tensor_like import TensorLike
@@ -229,7 +229,7 @@ def unknown_elements_error(data: SymbolicTensor, what: str, instead: str) -> Exc
     )
 
 
-def symbolic_iteration_error(trace: Trace, size: Dim) -> Exception:
+def symbolic_iteration_error(trace: TraceProtocol, size: Dim) -> Exception:
     """Return the error for a loop over an axis of symbolic size."""
     return trace.guard.refusal(
         UnknownSize,

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from ..onnxruntime_package import require_whole
+from ..onnxruntime_package import require_intact
 
-require_whole()
+require_intact()

@@ -23,14 +23,13 @@ from . import frames
 
 DEATH_OF_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 STRING = 8  # onnx.TensorProto.STRING
-NUMBER = struct.Struct(
-    "<q"
-)  # of messages to and from the template: FORK or a process, answered by a process or exit code
+NUMBER = struct.Struct("<q")
+"""A message to the template, FORK or the ID of a process to wait for, or its answer: a process ID or an exit code."""
 FORK = 0
 
 
 def run_template() -> None:
-    """Fork a process for each request, and wait for those that are to end, until the socket on stdin is closed."""
+    """Fork a process, or wait for the end of one, at each request, until the socket on stdin is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is meant for the parent, which ends this process
     control = socket.socket(fileno=os.dup(sys.stdin.fileno()))
     while True:
@@ -92,7 +91,7 @@ def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Inferen
     if not request["optimized"]:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     ort.set_default_logger_severity(options.log_severity_level)
-    providers = [tuple(one) if isinstance(one, list) else one for one in request["providers"]]
+    providers = [tuple(item) if isinstance(item, list) else item for item in request["providers"]]
     session = ort.InferenceSession(
         bytes(data[0]) if data else request["path"],
         options,

@@ -1,6 +1,6 @@
 """Starts the processes that run `child`.
 
-Importing NumPy and ONNX Runtime takes a fifth of a second, most of what a small model costs. On Linux a template
+Importing NumPy and ONNX Runtime takes a fifth of a second, most of the time for a small model. On Linux a template
 process imports them once and is forked for each model, which takes some milliseconds. No model ever runs in the
 template, so each process starts clean. Elsewhere each process imports them itself: forking isn't safe on macOS, and
 Windows lacks it.
@@ -46,7 +46,7 @@ class ChildProcess(Protocol):
 
 
 def start(printed: BinaryIO) -> ChildProcess:
-    """Start a process; what it prints goes to the file `printed`."""
+    """Start a process; its output (stderr) goes to the file `printed`."""
     if FORKING:
         return _Fork(_Template.current(), printed)
     process = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed)
@@ -71,7 +71,7 @@ class _Fork:
     def kill(self) -> None:
         """End the process at once."""
         pid = self.template.pid_of(self)
-        # No other process gets this number before the template has waited for it. Without the template, it has ended.
+        # The process ID isn't reused before the template has waited for it. If the template has ended, so has its fork.
         if self.returncode is None and pid is not None and self.template.process.poll() is None:
             os.kill(pid, signal.SIGKILL)
 
@@ -92,7 +92,7 @@ class _Template:
         self.lock = threading.RLock()
         self.control, theirs = socket.socketpair()
         self.starting: deque[_Fork] = deque()
-        # OpenBLAS would start threads, which a fork lacks.
+        # OpenBLAS would start threads, which forks don't inherit.
         environment = os.environ | {"OPENBLAS_NUM_THREADS": "1"}
         with theirs:
             self.process = subprocess.Popen(

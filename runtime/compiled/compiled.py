@@ -22,7 +22,7 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
     """Compile a program: one ONNX model of standard operators, run by ONNX Runtime.
 
     Args:
-        program: what to compile. The result has the current values of its parameters.
+        program: the program to compile. The result has the current values of its parameters.
         provider: "cpu", "cuda", or None for the best available one, which `Compiled.provider` names.
 
     Returns:
@@ -85,7 +85,7 @@ class Compiled:
 
 
 class _Backward:
-    """The compiled gradient program of a program; with `given`, cotangents are inputs, otherwise they are ones."""
+    """The compiled gradient program; if `given`, the cotangents are inputs, otherwise they are ones."""
 
     def __init__(self, program: Program, provider: str, given: bool) -> None:
         self.program = program

@@ -35,7 +35,7 @@ class Executable:
     On the CPU, ops in float16 and bfloat16 compute in float32 and round once, as the interpreter's kernels do: ONNX
     Runtime has few kernels of those dtypes there.
 
-    Its random numbers follow from `set_seed` at the time of creation, and are new in each run.
+    Its random numbers are seeded by `set_seed` at the time of creation, and differ from run to run.
 
     Args:
         program: the program.
@@ -80,7 +80,7 @@ class Executable:
         return [results[name] for name in self.outputs]
 
     def _refuse_empty_batches(self, given: Mapping[Value, Array]) -> None:
-        """Raise `UsageError` for an empty batch, with which LSTM and GRU of ONNX Runtime crash."""
+        """Raise `UsageError` for an empty batch, on which LSTM and GRU of ONNX Runtime crash."""
         sizes = bind(self._program, [given[value] for value in self._program.inputs])
         for dim, layer in self._batches.items():
             if dim.symbols() <= sizes.keys() and dim.evaluate(sizes) == 0:
@@ -126,7 +126,7 @@ def _load(lowering: Lowering, provider: str) -> Session:
     if size_of(initializers) <= MODEL_LIMIT:
         add_initializers(model, initializers)
         return Session(model, provider)
-    with tempfile.TemporaryDirectory() as folder:  # one message can't hold them
+    with tempfile.TemporaryDirectory() as folder:  # the tensors exceed the size of a protobuf message
         path = Path(folder) / "program.onnx"
         write(model, initializers, path)
         return Session(path, provider)

@@ -24,7 +24,7 @@ def send(stream: BinaryIO, message: Any, data: Sequence[Any] = ()) -> None:
 
 
 def receive(stream: BinaryIO) -> tuple[Any, list[bytearray]]:
-    """Read a message and its buffers; `EOFError` if the stream ends early."""
+    """Read a message and its buffers; raise `EOFError` if the stream ends early."""
     (length,) = LENGTH.unpack(_exactly(stream, LENGTH.size))
     if length > MAX_TEXT_LENGTH:
         raise EOFError(f"a message of {length} bytes")

@@ -37,8 +37,8 @@ from .session import (
 MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
 Given = Array | Sequence[Array] | None
 STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
-DOING = {"loaded": "loaded", "run": "ran"}
-MAX_PRINT_BYTES = 300  # bytes of what ONNX Runtime printed last
+PAST_TENSES = {"loaded": "loaded", "run": "ran"}
+MAX_PRINT_BYTES = 300  # bytes at the end of ONNX Runtime's output
 
 
 class SessionEnded(SessionError):
@@ -111,7 +111,7 @@ class IsolatedSession:
         self._load()
         if set(self._types) != set(inputs):
             raise UsageError(f"the model takes the inputs {sorted(self._types)}, given {sorted(inputs)}")
-        described = [self._described(name, inputs[name]) for name in self._types]
+        described = [self._describe(name, inputs[name]) for name in self._types]
         names = list(outputs) if outputs is not None else list(self._outputs)
         data = [_bytes_of(array) for name in self._types for array in _arrays(inputs[name])]
         self._send({"inputs": described, "outputs": names}, data)
@@ -145,7 +145,7 @@ class IsolatedSession:
             require_active(self.provider, answer["active"])
             self._loaded = True
 
-    def _described(self, name: str, value: Given) -> dict[str, Any]:
+    def _describe(self, name: str, value: Given) -> dict[str, Any]:
         arrays, needed = _arrays(value), self._types[name]
         types = [onnx.helper.np_dtype_to_tensor_dtype(array.dtype) for array in arrays]
         names = list(dict.fromkeys(onnx.TensorProto.DataType.Name(one).lower() for one in types))
@@ -174,15 +174,15 @@ class IsolatedSession:
         with contextlib.suppress(BrokenPipeError):  # the child has ended: `_answer` reports why
             frames.send(self._process.stdin, message, data)
 
-    def _answer(self, does: str) -> tuple[Any, list[bytearray]]:
-        """Return the child's answer to a request to load or run the file ("loaded", "run")."""
+    def _answer(self, participle: str) -> tuple[Any, list[bytearray]]:
+        """Return the child's answer to a request; `participle`, for messages, is "loaded" or "run"."""
         watch = threading.Timer(self.seconds, self._process.kill)
         watch.start()
         try:
             answer, data = frames.receive(self._process.stdout)
         except EOFError:
             late = watch.finished.is_set()
-            raise self._end(does, late) from None
+            raise self._end(participle, late) from None
         finally:
             watch.cancel()
         if "error" not in answer:
@@ -191,15 +191,15 @@ class IsolatedSession:
         if kind in ORT_ERRORS:
             raise explain(kind(answer["text"]), self.model, self.provider)
         if answer["error"] == "MemoryError":
-            raise SessionError(f"ONNX Runtime had too little memory while it {DOING[does]} {self._name()}")
+            raise SessionError(f"ONNX Runtime ran out of memory while it {PAST_TENSES[participle]} {self._name()}")
         raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")
 
-    def _end(self, does: str, late: bool) -> SessionEnded:
+    def _end(self, participle: str, late: bool) -> SessionEnded:
         """Return the error for a process that ended without an answer."""
         code = self._process.wait()
         if late:
             return SessionEnded(
-                f"ONNX Runtime was stopped: {self.seconds:g} s after it began it hadn't {does} {self._name()}"
+                f"ONNX Runtime was stopped: it hadn't {participle} {self._name()} after {self.seconds:g} s"
             )
         how = f"exit code {code}"
         if code < 0:
@@ -209,7 +209,7 @@ class IsolatedSession:
         lines = [line for line in self._printed.read().decode(errors="replace").splitlines() if line.strip()]
         output = "".join(c if c.isprintable() else " " for c in lines[-1]) if lines else ""
         return SessionEnded(
-            f"ONNX Runtime ended with {how} while it {DOING[does]} {self._name()}"
+            f"ONNX Runtime ended with {how} while it {PAST_TENSES[participle]} {self._name()}"
             + (f": {output}" if output else "")
             + ("\n  perhaps it took too much memory" if code == -signal.SIGKILL else "")
             + "\n  what to do: something in the file makes ONNX Runtime crash; parity inspect shows its operators"
@@ -225,7 +225,7 @@ def _terminate(owner: int, process: child_process.ChildProcess, printed: Any) ->
         process.kill()
         process.wait()
     for stream in (process.stdin, process.stdout, printed):
-        with contextlib.suppress(BrokenPipeError):  # flushing what it hasn't read
+        with contextlib.suppress(BrokenPipeError):  # it hasn't read all data
             stream.close()
 
 

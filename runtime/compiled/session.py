@@ -25,8 +25,8 @@ from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
 
-# optimizations of ONNX Runtime that cost float64 its digits: a factor before or after a matrix product becomes an
-# attribute of it, in float32
+# optimizations of ONNX Runtime that lose the precision of float64: a factor before or after a matrix product becomes
+# an attribute of the product, in float32
 IN_FLOAT32 = ["MatMulScaleFusion"]
 FATAL_ONLY = 4  # log level of ONNX Runtime; it also raises its errors as exceptions
 ORT_ERRORS = (
@@ -57,13 +57,13 @@ _OF_DATA = {
     r"out of data bounds|Out of range value in index|invalid indi?ce|invalid index": (
         IndexOutOfRange,
         "an index or label is out of range",
-        "give indices below the size of the axis that they are looked up in, and labels below the number of classes "
-        "(or ignore_index); in eager mode the error names the place of the first wrong one",
+        "pass indices below the size of the indexed axis, and labels below the number of classes (or ignore_index); in "
+        "eager mode the error gives the position of the first invalid one",
     ),
     r"Integer (division|modulo) by zero": (
         DivisionByZero,
         "integers are divided by 0",
-        "choose another divisor there, `ops.where(divisor == 0, 1, divisor)`",
+        "choose another divisor there, e.g. `ops.where(divisor == 0, 1, divisor)`",
     ),
 }
 """Messages of ONNX Runtime about invalid values in the data: the error to raise, its text, and what to do."""
@@ -97,12 +97,12 @@ class Session:
     def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
         self._model = model
         self.provider = choose_provider(provider)
-        self.ort = self._started()
+        self.ort = self._create_session()
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
-    def _started(self) -> ort.InferenceSession:
+    def _create_session(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
         for name, value in session_options().items():
             setattr(options, name, value)
@@ -168,7 +168,7 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
     pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, message)), None)
     kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")
     values = re.search(r"idx=(\S+) must be within the inclusive range \[(-?\d+),\s*(-?\d+)\]", message)
-    detail = message if pattern is None else f"{values[1]}, and there are {values[2]} to {values[3]}" if values else ""
+    detail = message if pattern is None else f"{values[1]}, valid are {values[2]} to {values[3]}" if values else ""
     message = (f"{what}: {detail}" if detail else what) + place
     if isinstance(error, ort_errors.NotImplemented):
         message += (
@@ -198,7 +198,7 @@ def session_options() -> dict[str, Any]:
     return {
         "log_severity_level": FATAL_ONLY,
         "intra_op_num_threads": threads(),
-        "enable_mem_pattern": False,  # it allocates another block as large as a run needs, to save 2 % of its time
+        "enable_mem_pattern": False,  # it saves 2 % of the time of a run, but allocates its memory a second time
     }
 
 
@@ -207,7 +207,7 @@ def require_active(provider: str, active: Sequence[str]) -> None:
     if not any(name.lower().startswith(provider) for name in active):
         raise UsageError(
             f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
-            f"needed): available is "
+            f"needed): available: "
             f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{conflict_hint()}"
         )
 
@@ -241,7 +241,7 @@ def threads() -> int:
 def choose_provider(provider: str | None) -> str:
     """Return the requested provider, or the best available one for None; `UsageError` for an unknown name."""
     if provider is not None and provider not in PROVIDERS:
-        raise UsageError(f"unknown provider {provider!r}: there are {', '.join(PROVIDERS)}")
+        raise UsageError(f"unknown provider {provider!r}: needed one of {', '.join(PROVIDERS)}")
     if provider == "cuda" and not has_driver():
         require_active(provider, PROVIDERS["cpu"])
     return provider or best_provider()

@@ -16,7 +16,7 @@ class TraceBuilder(Builder):
     """A builder that gives each node the running line of the user's code as its source.
 
     Attributes:
-        fallback_source: the source of nodes recorded while no line of the user's code runs, as in a backward pass.
+        fallback_source: the source of nodes that are recorded outside of the user's code, as in a backward pass.
         fixed_source: a tuple with the source of all nodes; None to use the running line.
     """
 

@@ -18,7 +18,7 @@ from .program_runner import ProgramRunner
 from .signature import Shapes, Signature, Sizes, fits, generalize, is_symbolic
 from .sizes import Argument, tensor_arguments
 from .traced import TracedProgram, run_trace
-from .tracking import Tracking
+from .tracking import TrackedRunner
 
 MAX_PROGRAMS = 64
 """The number of programs that a function keeps; the oldest is dropped."""
@@ -55,13 +55,13 @@ class CachedProgram:
     runner: ProgramRunner
 
     def matches(self, signature: Signature) -> bool:
-        """Whether the program does what the function does now, for the arguments of a call, sizes apart."""
+        """Whether the program still computes the function for the arguments of a call, apart from their sizes."""
         return signature.key == self.signature.key and self.runner.traced.dependencies.are_unchanged()
 
     @cached_property
-    def tracking(self) -> Tracking:
-        """Runs the program where an outer function asks for the gradient."""
-        return Tracking(self.runner)
+    def tracked_runner(self) -> TrackedRunner:
+        """Runs the program where an outer function requests its gradient."""
+        return TrackedRunner(self.runner)
 
     def call(self, signature: Signature) -> Any:
         """Run the program and return the result of the function."""
@@ -71,7 +71,7 @@ class CachedProgram:
         tensors = [x for x in (*signature.tensors, *parameters) if isinstance(x, Tensor)]
         if recording is not None and any(x.number_on(recording) is not None for x in tensors):
             self.runner.traced.require_gradient()
-            outputs = self.tracking.run(recording, signature.tensors, arrays)
+            outputs = self.tracked_runner.run(recording, signature.tensors, arrays)
         else:
             outputs = [from_array(array) for array in self.runner.run(arrays)]
         result = result_of(self.runner.traced.program, arrays, outputs)

@@ -30,23 +30,23 @@ def jit(function: Function | None = None, *, input_signature: Any = None, **sett
     """Compile a function, a method or a Cell: a call traces it, if necessary, and runs it in ONNX Runtime.
 
     The results are the same as without `jit`. Compiled programs are cached with the function. A program is reused if
-    the dtypes, ranks and Python values of the arguments are the same, and if nothing has changed that the traced code
-    read: attributes of Cells (`training` among them), Parameters, variables. When a later call has other sizes, the
-    sizes that differ become symbolic; the program then accepts any size, unless Python decides on one. Assignments to
-    Parameters take effect after the call. Inside code that is being traced, the function becomes part of the trace.
+    the dtypes, ranks and Python values of the arguments are the same, and if the state that the traced code read is
+    unchanged: attributes of Cells (including `training`), Parameters and variables. When a later call has other sizes,
+    the sizes that differ become symbolic; the program then accepts any size, unless Python decides on one. Assignments
+    to Parameters take effect after the call. Inside code that is being traced, the function becomes part of the trace.
 
         @jit
         def forward(x): ...
 
     Args:
         function: the function, method or Cell; without it, `jit` returns a decorator.
-        input_signature: the inputs of the calls: a Tensor, a tuple or list of Tensors, or a dict of some inputs by the
-            names of parameters. Sizes that placeholders leave open, `Tensor(shape=[None, 3], dtype=ms.float32)`, are
+        input_signature: the inputs of the calls: a Tensor, a tuple or list of Tensors, or a dict of some inputs by
+            parameter name. Sizes that placeholders leave open, `Tensor(shape=[None, 3], dtype=ms.float32)`, are
             symbolic from the first call on. By default, the inputs that `Cell.set_inputs` declares.
         **settings: `mode`, `jit_level` and others that scripts pass; they have no effect.
 
     Returns:
-        A `Jitted`, which is called in place of the function.
+        A `Jitted`, to be called instead of the function.
 
     Raises:
         TypeError: `function` isn't callable, a setting is unknown, or `input_signature` doesn't fit the function.
@@ -126,7 +126,7 @@ def in_graph_mode(owner: Any, variant: Hashable, function: Function, args: tuple
 
     Args:
         owner: the Cell or function that the programs are cached with.
-        variant: a key for a function derived from the owner (its gradient, say); None for the owner itself.
+        variant: a key for a function derived from the owner (such as its gradient); None for the owner itself.
         function: the function to call.
         args: positional arguments.
         kwargs: keyword arguments.

@@ -1,4 +1,4 @@
-"""The current trace, as the parts of graph mode see it."""
+"""The interface of the current trace for the parts of graph mode."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class SymbolicParameter:
     initial_tracking: tuple[Any, int | None]
 
 
-class Enclosing(Protocol):
+class EnclosingRegion(Protocol):
     """The branch or loop that is being recorded: a `control.regions.Region`."""
 
     depth: int
     tape: Any
 
     @property
-    def outer(self) -> Enclosing | None:
+    def outer(self) -> EnclosingRegion | None:
         """The branch or loop around this one."""
 
     def import_values(self, x: Any) -> Any:
@@ -72,8 +72,8 @@ class Recording(ABC):
     builder: TraceBuilder
     calls: list[CellCall]
     parameters: dict[int, SymbolicParameter]
-    guard: current_trace.Guard
-    region: Enclosing | None
+    guard: current_trace.GuardProtocol
+    region: EnclosingRegion | None
     inputs: list[Value]
     memo: dict[Any, Any]
     region_values: set[Value]
@@ -94,7 +94,7 @@ class Recording(ABC):
 
     @abstractmethod
     def import_values(self, operands: Sequence[Any]) -> tuple[Any, ...]:
-        """Operands as they are used in the branch or loop that is recorded, if one is."""
+        """Return operands as the branch or loop that is being recorded uses them, if there is one."""
 
     @abstractmethod
     def at(self, place: Any) -> AbstractContextManager[None]:
@@ -116,7 +116,7 @@ class Recording(ABC):
 
 
 def current_recording() -> Recording:
-    """Return the current trace; there must be one, as wherever there are symbolic tensors."""
+    """Return the current trace; there must be one, since symbolic tensors exist only during tracing."""
     trace = current_trace.current()
     assert trace is not None, "symbolic tensors exist only while Python is traced"
     return cast(Recording, trace)

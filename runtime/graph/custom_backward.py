@@ -45,7 +45,7 @@ def with_custom_backward(
     except RetraceRequired:
         raise
     except (CellbridgeError, TypeError, ValueError, RuntimeError) as error:
-        refusal = f"the backward pass of {name} is written by hand, and can't be part of a program: {error}"
+        refusal = f"the backward pass of {name} is hand-written, and can't be part of a program: {error}"
     result = own_gradient(*outputs, *operands, *parameters, outputs=len(outputs), backward=backward, refusal=refusal)
     return list(result) if isinstance(result, tuple) else [result]
 
@@ -65,7 +65,7 @@ def _trace_backward(
     parameters = list(run.parameters.values())
     for item in parameters:
         if item.current is not item.initial:
-            raise UnsupportedPython(f"it gives Parameter '{item.parameter.name}' a new value")
+            raise UnsupportedPython(f"it assigns a new value to Parameter '{item.parameter.name}'")
     if run.print_entries:
         raise UnsupportedPython("it prints")
     ordered = [*inputs[:operands], *(item.initial for item in parameters), *inputs[operands:]]

@@ -57,7 +57,7 @@ class DeclaredInputs:
 
     def arguments(self, function: Callable[..., Any]) -> tuple[Any, ...] | None:
         """The declared inputs as positional arguments; None if some aren't declared, or a rank is open."""
-        if any(map(_is_of_open_rank, flatten(self.inputs)[0])):
+        if any(map(_has_open_rank, flatten(self.inputs)[0])):
             return None
         if self.is_complete:
             return tuple(self.inputs.values())
@@ -126,7 +126,7 @@ class DeclaredInputs:
 
 @dataclass
 class _Symbols:
-    """Creates the symbols for open sizes; in a placeholder, sizes are equal if their axis is the same."""
+    """Creates the symbols for open sizes; the open sizes of placeholders count as equal on the same axis."""
 
     are_shared: bool
 
@@ -159,5 +159,5 @@ def _part(declared: Any, key: Any) -> Any:
     return declared[key] if isinstance(declared, (tuple, list)) else None
 
 
-def _is_of_open_rank(x: Any) -> bool:
+def _has_open_rank(x: Any) -> bool:
     return isinstance(x, Tensor) and isinstance(x._data, Placeholder) and x._data.has_open_rank

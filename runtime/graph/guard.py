@@ -42,7 +42,7 @@ _WITHOUT = {
 
 
 ABSTRACT = ABCMeta.__instancecheck__.__code__.co_filename
-"""The file that compares sizes on behalf of `isinstance` with an abstract class; the caller is further out."""
+"""The file of the code that compares sizes for `isinstance` with an abstract class; its caller is an outer frame."""
 
 
 class Guard:
@@ -62,7 +62,7 @@ class Guard:
         self._trace = trace
         self.objects = Objects(variables)
         self.backward_hooks = ""
-        self._made: set[int] = set()
+        self._created: set[int] = set()
         self._refused: TracingError | None = None
 
     def refusal(self, kind: type[TracingError], what: str, instead: str, place: str | None = None) -> TracingError:
@@ -84,11 +84,11 @@ class Guard:
 
     def on_cell_created(self, cell: Cell) -> None:
         """Allow changes of a Cell that is created while tracing."""
-        self._made.add(id(cell))
+        self._created.add(id(cell))
 
     def on_call(self, cell: Cell, path: str) -> None:
         """Record the state of a Cell that is called."""
-        if id(cell) not in self._made:
+        if id(cell) not in self._created:
             self.objects.add(cell, path)
         self.objects.watch(type(cell).construct)
         name = f"{cell.cls_name}{f' {path!r}' if path else ''}"
@@ -104,7 +104,7 @@ class Guard:
         unsupported = unsupported_statement(function)
         if unsupported is not None:
             statement, place = unsupported
-            what = f"Unsupported {statement}: a program has no such thing"
+            what = f"Unsupported {statement}: a program has no equivalent"
             raise self.refusal(UnsupportedPython, what, _WITHOUT[statement], place)
         before = _generator_state()
         yield
@@ -115,19 +115,19 @@ class Guard:
         return self.refusal(
             UnsupportedPython,
             f"random numbers were drawn {how}: they would be the same in each run",
-            "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or give them as arguments",
+            "draw with ops (`ops.standard_normal`, `ops.uniform`, `ops.dropout`, ...), or pass them as arguments",
             _definition(function),
         )
 
-    def follow_source(self, wanted: str, frame: FrameType) -> None:
+    def follow_source(self, operation: str, frame: FrameType) -> None:
         """Start the trace again if a condition or built-in function needs elements, and rewriting its caller helps.
 
         Raises:
             RetraceRequired: the running function can be rewritten so that it doesn't need the elements.
         """
         code = frame.f_code
-        if wanted in ("a condition", *code.co_names) and can_follow(code):
-            what = f"{wanted} needs the elements of a tensor, which are known only when the program runs"
+        if operation in ("a condition", *code.co_names) and can_follow(code):
+            what = f"{operation} needs the elements of a tensor, which are known only when the program runs"
             error = self.refusal(RetraceRequired, what, AS_CHOICE)
             assert isinstance(error, RetraceRequired)
             error.code = code
@@ -145,9 +145,9 @@ class Guard:
         kind = "buffer" if name in cell.__dict__.get("_buffer_names", ()) else "attribute"
         raise self.refusal(
             UnsupportedPython,
-            f"{kind} '{name}' of {cell.cls_name} was set{kept}: a program changes no Python object",
-            "hold what changes in a Parameter, made in __init__ (what is assigned to it in construct is its value "
-            "after the run), and return what is computed",
+            f"{kind} '{name}' of {cell.cls_name} was set{kept}: a program can't change Python objects",
+            "keep changing state in a Parameter created in __init__ (a value assigned to it in construct is its value "
+            "after the run), and return computed values",
         )
 
     def on_tensor_write(self, x: Tensor) -> None:
@@ -155,7 +155,7 @@ class Guard:
         if id(x) in self.objects.tensors:
             raise self.refusal(
                 UnsupportedPython,
-                f"the tensor {self.objects.tensors[id(x)]} was written to: a program changes Parameters only",
+                f"the tensor {self.objects.tensors[id(x)]} was written to: a program can change only Parameters",
                 "make it a Parameter, with requires_grad=False, or write to a copy (`x.copy()`)",
             )
 
@@ -163,8 +163,8 @@ class Guard:
         """Return the error for a function that changed a list or dict among its arguments."""
         return self.refusal(
             UnsupportedPython,
-            "a list or dict among the arguments was changed: a program changes no Python object",
-            "make a new one, and return it",
+            "a list or dict among the arguments was changed: a program can't change Python objects",
+            "create a new one, and return it",
             _definition(function),
         )
 
@@ -173,9 +173,9 @@ class Guard:
         if len(names) > 1:
             raise self.refusal(
                 UnsupportedPython,
-                f"a tensor that was given as {' and as '.join(names)} was written to: in a program these are apart, "
-                "and only one of them would change",
-                "give a copy (`x.copy()`) as the one or the other, or write to a copy",
+                f"a tensor that was given as {' and as '.join(names)} was written to: in a program these are "
+                "separate inputs, of which only one would change",
+                "pass a copy (`x.copy()`) for one of them, or write to a copy",
                 _definition(getattr(function, "construct", function)),
             )
 
@@ -183,7 +183,7 @@ class Guard:
         """Refuse to set a flag of a Parameter."""
         raise self.refusal(
             UnsupportedPython,
-            f"a flag of Parameter '{parameter}' was set: a program changes no Python object",
+            f"a flag of Parameter '{parameter}' was set: a program can't change Python objects",
             "set it outside of the traced code",
         )
 
@@ -191,12 +191,12 @@ class Guard:
         """Refuse to create initial values of a Parameter."""
         raise self.refusal(
             UnsupportedPython,
-            "a Parameter, or its initial value, was made: each run would make another",
-            "make Parameters, and Cells that hold some, in __init__",
+            "a Parameter or its initial value was created: each run would create another",
+            "create Parameters, and Cells with Parameters, in __init__",
         )
 
     def require_defined(self, error: NameError, undefined_in_branch: Mapping[str, str]) -> None:
-        """Raise an explanatory error for an undefined variable that one branch only defines."""
+        """Raise an explanatory error for an undefined variable that only one branch defines."""
         name = next((name for name in undefined_in_branch if f"'{name}'" in str(error)), None)
         if name is None:
             return
@@ -205,7 +205,7 @@ class Guard:
         raise self.refusal(
             UnsupportedPython,
             f"the local variable '{name}' {undefined_in_branch[name]}",
-            "give it a value before",
+            "assign it a value before the branch or loop",
             place,
         ) from error
 
@@ -214,12 +214,12 @@ class Guard:
         return self.refusal(
             UnsupportedPython,
             f"a tensor {data.value.type} is used outside of the branch or loop that computes it, under a condition on "
-            "a tensor, and was handed on by other ways than variables, lists and dicts of the function",
-            "assign it to a variable of the function, which each branch does, or return it",
+            "a tensor, and reached that place other than in variables, lists and dicts of the function",
+            "assign it to a variable of the function in each branch, or return it",
         )
 
     def finish(self, function: Callable[..., Any]) -> None:
-        """Finish tracing a function: refuse the changes that nothing else noticed."""
+        """Finish tracing a function: refuse changes that no other check detected."""
         if self._refused is not None:
             raise self._refused  # the user's code caught it
         generator = self.objects.used_generator()
@@ -229,8 +229,8 @@ class Guard:
         if changed:
             raise self.refusal(
                 UnsupportedPython,
-                f"traced Python changed {', '.join(changed)}: a program changes no Python object",
-                "collect what is computed in a tuple, list or dict of the function's own, and return it",
+                f"traced Python changed {', '.join(changed)}: a program can't change Python objects",
+                "collect computed values in a tuple, list or dict that the function creates, and return it",
                 _definition(function),
             )
 
@@ -240,7 +240,7 @@ class Guard:
         """Refuse to convert a symbolic size to a number."""
         raise self.refusal(
             UnknownSize,
-            f"{what} was made of the size {dim}, which is known only when the program runs",
+            f"{what} requires the value of the size {dim}, which is known only when the program runs",
             "compute with sizes by + - * // and %, choose with ops, or give that axis a fixed size",
         )
 

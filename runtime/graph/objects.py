@@ -56,7 +56,7 @@ class Snapshot:
         return isinstance(self.before, _CONTAINERS) and not self.before
 
     def change(self) -> str | None:
-        """Return the name of what has changed; None if nothing has."""
+        """Return the name of the changed object or attribute; None if nothing has changed."""
         now, before = self.container, self.before
         if isinstance(now, np.ndarray):
             same = now.shape == before.shape and now.tobytes() == before.tobytes()
@@ -64,7 +64,7 @@ class Snapshot:
         if not isinstance(now, dict):
             return None if len(now) == len(before) and all(map(is_same, now, before)) else self.name
         if now.keys() == before.keys() and all(map(operator.is_, now.values(), before.values())):
-            return None  # the quick answer, nearly always
+            return None  # the fast path
         for key in dict.fromkeys((*before, *now)):
             if self.is_state and key in INTERNAL_ATTRIBUTES:
                 continue
@@ -99,7 +99,7 @@ class AttributesSnapshot:
     was_empty = False
 
     def change(self) -> str | None:
-        """Return the name of what has changed; None if nothing has."""
+        """Return the name of the changed attribute; None if nothing has changed."""
         now, before = _attributes(self.owner), self.before
         for key in dict.fromkeys((*before, *now)):
             if key not in now or key not in before or not is_same(now[key], before[key]):
@@ -178,7 +178,7 @@ class Objects:
                 self._note(leaf, f"the argument {name}")
 
     def note_hook(self, function: Any, cell: str) -> None:
-        """Record the contents of a Cell's hook, and of the object whose method it is."""
+        """Record the contents of a Cell's hook, and of the object that it is a method of."""
         while isinstance(function, functools.partial):
             for item in (*function.args, *function.keywords.values()):
                 self._note(item, f"a hook of {cell}")
@@ -200,7 +200,7 @@ class Objects:
         return id(cell.__dict__) in self._snapshots
 
     def changes(self) -> Iterator[str]:
-        """Yield the names of what has changed, e.g. `history of Net`."""
+        """Yield the names of changed objects and attributes, e.g. `history of Net`."""
         for snapshot in self._snapshots.values():
             if snapshot.was_empty and not snapshot.container:
                 continue
@@ -214,7 +214,7 @@ class Objects:
                     yield f"the variable {name}"
 
     def are_unchanged(self) -> bool:
-        """Whether nothing has changed that traced Python may depend on; it can't depend on `phase`."""
+        """Whether everything that traced Python may depend on is unchanged; it can't depend on `phase`."""
         return not any(change.partition(" of ")[0] != "phase" for change in self.changes()) and all(
             tensor._data is data for tensor, data in self.data
         )

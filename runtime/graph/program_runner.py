@@ -10,7 +10,7 @@ import numpy as np
 
 from ..common.tensor import from_array
 from ..errors import ConversionError, UnsupportedOperators
-from ..ir.dims import substituted
+from ..ir.dims import substitute_nested
 from ..ir.program import Program
 from ..ir.sizes import input_symbols, symbols_used
 from ..ir.types import Node, Value
@@ -104,7 +104,7 @@ class ProgramRunner:
         self._random_nodes = None if interpreted else _random_nodes(traced.program)
         if self._random_nodes is None and not interpreted:
             name = traced.program.calls[0].class_name
-            warnings.warn(f"{IN_INTERPRETER}: {name} draws numbers that the run decides on", stacklevel=2)
+            warnings.warn(f"{IN_INTERPRETER}: {name} draws random numbers that depend on computed values", stacklevel=2)
         self.interpreted = self._random_nodes is None
         self.program = (
             traced.program if self._random_nodes is None else draws_as_inputs(traced.program, self._random_nodes)
@@ -124,7 +124,7 @@ class ProgramRunner:
         if self._random_nodes:
             sizes = bind(self.traced.program, inputs)
             for node in self._random_nodes:
-                attributes = {name: substituted(item, sizes) for name, item in node.attributes.items()}
+                attributes = {name: substitute_nested(item, sizes) for name, item in node.attributes.items()}
                 (result[node.outputs[0]],) = evaluate(get(node.op), [], attributes)
         return result
 

@@ -26,7 +26,7 @@ from ..tree import has_same_leaves, map_leaves
 from .boundaries import mark_arguments, mark_results
 from .builder import TraceBuilder
 from .control.source import RetraceRequired
-from .current import Enclosing, Recording, SymbolicParameter
+from .current import EnclosingRegion, Recording, SymbolicParameter
 from .custom_backward import Pull, with_custom_backward
 from .guard import Guard
 from .names import Names
@@ -77,7 +77,7 @@ class Trace(Recording):
             self.guard.objects.note_argument(name, argument)
         for cell in self.names.cells:
             self.guard.objects.add(cell, self.names.path(cell, ""))
-        self.region: Enclosing | None = None
+        self.region: EnclosingRegion | None = None
         self.region_values: set[Value] = set()
         self.undefined_in_branch: dict[str, str] = {}
         self.print_entries: list[Entry] = []
@@ -166,7 +166,7 @@ class Trace(Recording):
         """Record `ops.Print`: each run of the program prints."""
         print_when_run(items, None)
 
-    # ---- where we are ----
+    # ---- the current place ----
 
     def place(self) -> Place:
         """Return the current Cell call and the source of the last recorded node."""
@@ -194,7 +194,7 @@ class Trace(Recording):
 
     @contextlib.contextmanager
     def without_gradient(self) -> Iterator[None]:
-        """Within the context, no gradient flows through what is recorded."""
+        """Within the context, no gradient flows through recorded nodes."""
         before, self._stops_gradients = self._stops_gradients, True
         try:
             yield
@@ -205,14 +205,14 @@ class Trace(Recording):
 
     def call(self, cell: Cell, args: tuple[Any, ...], kwargs: dict[str, Any], runs: Callable[..., Any]) -> Any:
         """Run a Cell by `runs(cell, args, kwargs)`, and mark its input and output Tensors as its boundaries."""
-        path = self._meet(cell, self.builder.cell if self.calls else None)
+        path = self._record_cell(cell, self.builder.cell if self.calls else None)
         return self.run_as_call(path, cell.class_name_in_trace, cell, lambda *a, **k: runs(cell, a, k), args, kwargs)
 
     def begin_call(self, cell: Cell, caller: int) -> int:
         """Begin a call of a Cell whose nodes are copied; returns its number."""
-        return self._begin(self._meet(cell, caller), cell.class_name_in_trace, caller)
+        return self._begin(self._record_cell(cell, caller), cell.class_name_in_trace, caller)
 
-    def _meet(self, cell: Cell, caller: int | None) -> str:
+    def _record_cell(self, cell: Cell, caller: int | None) -> str:
         """Record a Cell that is called, and return its path."""
         path = self.names.path(cell, "" if caller is None else self.calls[caller].path)
         self.guard.on_call(cell, path)
@@ -359,7 +359,7 @@ _MAX_EXPRESSION_DEPTH = 8
 
 
 def _expression_key(value: Value, producers: Mapping[Value, Node], depth: int) -> Any:
-    """Return a key that is equal for values which the same nodes compute from the same values."""
+    """Return a key that is equal for values that the same nodes compute from the same values."""
     node = producers.get(value)
     if node is None or not depth or node.op in RANDOM_OPS:
         return value

@@ -56,7 +56,7 @@ def tensor_arguments(
     elif isinstance(dynamic_shapes, dict):
         specs = {name: _of_parameter(name, dynamic_shapes) for name, _ in given}
         if unknown := sorted(set(dynamic_shapes) - {name.partition("[")[0] for name, _ in given}):
-            raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; given are {[n for n, _ in given]}")
+            raise UsageError(f"dynamic_shapes: there is no argument {unknown[0]!r}; there are {[n for n, _ in given]}")
     elif isinstance(dynamic_shapes, (tuple, list)) and len(dynamic_shapes) <= len(given):
         specs = {name: spec for (name, _), spec in zip(given, dynamic_shapes, strict=False)}
     else:

@@ -26,8 +26,8 @@ ROOM = __name__.removesuffix("graph.sources")
 def running_line(operator: str) -> Source | None:
     """Return the innermost running line outside of the runtime.
 
-    None in a backward pass, unless it runs the user's code (a `bprop`, say): a backward node has the source of its
-    forward node.
+    None in a backward pass, where nodes have the sources of their forward nodes, unless it runs code of the user, such
+    as a `bprop`.
     """
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -57,9 +57,9 @@ def splice(
     for call, cell in zip(program.calls[1:], cells[1:], strict=True):
         calls.append(trace.begin_call(cell, calls[call.parent or 0]))
     first = len(trace.builder.nodes)
-    copies = _Copies(trace, program, calls, values, bind(program, [operands[value] for value in program.inputs]))
-    copies.run(plan(program, results, every_boundary=True))
-    return _as_tensors(trace, trace.builder.nodes[first:], tracking.numbers, [copies.values[v] for v in results])
+    copier = _Copier(trace, program, calls, values, bind(program, [operands[value] for value in program.inputs]))
+    copier.run(plan(program, results, every_boundary=True))
+    return _as_tensors(trace, trace.builder.nodes[first:], tracking.numbers, [copier.values[v] for v in results])
 
 
 class _Operands:
@@ -101,7 +101,7 @@ class _Operands:
         return g if is_constant else self.add(g)
 
 
-class _Copies(Inliner):
+class _Copier(Inliner):
     """Copies the nodes of a program into the program being traced."""
 
     def __init__(

@@ -16,8 +16,8 @@ from .sources import PACKAGE
 def unsupported_statement(function: Any) -> tuple[str, str] | None:
     """Return the first statement of a function that can't be traced, and its line; None if there is none.
 
-    `try` can't be traced, since it would catch exceptions of the trace, nor can `yield` and `await`. Nested functions
-    and the runtime's own functions aren't searched.
+    `try` can't be traced, since it would catch exceptions of the trace; neither can `yield` and `await`. Nested
+    functions and the runtime's own functions aren't searched.
     """
     code = getattr(inspect.unwrap(function), "__code__", None)
     if code is None or code.co_filename.startswith(PACKAGE):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .. import tree
-from ..checks import is_of_torch
+from ..checks import belongs_to_torch
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array
 from ..current_trace import current
@@ -64,8 +64,8 @@ class TracedProgram:
         """Raise `UnsupportedPython` if Cells have backward hooks, which a program can't call."""
         if self.backward_hooks:
             raise UnsupportedPython(
-                f"the Cell {self.backward_hooks} has backward hooks, but its gradient isn't computed within what is "
-                "traced\n  what to do: trace the gradient too (graph mode does; `jit` a function that calls `grad` or "
+                f"the Cell {self.backward_hooks} has backward hooks, but its gradient isn't computed in the traced "
+                "code\n  what to do: trace the gradient too (graph mode does; `jit` a function that calls `grad` or "
                 "`value_and_grad`), or run it in eager mode: set_context(mode=PYNATIVE_MODE), and no jit"
             )
 
@@ -98,7 +98,7 @@ def trace(
     """
     if not callable(function):
         raise UsageError(f"needed a Cell or a function, given {type(function).__name__}")
-    if is_of_torch(function):
+    if belongs_to_torch(function):
         raise UsageError(
             f"needed a Cell or a function of runtime's Tensors, given torch's {type(function).__name__}: "
             "`converter.from_torch(module, args)` captures a module"
@@ -106,7 +106,9 @@ def trace(
     if not isinstance(args, tuple):
         raise UsageError(f"args must be a tuple of the positional arguments, given {type(args).__name__}")
     if current() is not None:
-        raise UsageError("trace was called while Python is traced: call the function itself, it becomes part of it")
+        raise UsageError(
+            "trace was called while Python is traced: call the function itself to make it part of the trace"
+        )
     keywords = dict(kwargs or {})
     arguments = tensor_arguments(function, args, keywords, dynamic_shapes)
     return run_trace(function, args, keywords, arguments, with_effects=False)
@@ -183,7 +185,7 @@ def _trace_once(
     if run.print_entries and not with_effects:
         write_symbolic(run.print_entries)
         does = "prints" if any(map(prints, run.print_entries)) else "checks values (assert, raise)"
-        warnings.warn(f"Python {does}; the program doesn't (what `jit` and graph mode compile does)", stacklevel=4)
+        warnings.warn(f"Python {does}; the program doesn't (those that `jit` and graph mode compile do)", stacklevel=4)
     parameters, buffers, live = run.stored_tensors()
     constants = map_leaves(_as_constant, (args, keywords))
     program = Program(
@@ -210,7 +212,7 @@ def _trace_once(
 def warn_about_writes(names: Sequence[str], *, stacklevel: int) -> None:
     """Warn that the program doesn't write to arguments that Python writes in place."""
     of = ", ".join(map(repr, names))
-    warnings.warn(f"Python writes to the argument {of}; the program leaves it as it is", stacklevel=stacklevel)
+    warnings.warn(f"Python writes to the argument {of}; the program doesn't change it", stacklevel=stacklevel)
 
 
 def _as_constant(leaf: Any) -> Any:
@@ -229,7 +231,7 @@ def _as_output(leaf: Any) -> Any:
             inside = " with tensors in it" if holds else ""
             raise trace.guard.refusal(
                 UnsupportedPython,
-                f"an object of class {type(leaf).__name__}{inside} was returned: a program makes no objects",
+                f"an object of class {type(leaf).__name__}{inside} was returned: a program can't create objects",
                 "return the tensors in a tuple, list, dict or namedtuple",
                 "",
             )

@@ -18,13 +18,13 @@ from ..ir.types import Value, is_floating
 from ..programs.gradient_program import GradientProgram, differentiate
 from ..programs.random_inputs import random_nodes
 from ..programs.subprograms import evaluate_program
-from ..tree import positional
+from ..tree import positional_arguments
 from .program_runner import Computation, ProgramRunner
 
 Array = np.ndarray[Any, Any]
 
 
-class Tracking:
+class TrackedRunner:
     """Runs a program, and keeps the values that its backward pass needs."""
 
     def __init__(self, runner: ProgramRunner) -> None:
@@ -119,8 +119,8 @@ class Tracking:
 def _require_not_updated(parameter: Parameter, updated: set[int]) -> None:
     if id(parameter) in updated:
         raise UsageError(
-            f"Parameter '{parameter.name}' is differentiated outside of a compiled function that gives it a new value: "
-            "ask for the gradient within the function, or compile the whole step"
+            f"Parameter '{parameter.name}' is differentiated outside of a compiled function that assigns it a new "
+            "value: compute the gradient inside the function, or compile the whole step"
         )
 
 
@@ -137,4 +137,4 @@ def _size_sources(whole: Program, count: int, saved: Sequence[Value]) -> list[Va
 def _backward(whole: Program, count: int, saved: Sequence[Value]) -> Program:
     """The part of a gradient program after its first `count` nodes; their results in `saved` are its inputs."""
     inputs = (*whole.inputs, *saved)
-    return whole.replace(inputs=inputs, nodes=whole.nodes[count:], arguments=positional(len(inputs)))
+    return whole.replace(inputs=inputs, nodes=whole.nodes[count:], arguments=positional_arguments(len(inputs)))

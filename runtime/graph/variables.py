@@ -18,7 +18,7 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True)
-class _Place:
+class _Location:
     """The location of a variable: a namespace, or the cell of a closure."""
 
     name: str
@@ -61,7 +61,7 @@ class Variables:
         self._cell: Cell | None = function if isinstance(function, Cell) else None
         self._owners: list[Any] = []
         self._functions: list[Any] = []
-        self._places: list[_Place] = []
+        self._places: list[_Location] = []
         if self._cell is None:
             self._look_at(function)
 
@@ -82,7 +82,7 @@ class Variables:
         return result
 
     def restore(self, before: dict[str, Any]) -> None:
-        """Restore the variables that refer to another object now."""
+        """Restore the variables that now refer to another object."""
         for place in self._places:
             value = place.value()
             if value is not _NOTHING and place.name in before and value is not before[place.name]:
@@ -118,9 +118,9 @@ class Variables:
         code, scope = function.__code__, function.__globals__
         used, names = dict.fromkeys(_globals(code)), frozenset(_names(code))
         self.names |= names
-        self._places += [_Place(name + suffix, scope, name) for name in used]
+        self._places += [_Location(name + suffix, scope, name) for name in used]
         self._places += [
-            _Place(name + suffix, cell, name)
+            _Location(name + suffix, cell, name)
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True)
         ]
         values = [(place.name, place.value()) for place in self._places]
@@ -137,7 +137,7 @@ class Variables:
             seen.add(id(module))
             scope = vars(module)
             for name in sorted(names & scope.keys()):
-                self._places.append(_Place(f"{path}.{name}", scope, name))
+                self._places.append(_Location(f"{path}.{name}", scope, name))
                 if isinstance(scope[name], ModuleType):
                     modules.append((f"{path}.{name}", scope[name]))
 

@@ -17,8 +17,8 @@ Factor = str | tuple[str, "SymbolicDim", "SymbolicDim"]
 Monomial = tuple[Factor, ...]
 
 MAX_TERMS = 1000  # symbols, numbers and operators in one dimension
-MAX_NUMBER = 2**127  # among them
-MAX_DEPTH = 40  # `//`, `%`, `max` and `min` within each other
+MAX_NUMBER = 2**127  # coefficients
+MAX_DEPTH = 40  # levels of nested `//`, `%`, `max` and `min`
 
 _FUNCTIONS: dict[str, Callable[[int, int], int]] = {
     "//": lambda a, b: a // b,
@@ -51,11 +51,11 @@ class SymbolicDim:
         self.size: int = sum(1 + len(m) for m, _ in self.terms) + sum(a.size + b.size for _, a, b in opaque)
         self.depth: int = 1 + max((max(a.depth, b.depth) for _, a, b in opaque), default=0)
         if any(abs(c) >= MAX_NUMBER for _, c in self.terms):
-            raise ShapeError("a symbolic dimension got a coefficient of 128 bits or more")
+            raise ShapeError("a coefficient of a symbolic dimension reached 128 bits")
         if self.size > MAX_TERMS or self.depth > MAX_DEPTH:
             raise ShapeError(
-                f"a symbolic dimension became an expression of {self.size} parts, {self.depth} deep; at most "
-                f"{MAX_TERMS} and {MAX_DEPTH} are kept. Declare fewer of the dimensions that it is made of as symbolic"
+                f"a symbolic dimension became an expression of {self.size} parts in {self.depth} levels; at most "
+                f"{MAX_TERMS} parts and {MAX_DEPTH} levels are supported. Make fewer of its dimensions symbolic"
             )
 
     def __add__(self, other: Dim) -> Dim:
@@ -118,20 +118,20 @@ class SymbolicDim:
 
     def __eq__(self, other: object) -> bool:
         equal = isinstance(other, SymbolicDim) and self.terms == other.terms
-        if not equal and handlers.comparing is not None:
-            handlers.comparing(self, other)
+        if not equal and handlers.on_comparison is not None:
+            handlers.on_comparison(self, other)
         return equal
 
     def __hash__(self) -> int:
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_KEY)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_KEY)
         return hash(self.terms)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[SymbolicDim]:
         """The class, which `isinstance` looks at."""
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_CLASS)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_CLASS)
         return SymbolicDim
 
     def __index__(self) -> int:
@@ -161,8 +161,8 @@ class SymbolicDim:
         return _no_fraction(self, f"{other} ** {self}", other)
 
     def __str__(self) -> str:
-        if handlers.comparing is not None:
-            handlers.comparing(self, AS_TEXT)
+        if handlers.on_comparison is not None:
+            handlers.on_comparison(self, AS_TEXT)
         return " + ".join(_term_text(m, c) for m, c in self.terms).replace("+ -", "- ") or "0"
 
     __repr__ = __str__
@@ -182,7 +182,7 @@ class SymbolicDim:
         return total
 
     def substitute(self, sizes: Mapping[str, Dim]) -> Dim:
-        """Return the dimension with symbols replaced by other dimensions; symbols that `sizes` lacks stay."""
+        """Return the dimension with symbols replaced by other dimensions; symbols missing from `sizes` are kept."""
         total: Dim = 0
         for monomial, coefficient in self.terms:
             product: Dim = coefficient
@@ -230,7 +230,7 @@ def _no_fraction(dim: SymbolicDim, text: str, other: object) -> Any:
 
 
 def symbol(name: str) -> SymbolicDim:
-    """Return the dimension called `name`."""
+    """Return the dimension that is the symbol `name`."""
     return SymbolicDim({(name,): 1})
 
 
@@ -257,10 +257,10 @@ def substitute(dim: Dim, sizes: Mapping[str, Dim]) -> Dim:
     return dim if isinstance(dim, int) else dim.substitute(sizes)
 
 
-def substituted(item: object, sizes: Mapping[str, Dim]) -> Any:
+def substitute_nested(item: object, sizes: Mapping[str, Dim]) -> Any:
     """Replace symbols in a dimension, or in the dimensions of a tuple; return anything else unchanged."""
     if isinstance(item, tuple):
-        return tuple(substituted(part, sizes) for part in item)
+        return tuple(substitute_nested(part, sizes) for part in item)
     return item.substitute(sizes) if isinstance(item, SymbolicDim) else item
 
 
@@ -336,7 +336,7 @@ def _split_multiples(numerator: SymbolicDim, divisor: Dim) -> tuple[Dim, Dim]:
     whole: dict[Monomial, int] = {}
     rest: dict[Monomial, int] = {}
     for monomial, c in numerator.terms:
-        # down for the constant; towards zero for sizes, so that what falls as they grow still does
+        # round down for the constant, towards zero for sizes, so that a falling function of a size stays one
         towards_zero = abs(c) // abs(divisor) * (1 if (c < 0) == (divisor < 0) else -1)
         whole[monomial] = c // divisor if monomial == () else towards_zero
         rest[monomial] = c - whole[monomial] * divisor

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..errors import UsageError
 from ..lazy import resolve
-from ..tree import Structure, positional, sequence
+from ..tree import Structure, positional_arguments, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, ProgramParameter, Value
@@ -96,7 +96,7 @@ class Program:
 
     @cached_property
     def symbol_readings(self) -> dict[Node, list[Reading]]:
-        """The nodes that determine sizes at run time (the count of `nonzero`, say), and the symbols of these sizes."""
+        """The nodes that determine sizes at run time (such as the count of `nonzero`), and their symbols."""
         known = input_symbols(self.inputs)
         result: dict[Node, list[Reading]] = {}
         for node in self.nodes:
@@ -141,7 +141,7 @@ class ProgramCell:
     """One call of one Cell of a program.
 
     Attributes:
-        owner: the program it is part of.
+        owner: the program that it is part of.
         number: index of the call in `owner.calls`.
     """
 
@@ -214,7 +214,7 @@ class ProgramCell:
             },
             constants=tuple(c for c in self.owner.constants if c.value in used),
             calls=self.owner.calls,
-            arguments=positional(len(inputs)),
+            arguments=positional_arguments(len(inputs)),
             result=sequence(len(outputs)),
             train=self.owner.train,
         )

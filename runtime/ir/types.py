@@ -24,7 +24,7 @@ INT32: np.dtype[Any] = np.dtype(np.int32)
 INT64: np.dtype[Any] = np.dtype(np.int64)
 BOOL: np.dtype[Any] = np.dtype(np.bool_)
 
-MAX_RANK = 64  # NumPy has no arrays of more
+MAX_RANK = 64  # the largest in NumPy
 
 DTypeLike = Any  # a name such as "bfloat16", a NumPy dtype or scalar type
 Attributes = Mapping[str, Any]  # bool, int, float, str, None, dtype, Dim, or tuples of these
@@ -57,14 +57,14 @@ def at_least_float32(dtype: np.dtype[Any]) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """Dtype and shape of a tensor; dimensions are integers or symbolic. `ShapeError` for too many of them."""
+    """Dtype and shape of a tensor; dimensions are integers or symbolic. Raises `ShapeError` for too many dimensions."""
 
     dtype: np.dtype[Any]
     shape: tuple[Dim, ...]
 
     def __post_init__(self) -> None:
         if len(self.shape) > MAX_RANK:
-            raise ShapeError(f"there are tensors of at most {MAX_RANK} dimensions, not of {len(self.shape)}")
+            raise ShapeError(f"a tensor can have at most {MAX_RANK} dimensions, not {len(self.shape)}")
 
     @property
     def rank(self) -> int:

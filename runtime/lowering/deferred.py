@@ -1,4 +1,4 @@
-"""`DeferredTensor`: a tensor of the model that is computed when it is written, and not kept in memory."""
+"""`DeferredTensor`: a tensor that is computed when the model is written, and isn't kept in memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeferredTensor:
-    """A tensor that `compute` returns anew in each call: an array of type `type`, whose shape is known."""
+    """A tensor that each call of `compute` computes again: an array of type `type`, whose shape is known."""
 
     type: Type
     compute: Callable[[], Array]

@@ -26,7 +26,7 @@ from ..visible import encodable_name
 def place_model(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Like `storage.files.atomic_path`, for an ONNX model that may have its tensors in `<name>.data` beside it.
 
-    If that name is taken, the data file is finally called `<name>.<16 hexadecimal digits>.data`.
+    If that name is taken, the data file is named `<name>.<16 hexadecimal digits>.data`.
     """
     if is_device(Path(path)):
         yield Path(path)

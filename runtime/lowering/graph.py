@@ -37,8 +37,8 @@ class Graph:
         ceiling: the newest version that may be chosen to keep an operator whole; None if `opset` is fixed.
         nodes: in order of computation.
         initializers: data by tensor name.
-        sources: by tensor name, the names of the parameters and buffers that a tensor is computed from, if from nothing
-            else; a parameter or buffer is its own source.
+        sources: by tensor name, the names of the parameters and buffers from which alone a tensor is computed; a
+            parameter or buffer is its own source.
         transposed: by tensor name, the parameter that a tensor is a transpose of, and the order of the axes.
         types: types of inputs, initializers and results of ops, by tensor name.
         sizes: the symbolic dimensions.
@@ -109,7 +109,7 @@ class Graph:
 
     def unique(self, stem: str) -> str:
         """Return a name that isn't taken yet: `stem`, or `stem` with a number."""
-        return self._names.free(encodable_name(stem))
+        return self._names.unique(encodable_name(stem))
 
     def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> Any:
         """Add a node of the standard domain; return its output name, or a tuple of names if `outputs` is above 1."""
@@ -125,7 +125,7 @@ class Graph:
         return results[0] if outputs == 1 else results
 
     def has(self, op_type: str, version: int) -> bool:
-        """Whether the opset has an operator, given the first version with it; see `OnnxGraph`."""
+        """Whether the opset has an operator that was added in opset `version`; see `OnnxGraph`."""
         if self.ceiling is not None and self.opset < version <= self.ceiling:
             raise NewerOpset(version, op_type)
         return self.opset >= version
@@ -168,7 +168,7 @@ class Graph:
         return self.types[name]
 
     def cast(self, name: str, dtype: Any) -> str:
-        """Return the value cast to a dtype; itself if it is known to have that dtype already."""
+        """Return the tensor cast to a dtype; itself if it is known to have that dtype already."""
         target = as_dtype(dtype)
         known = self.types.get(name)
         if known is not None and known.dtype == target:
@@ -184,7 +184,7 @@ class Graph:
         return data if isinstance(data, np.ndarray) else None
 
     def replace(self, names: Mapping[str, str]) -> None:
-        """Replace tensors, the keys, by others, the values."""
+        """Replace the tensors that are keys of `names` by the corresponding values."""
         if names:
             self.nodes = [node.with_inputs(names) for node in self.nodes]
             self._replacements |= names

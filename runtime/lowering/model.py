@@ -14,7 +14,7 @@ from ..visible import encodable_name
 from . import opsets, passes
 from .deferred import Array, DeferredTensor
 from .nodes import ProgramGraph, lower
-from .onnx_node import live, node_proto
+from .onnx_node import live_nodes, node_proto
 from .precomputed import Precomputed
 
 Named = Sequence[tuple[str, Value]]
@@ -82,7 +82,7 @@ class Lowering:
         return {name: array for name, array in self.graph.initializers.items() if name in used}
 
     def computed_parameters(self) -> dict[str, tuple[str, ...]]:
-        """Return by name the initializers computed from parameters and buffers, with the names of these."""
+        """Return the initializers computed from parameters and buffers: for each name, the names of its sources."""
         sources = self.graph.sources
         return {name: sources[name] for name in self.graph.initializers if name in sources and sources[name] != (name,)}
 
@@ -99,7 +99,7 @@ class Lowering:
                 with self.graph.at_root():
                     tensor = self.graph.op("Identity", tensor)
             names[tensor] = name
-        nodes = self.graph.nodes = live(self.graph.nodes, set(names))
+        nodes = self.graph.nodes = live_nodes(self.graph.nodes, set(names))
         computed = {tensor for node in nodes for tensor in node.outputs}
         between: list[tuple[str, Value]] = []
         for value, tensor in self.tensors.items():
@@ -129,14 +129,14 @@ class Lowering:
 
 @functools.cache
 def _installed_version() -> str:
-    """Parsing the package's metadata takes longer than writing a small model."""
+    """Cached, since parsing the package's metadata takes longer than writing a small model."""
     return importlib.metadata.version("cellbridge")
 
 
 def lower_program(
     program: Program, nodes: Sequence[Node], choice: opsets.Choice, inputs: Named, results: Named
 ) -> tuple[Lowering, opsets.Choice]:
-    """Lower nodes of a program in the requested opset, or in the lowest that can express them; return that as well.
+    """Lower nodes of a program in the requested opset, or in the lowest that can express them; also return the choice.
 
     Raises:
         UnsupportedOperators: ops that depend on inputs have no ONNX form.

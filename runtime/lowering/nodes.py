@@ -15,7 +15,7 @@ from .graph import Graph
 from .onnx_node import Subgraph
 from .opsets import NewerOpset
 from .precomputed import Precomputed
-from .small_integers import wider
+from .small_integers import wider_dtypes
 
 
 class ProgramGraph(Graph):
@@ -107,7 +107,7 @@ def _store(graph: Graph, node: Node, tensors: dict[Value, str], precomputed: Pre
 
 
 def _close(inner: Graph, name: str, inputs: list[tuple[str, Type]], results: list[tuple[str, Type]]) -> Subgraph:
-    """Return the finished subgraph; ONNX needs each output to be computed in it, and only once."""
+    """Return the finished subgraph, in which each output is computed by a node of its own, as ONNX requires."""
     outputs: list[tuple[str, Type]] = []
     for tensor, type in results:
         computed = any(tensor in node.outputs for node in inner.nodes) and tensor not in dict(outputs)
@@ -148,7 +148,7 @@ def _lower_in_wider_integers(
     graph: Graph, node: Node, rule: Callable[..., Any], operands: list[str]
 ) -> tuple[str, ...]:
     """Apply the ONNX rule of a node, in wider integers if it has no form for small ones."""
-    wide = wider(node)
+    wide = wider_dtypes(node)
     for i, value in enumerate(node.inputs):
         if value is not None and value.dtype in wide:
             operands[i] = graph.cast(operands[i], wide[value.dtype])
@@ -160,7 +160,7 @@ def _lower_in_wider_integers(
 
 
 def _is_empty(node: Node) -> bool:
-    """Whether all outputs of a node have no elements: some kernels of ONNX Runtime fail for those."""
+    """Whether all outputs of a node have no elements: some kernels of ONNX Runtime fail on empty tensors."""
     shapes = [value.shape for value in node.outputs]
     known = all(isinstance(size, int) for shape in shapes for size in shape)
     return known and all(0 in shape for shape in shapes) and node.op != "boundary"

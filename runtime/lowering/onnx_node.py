@@ -37,7 +37,7 @@ class OnnxNode:
         return names
 
     def with_inputs(self, names: Mapping[str, str]) -> OnnxNode:
-        """Return the node with its inputs replaced as `names` says, also in its subgraphs."""
+        """Return the node with its inputs replaced as `names` says, including in its subgraphs."""
         if not any(name in names for name in self.used_tensors()):
             return self
         attributes = {
@@ -77,7 +77,7 @@ class Subgraph:
         return replace(self, nodes=tuple(node.with_inputs(names) for node in self.nodes))
 
 
-def live(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
+def live_nodes(nodes: list[OnnxNode], wanted: set[str]) -> list[OnnxNode]:
     """Return the nodes that the tensors `wanted` depend on, without optional outputs that nothing uses."""
     used = set(wanted)
     kept: list[OnnxNode] = []
@@ -110,7 +110,7 @@ def graph_proto(graph: Subgraph, names: Mapping[str, str]) -> onnx.GraphProto:
     """Return a subgraph as a protobuf message, with tensors of enclosing graphs renamed as `names` says."""
     return onnx.GraphProto(
         name=graph.name,
-        node=[node_proto(node, names) for node in live(list(graph.nodes), {name for name, _ in graph.outputs})],
+        node=[node_proto(node, names) for node in live_nodes(list(graph.nodes), {name for name, _ in graph.outputs})],
         input=[value_info(name, type) for name, type in graph.inputs],
         output=[value_info(name, type) for name, type in graph.outputs],
     )
@@ -127,7 +127,7 @@ def _attribute(node: OnnxNode, key: str, value: Any, names: Mapping[str, str]) -
         return onnx.helper.make_attribute(key, graph_proto(value, names))
     items = value if isinstance(value, (list, tuple)) else [value]
     if any(isinstance(item, SymbolicDim) for item in items):
-        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known when it is exported")
+        raise ConversionError(f"attribute {key}={value} of ONNX {node.op_type} must be known at export")
     if isinstance(value, np.dtype):
         value = onnx.helper.np_dtype_to_tensor_dtype(value)
     elif isinstance(value, np.ndarray):

@@ -13,7 +13,7 @@ from .opsets import NewerOpset
 Array = np.ndarray[Any, Any]
 Form = tuple[tuple[str, ...], dict[str, Any]]
 
-# their axes are an attribute before opset 18; those of ReduceSum are an input from 13 on
+# reductions whose axes are an attribute before opset 18 (ReduceSum has taken them as an input since opset 13)
 REDUCTIONS = frozenset(
     f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare")
 )
@@ -23,7 +23,7 @@ SCATTERS = ("ScatterElements", "ScatterND")
 def to_opset17(
     op_type: str, inputs: tuple[str, ...], attributes: dict[str, Any], constants: Mapping[str, Array | DeferredTensor]
 ) -> Form:
-    """Return inputs and attributes of a node in opset 17; `NewerOpset` if it can't be expressed there."""
+    """Return inputs and attributes of a node in opset 17; raise `NewerOpset` if opset 17 can't express it."""
     if op_type in REDUCTIONS and len(inputs) == 2:
         return inputs[:1], attributes | {"axes": array_of(constants[inputs[1]]).tolist()}
     if op_type == "Split" and "num_outputs" in attributes:  # into equal parts, as without `split` in 17

@@ -1,8 +1,9 @@
-"""The supported versions of the operator set, and the choice among them when the user names none.
+"""The supported versions of the operator set, and the choice of one if the user requests none.
 
 The default is the lowest that can express the model without loss. Lowering starts with `OLDEST`. An op's rule calls
 `Graph.has` for a newer operator that it would otherwise have to decompose although ONNX Runtime has a kernel for it.
-Whatever an opset can't express raises `NewerOpset`: then the model is lowered again, in the opset that it names.
+An op that an opset can't express raises `NewerOpset`, and the model is lowered again in the opset that the error
+names.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dataclasses import dataclass
 import onnx
 
 from ..errors import ConversionError, UsageError
-from ..onnxruntime_package import require_whole
+from ..onnxruntime_package import require_intact
 
 OLDEST = 17  # the first with LayerNormalization
 BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
 WITH_DRAWS = 21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and the like
 NEWEST = int(onnx.defs.onnx_opset_version())  # the newest that onnx knows
-WHY = "cellbridge.opset"  # metadata of a model: why it is of its opset
+WHY = "cellbridge.opset"  # metadata of a model: the reason for its opset
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
 
 
@@ -47,8 +48,8 @@ class Choice:
 
     Attributes:
         opset: the version.
-        ceiling: if the lowest possible opset is to be found, the newest that may be chosen to keep an operator whole;
-            None if the user asked for `opset`.
+        ceiling: in a search for the lowest possible opset, the newest that may be chosen to keep an operator whole;
+            None if the user requested `opset`.
         reason: the operator that needs this opset rather than an older one; empty if there is none.
     """
 
@@ -82,7 +83,7 @@ def choose(opset: int | None, *, draws: bool = False) -> Choice:
 
 
 def require_loadable(opset: int) -> None:
-    """Raise `UsageError` if the installed ONNX Runtime can't load models of that opset."""
+    """Raise `UsageError` if the installed ONNX Runtime can't load models of an opset."""
     if opset > BEST and opset > newest():
         import onnxruntime
 
@@ -108,7 +109,7 @@ def describe(model: onnx.ModelProto) -> str:
 @functools.cache
 def newest() -> int:
     """Return the newest opset that the installed onnx knows and the installed ONNX Runtime loads."""
-    require_whole()
+    require_intact()
     import onnxruntime
     from onnxruntime.capi.onnxruntime_pybind11_state import Fail
 

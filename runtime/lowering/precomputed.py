@@ -1,4 +1,4 @@
-"""`Precomputed`: values without an ONNX operator that don't depend on an input are computed in advance."""
+"""`Precomputed`: computes values without an ONNX operator in advance if they don't depend on an input."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Precomputed:
 
     Args:
         program: the program.
-        extra_inputs: parameters and buffers that are passed in each run, and which therefore may vary.
+        extra_inputs: parameters and buffers that are passed in each run, and may therefore vary.
     """
 
     def __init__(self, program: Program, extra_inputs: Collection[Value] = ()) -> None:

@@ -66,7 +66,7 @@ class Sizes:
     def bind(self, tensor: str, shape: tuple[Dim, ...], *, anew: bool = False) -> None:
         """Bind symbols to dimensions of an input: to a dimension `n` or, if there is none, to one like `2*n + 1`.
 
-        `anew`: forget the bindings of these symbols in the enclosing graph.
+        With `anew`, forget the bindings of these symbols in the enclosing graph.
         """
         if anew:
             names = symbols_in(shape)
@@ -118,7 +118,7 @@ class Sizes:
         if name in self.elements:
             return self._element(*self.elements[name])
         if name not in self.bindings:
-            raise ConversionError(f"the size {name!r} is needed, and no input has a dimension from which to read it")
+            raise ConversionError(f"the size {name!r} is needed, but no input has a dimension from which to read it")
         tensor, axis, scale, offset = self.bindings[name]
         size = self._op("Shape", tensor, start=axis, end=axis + 1)
         if offset:

@@ -1,6 +1,6 @@
 """Computing in wider integers where ONNX's operator or ONNX Runtime's kernel doesn't support small ones.
 
-The cast back truncates the result, which amounts to the wrap-around of the small integers.
+The cast back truncates the result, which is equivalent to the wrap-around of the small integers.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WITHOUT_MOST = frozenset({
 """Ops that compare, move or divide elements, without support for integers of two bytes or unsigned ones of four."""
 
 
-def wider(node: Node) -> dict[DType, DType]:
+def wider_dtypes(node: Node) -> dict[DType, DType]:
     """Return the integer dtypes that a node doesn't support, each with the wider dtype to compute in."""
     if node.op in WITHOUT_ANY:
         return _ALL

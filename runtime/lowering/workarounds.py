@@ -22,7 +22,7 @@ class Workaround:
 
     Attributes:
         operator: the ONNX operator.
-        fault: what its kernel does wrong.
+        fault: the error of its kernel.
         avoided_in: the module with the workaround, relative to `runtime/`.
         fixed_in: the first version of ONNX Runtime without the bug, as (major, minor); None if the newest still has it.
     """

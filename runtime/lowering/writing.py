@@ -31,7 +31,7 @@ def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
     if size > MODEL_LIMIT:
         raise ConversionError(
             f"the tensors take {size / 2**30:.1f} GiB, and an ONNX model holds less than 2 GiB: write them to a file "
-            "beside it (give a path, and leave external_data as it is)"
+            "beside it (pass a path, and keep the default of external_data)"
         )
     for name, tensor in initializers.items():
         model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))
@@ -44,14 +44,14 @@ def write(
     external: bool | Literal["auto"] = "auto",
     beside: Mapping[Path, bytes] | None = None,
 ) -> None:
-    """Add the tensors, one at a time, and write the model to `path`, on request with large ones in a data file.
+    """Add the tensors, one at a time, and write the model to `path`; on request, large tensors go to a data file.
 
     Args:
         model: the model without tensors, which are added to it.
         initializers: the tensors by name.
         path: the file to write.
         external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors.
-        beside: other files to write along with it, and what they hold.
+        beside: other files to write along with the model, and their contents.
 
     Raises:
         UsageError: a file can't be written.
@@ -72,7 +72,7 @@ def write(
             if large:
                 with inside.with_name(f"{inside.name}.data").open("wb") as data:
                     for name in (name for name in initializers if name in large):
-                        tensor = _written(data, Path(data.name).name, name, array_of(initializers[name]))
+                        tensor = _write_tensor(data, Path(data.name).name, name, array_of(initializers[name]))
                         model.graph.initializer.append(tensor)
             inside.write_bytes(model.SerializeToString())
     except OSError as error:
@@ -86,7 +86,7 @@ def size_of(initializers: Tensors) -> int:
     return sum(tensor.nbytes for tensor in initializers.values())
 
 
-def _written(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
+def _write_tensor(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
     """Write the array to `file`, and return the tensor that refers to it."""
     file.write(b"\0" * (-file.tell() % ALIGNMENT))
     tensor = onnx.TensorProto(

@@ -10,7 +10,7 @@ import numpy as np
 from .. import tree
 from ..common.parameter import Parameter
 from ..common.tensor import Tensor, from_array
-from ..current_trace import Trace, current
+from ..current_trace import TraceProtocol, current
 from ..errors import ProgramError, UsageError
 from ..ir.dims import symbol
 from ..ir.flow import Flow, flows
@@ -330,7 +330,7 @@ class _Run(Evaluation):
         """Return the sizes that a result determines; while Python is traced, return none: they have new symbols."""
         return super().new_sizes(step, tuple(map(as_array, results))) if current() is None else {}
 
-    def _with_new_symbols(self, attributes: dict[str, Any], trace: Trace) -> dict[str, Any]:
+    def _with_new_symbols(self, attributes: dict[str, Any], trace: TraceProtocol) -> dict[str, Any]:
         """Replace the symbols for sizes that the node determines at run time with new symbols."""
         if "symbols" not in attributes:
             return attributes

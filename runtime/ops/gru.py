@@ -20,7 +20,7 @@ from .recurrent import (
     previous_outputs,
     run_steps,
 )
-from .recurrent_onnx import Steps, Weights, standard_operator
+from .recurrent_onnx import Steps, WeightNames, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator
 
 
@@ -98,7 +98,7 @@ def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool) -> tuple[
         return _write_scan(graph, x, h0, *weights, reverse=reverse, with_gates=False)
     *others, lengths = weights
     return standard_operator(
-        graph, "GRU", "zrn", "rzn", x, (h0,), Weights(*others), lengths, reverse, linear_before_reset=1
+        graph, "GRU", "zrn", "rzn", x, (h0,), WeightNames(*others), lengths, reverse, linear_before_reset=1
     )
 
 

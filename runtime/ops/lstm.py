@@ -22,7 +22,7 @@ from .recurrent import (
     run_steps,
     weight_gradient,
 )
-from .recurrent_onnx import Steps, Weights, standard_operator
+from .recurrent_onnx import Steps, WeightNames, standard_operator
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -131,7 +131,7 @@ def _(graph: OnnxGraph, x: str, h0: str, c0: str, *weights: str, reverse: bool) 
     *others, weight_hr, lengths = weights
     if weight_hr or graph.type(x).dtype == FLOAT64:  # ONNX's LSTM has no projection, ONNX Runtime's no float64 kernel
         return _write_scan(graph, x, h0, c0, *weights, reverse=reverse, with_gates=False)
-    return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), Weights(*others), lengths, reverse)
+    return standard_operator(graph, "LSTM", "iofg", "ifgo", x, (h0, c0), WeightNames(*others), lengths, reverse)
 
 
 @operator

@@ -18,7 +18,7 @@ from .float64_forms import Writer
 from .registry import OnnxGraph, Type
 
 
-class Weights(NamedTuple):
+class WeightNames(NamedTuple):
     """ONNX names of a layer's weights and biases (`""` for an absent one), in the order of the ops' operands."""
 
     ih: str
@@ -34,7 +34,7 @@ def standard_operator(
     op_order: str,
     x: str,
     states: tuple[str, ...],
-    weights: Weights,
+    weights: WeightNames,
     lengths: str,
     reverse: bool,
     **attributes: Any,

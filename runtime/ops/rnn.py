@@ -18,7 +18,7 @@ from .recurrent import (
     run_steps,
     run_steps_backward,
 )
-from .recurrent_onnx import Steps, Weights, batch_last, standard_operator, transpose
+from .recurrent_onnx import Steps, WeightNames, batch_last, standard_operator, transpose
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 
 
@@ -114,7 +114,9 @@ def _(graph: OnnxGraph, x: str, h0: str, *weights: str, reverse: bool, nonlinear
         return _write_scan(graph, x, h0, *weights, reverse=reverse, nonlinearity=nonlinearity)
     *others, lengths = weights
     function = [nonlinearity.capitalize()]
-    return standard_operator(graph, "RNN", "h", "h", x, (h0,), Weights(*others), lengths, reverse, activations=function)
+    return standard_operator(
+        graph, "RNN", "h", "h", x, (h0,), WeightNames(*others), lengths, reverse, activations=function
+    )
 
 
 def _write_scan(

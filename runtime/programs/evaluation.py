@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..ir.dims import Dim, substituted
+from ..ir.dims import Dim, substitute_nested
 from ..ir.types import Value
 from .plan import Step
 
@@ -44,7 +44,7 @@ class Evaluation(ABC):
         attributes = step.node.attributes
         if not step.symbolic:
             return dict(attributes)
-        return {name: substituted(item, self.sizes) for name, item in attributes.items()}
+        return {name: substitute_nested(item, self.sizes) for name, item in attributes.items()}
 
     def compute(self, step: Step) -> None:
         """Apply a step, keep its results, and forget the values that no later step needs."""

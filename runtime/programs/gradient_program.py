@@ -34,7 +34,7 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
     """Build the gradient program of `program` from the `vjp` rules of its ops.
 
     Args:
-        program: what to differentiate.
+        program: the program to differentiate.
         every_boundary: also differentiate Cells whose outputs no cotangent reaches (with zero cotangents), so that
             each Cell can be given its own cotangent.
 
@@ -73,9 +73,9 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
 
 
 def active_values(nodes: Iterable[Node], leaves: Iterable[Value]) -> set[Value]:
-    """Return the leaves, and the floating-point values that depend on one other than by `stop_gradient`.
+    """Return the leaves, and the floating-point values that depend on one other than through `stop_gradient`.
 
-    Where integers are differentiated, so are the integers that depend on them alone.
+    If integers are differentiated, so are integers that depend only on integers among the differentiated values.
     """
     active = set(leaves)
     for node in nodes:
@@ -99,10 +99,10 @@ def backward(
     """Walk nodes from the last to the first, passing cotangents from outputs to operands by the `vjp` rules.
 
     Args:
-        builder: to which the nodes belong, and the rules append.
+        builder: the builder that the nodes belong to, and that the rules append to.
         nodes: in order of computation.
         active: the values that are differentiated; see `active_values`.
-        cotangents: by value; changed in place. Those of values that no node computes are left: the leaves.
+        cotangents: by value; changed in place. At the end, those of the leaves remain.
         calls: the Cell calls that nodes belong to, for an error.
         at: the context in which the rule of a node appends.
         every_boundary: as for `differentiate`.

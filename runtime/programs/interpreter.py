@@ -34,7 +34,7 @@ def execute(
     """Run a program.
 
     Args:
-        program: what to run.
+        program: the program to run.
         inputs: one array per `program.inputs`, with their dtypes and shapes.
         wanted: the values to return; `program.outputs` if not given.
         stored: arrays to use for parameters and buffers instead of the program's, with the same dtypes and shapes.
@@ -76,7 +76,7 @@ class _Interpretation(Evaluation):
         self.observe = observe
 
     def apply(self, step: Step, operands: list[Any]) -> tuple[Array, ...]:
-        """Return the outputs of a node: replayed draws, computed results, or what the observer returns for them."""
+        """Return the outputs of a node: replayed draws, computed results, or the observer's replacements."""
         node = step.node
         if self.draws and node.outputs and node.outputs[0].name in self.draws:
             return (self.draws[node.outputs[0].name].astype(node.outputs[0].dtype, copy=False),)

@@ -1,4 +1,4 @@
-"""Random draws as inputs of a program: whoever runs it says what its random ops draw."""
+"""Random draws as inputs of a program, so that the caller chooses the numbers that its random ops draw."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..tree import TENSOR, Structure, is_call
 
 
 def random_nodes(program: Program) -> list[Node]:
-    """The nodes that draw random numbers, in order; without those of sub-programs (of a loop, say)."""
+    """The nodes that draw random numbers, in order; without those of sub-programs, such as a loop body."""
     return [node for node in program.nodes if node.op in RANDOM_OPS]
 
 
@@ -21,8 +21,8 @@ def draws_as_inputs(program: Program, nodes: Sequence[Node] | None = None) -> Pr
     Nodes within a sub-program keep drawing.
 
     Args:
-        program: any program; where it has the arguments of a call, the draws are further ones, by keyword, under the
-            names of their values.
+        program: any program; if its arguments are those of a call, the draws become additional keyword arguments with
+            the names of their values.
         nodes: some of its `random_nodes`; all of them by default.
     """
     chosen = random_nodes(program) if nodes is None else nodes

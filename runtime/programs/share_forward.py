@@ -1,4 +1,4 @@
-"""`share_forward`: forward nodes that a gradient repeats with more outputs are computed once."""
+"""`share_forward`: computes forward nodes once that a gradient repeats with more outputs."""
 
 from __future__ import annotations
 

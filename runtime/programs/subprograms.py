@@ -17,7 +17,7 @@ from ..ir.types import CellCall, Node, Type, Value, is_floating
 from ..ops import creation
 from ..tensor_like import TensorLike
 from ..tracing import Builder, SymbolicTensor
-from ..tree import positional, sequence
+from ..tree import positional_arguments, sequence
 from .call import as_array
 from .evaluation import Evaluation
 from .gradient_program import differentiate
@@ -45,7 +45,7 @@ def build_subprogram(
         buffers={},
         constants=tuple(builder.constants),
         calls=(CellCall("", name),),
-        arguments=positional(len(inputs)),
+        arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),
     )
 
@@ -64,7 +64,7 @@ def inline(builder: Builder, program: Program, operands: Sequence[SymbolicTensor
 
 
 class Inliner(Evaluation):
-    """The evaluation of a program by appending its nodes to another, whose symbols of equal names are different."""
+    """The evaluation of a program by appending its nodes to another one, with new names for its symbols."""
 
     def __init__(self, builder: Builder, values: dict[Value, Any], sizes: Mapping[str, Dim]) -> None:
         super().__init__(values, sizes)
@@ -94,12 +94,12 @@ class Inliner(Evaluation):
         return {r.symbol: symbol(self.renamed.get(r.symbol, r.symbol)) for r in step.readings}
 
 
-def with_definitions(program: Program) -> Program:
+def inline_functions(program: Program) -> Program:
     """Return the program with its `onnx_function` nodes replaced by their definitions, also in sub-programs."""
     builder = Builder.from_program(program)
     builder.nodes = []
     for node in program.nodes:
-        programs = {name: with_definitions(x) for name, x in node.attributes.items() if isinstance(x, Program)}
+        programs = {name: inline_functions(x) for name, x in node.attributes.items() if isinstance(x, Program)}
         if node.op != "onnx_function":
             builder.nodes.append(replace(node, attributes={**node.attributes, **programs}))
             continue
@@ -143,12 +143,12 @@ def evaluate_program(
         known: results to use instead of computing them, such as recorded random numbers.
     """
     values: dict[Value, Any] = {**program.constant_data, **given}
-    run = _OnTensors(values, bind(program, [values[value] for value in program.inputs]), known or {})
+    run = _TensorEvaluation(values, bind(program, [values[value] for value in program.inputs]), known or {})
     run.run(every_step(program))
     return run.values
 
 
-class _OnTensors(Evaluation):
+class _TensorEvaluation(Evaluation):
     """The evaluation of a program by calling its ops on tensors of any kind."""
 
     def __init__(self, values: dict[Value, Any], sizes: Mapping[str, Dim], known: Mapping[Value, Any]) -> None:
@@ -168,7 +168,7 @@ class _OnTensors(Evaluation):
 
 
 def bind_sizes(program: Program, types: Sequence[Type]) -> dict[str, Dim]:
-    """Return what the symbols of a sub-program's inputs are for operands of these types.
+    """Return the sizes of the symbols of a sub-program's inputs for operands of these types.
 
     Raises:
         ShapeError: the operands don't match the inputs of the sub-program.

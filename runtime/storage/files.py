@@ -1,4 +1,4 @@
-"""Atomic writing of output files, by way of unpredictable names, also if a signal ends Python."""
+"""Atomic writing of output files, through temporary files with unpredictable names, even if a signal ends Python."""
 
 from __future__ import annotations
 
@@ -62,10 +62,11 @@ def is_device(target: Path) -> bool:
 def replace_files(files: Sequence[Path], targets: Sequence[Path]) -> None:
     """Move files to their targets; if one can't be moved, restore all targets.
 
-    The last file is the main one, to which the others belong. The old others are removed first, then the main file is
-    replaced, then the new others are moved: an interruption leaves the main file without others, but never with those
-    of another one. Each file is on the disk before it gets its name. A new file inherits the permissions of the one
-    that it replaces. All targets are in one folder, and the files in another one on the same file system.
+    The last file is the main one, to which the others belong. First the old other files are removed, then the main file
+    is replaced, then the new other files are moved: an interruption may leave the main file without the others, but
+    never with those of another main file. Each file is on the disk before it gets its name. A new file inherits
+    the permissions of the one that it replaces. All targets are in one folder, and the files in another one on the same
+    file system.
     """
     for file, target in zip(files, targets, strict=True):
         if target.exists():
@@ -83,7 +84,7 @@ def replace_files(files: Sequence[Path], targets: Sequence[Path]) -> None:
             for file, target in zip(reversed(files), reversed(targets), strict=True):
                 file.replace(target)
         except BaseException:
-            if not any(file.exists() for file in files):  # all is done
+            if not any(file.exists() for file in files):  # all files were moved
                 raise
             for file, target, old in zip(files, targets, before, strict=True):
                 if old.exists():

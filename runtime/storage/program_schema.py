@@ -41,7 +41,7 @@ def _inside(place: str, name: str) -> str:
 
 def _of_type(kind: type, needed: str) -> Check:
     def check(given: Any, field: str) -> None:
-        if type(given) is not kind:  # a bool is no int
+        if type(given) is not kind:  # a bool isn't an int
             raise _wrong(field, needed, given)
 
     return check
@@ -49,11 +49,11 @@ def _of_type(kind: type, needed: str) -> Check:
 
 def _text(given: Any, field: str) -> None:
     if type(given) is not str:
-        raise _wrong(field, "a text", given)
+        raise _wrong(field, "a string", given)
     try:
         given.encode()
     except UnicodeEncodeError as error:
-        raise _wrong(field, "a text in Unicode", given) from error
+        raise _wrong(field, "a valid Unicode string", given) from error
 
 
 def _either(needed: str, *checks: Check) -> Check:
@@ -155,16 +155,16 @@ def _scalar(given: Any, field: str) -> None:
     if type(given) is str:
         _text(given, field)
     elif type(given) not in (bool, int, float, type(None)):
-        raise _wrong(field, "a number, a text, true, false or null", given)
+        raise _wrong(field, "a number, a string, true, false or null", given)
 
 
 _FLAG = _of_type(bool, "true or false")
 _INTEGER = _of_type(int, "an integer")
 _NOTHING = _of_type(type(None), "null")
-_TEXT_OR_NOTHING = _either("a text or null", _text, _NOTHING)
+_TEXT_OR_NOTHING = _either("a string or null", _text, _NOTHING)
 _INTEGER_OR_NOTHING = _either("an integer or null", _INTEGER, _NOTHING)
 _BOUNDARY = _object(call=_INTEGER, kind=_text, slot=_text)
-_VALUE = _row(name=_text, dtype=_text, shape=_list(_either("an integer or a text", _INTEGER, _text)))
+_VALUE = _row(name=_text, dtype=_text, shape=_list(_either("an integer or a string", _INTEGER, _text)))
 _PROGRAM = _object(
     train=_FLAG,
     inputs=_list(_VALUE),

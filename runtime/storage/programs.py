@@ -31,11 +31,11 @@ VERSION = 1
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
 
-# the exceptions of reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deep) ...
+# exceptions from reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deeply) ...
 _UNREADABLE = (
     OSError, EOFError, KeyError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-# ... and of JSON that `save` didn't write
+# ... and from JSON that `save` didn't write
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     except FileNotFoundError as error:
         raise UsageError(f"there is no file {os.fspath(path)}") from error
     except RecursionError as error:
-        raise ProgramError(f"{os.fspath(path)} is not a saved program: it is nested too deep") from error
+        raise ProgramError(f"{os.fspath(path)} is not a saved program: it is nested too deeply") from error
     except _UNREADABLE as error:
         raise ProgramError(f"{os.fspath(path)} is not a saved program, or it is damaged: {error}") from error
     if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -90,7 +90,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     try:
         check_schema(document)
     except RecursionError as error:
-        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
+        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deeply") from error
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {error}") from error
     try:
@@ -101,7 +101,7 @@ def load(path: str | os.PathLike[str]) -> Program:
     except ShapeError as error:
         raise ProgramError(f"{os.fspath(path)}: {error}") from error
     except RecursionError as error:
-        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deep") from error
+        raise ProgramError(f"{os.fspath(path)} is damaged: it is nested too deeply") from error
     except _MALFORMED as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {type(error).__name__}: {error}") from error
     return program

@@ -1,4 +1,4 @@
-"""Temporary folders beside output files, and the removal of those that killed processes left.
+"""Temporary folders beside output files, and the removal of folders that killed processes left behind.
 
 A folder in use is locked by the process that created it, and holds the boot ID of the machine. If the lock is free and
 the boot ID is the current one, the process has ended. Other folders are left alone: those of other users, those of
@@ -54,7 +54,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the folders of processes that have ended; what can't be removed stays."""
+    """Remove the folders of processes that have ended, if possible."""
     boot = _boot_id()
     if not boot:
         return

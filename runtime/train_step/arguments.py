@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from .. import tree
 from ..amp.scalers import DynamicLossScaler, LossScaler, StaticLossScaler
-from ..checks import is_of_torch
+from ..checks import belongs_to_torch
 from ..common.parameter import Parameter
 from ..errors import UsageError
 from ..ir.program import Program
@@ -42,7 +42,7 @@ def training_step(
 ) -> TrainingStep:
     """Return the step that `compile_train_step` compiles, as a Cell; it has the same arguments and errors."""
     if isinstance(network, Program):  # a batch is passed by position, whatever the captured signature
-        network = network.replace(arguments=tree.positional(len(network.inputs)))
+        network = network.replace(arguments=tree.positional_arguments(len(network.inputs)))
     cell = GraphCell(network) if isinstance(network, Program) else network
     if not isinstance(cell, Cell):
         raise UsageError(
@@ -70,7 +70,7 @@ def training_step(
             f"the optimizer divides gradients by a loss scale of its own, {optimizer.loss_scale:g}: leave it 1, since "
             "the step divides them by its loss_scale"
         )
-    if loss is not None and (not callable(loss) or isinstance(loss, type) or is_of_torch(loss)):
+    if loss is not None and (not callable(loss) or isinstance(loss, type) or belongs_to_torch(loss)):
         raise UsageError(
             "loss must be a Cell (nn.CrossEntropyLoss()), a function of runtime's Tensors or None, given "
             f"{_describe(loss)}"
@@ -102,7 +102,7 @@ def _match(cell: Cell, patterns: Sequence[str]) -> list[Parameter]:
 def _describe(value: Any) -> str:
     """Describe a wrong argument: an object of torch by its class, which shows the mistake."""
     cls = type(value)
-    by_class = is_of_torch(value) and not isinstance(value, type) and cls.__name__ != "function"
+    by_class = belongs_to_torch(value) and not isinstance(value, type) and cls.__name__ != "function"
     return f"a {cls.__module__}.{cls.__qualname__}" if by_class else repr(value)
 
 

@@ -46,7 +46,7 @@ def state_tensors(step: TrainingStep) -> dict[str, StateTensor]:
         if id(parameter) in known:
             continue
         known.add(id(parameter))
-        unique_name = names.free(name)
+        unique_name = names.unique(name)
         result[unique_name] = StateTensor(unique_name, role, parameter)
     return result
 

@@ -221,7 +221,7 @@ def test_a_symbol_is_read_from_a_linear_dimension() -> None:
 
 
 def test_a_symbol_that_no_input_has_is_an_error() -> None:
-    with pytest.raises(ConversionError, match=r"op full in Cell .* the size 'n' is needed, and no input has"):
+    with pytest.raises(ConversionError, match=r"op full in Cell .* the size 'n' is needed, but no input has"):
         sizes_model([symbol("n")], (symbol("n") * symbol("m"),))
 
 

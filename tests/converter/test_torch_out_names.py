@@ -309,8 +309,8 @@ def test_what_is_no_identifier_is_made_one(text: str, fallback: str, made: str) 
 
 def test_names_are_given_in_linear_time() -> None:
     names = Namespace()
-    assert [names.free("x") for _ in range(3)] == ["x", "x_1", "x_2"]
-    assert len({names.free("x") for _ in range(100_000)}) == 100_000
+    assert [names.unique("x") for _ in range(3)] == ["x", "x_1", "x_2"]
+    assert len({names.unique("x") for _ in range(100_000)}) == 100_000
 
 
 class Keyed(nn.Module):

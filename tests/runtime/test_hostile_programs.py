@@ -119,8 +119,8 @@ def test_a_member_said_to_be_larger_than_the_file(saved: tuple[Any, bytes, Path]
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 10**6, "nested too deep"),
-        ('{"a":' * 10**5, "nested too deep"),
+        ("[" * 10**6, "nested too deeply"),
+        ('{"a":' * 10**5, "nested too deeply"),
         ("9" * 10**6, "digits"),
         ("[" + "1," * 10**6 + "1]", "is not a saved program"),
         ('"' + "a" * 10**7 + '"', "is not a saved program"),
@@ -177,14 +177,14 @@ EDITS: dict[str, tuple[Edit, str]] = {
     "a dtype of records": (_inputs([3], "f4,f8"), "isn't a dtype of tensors"),
     "a dtype of other machines": (_inputs([3], ">f4"), "isn't a dtype of tensors"),
     "a dtype of times": (_inputs([3], "datetime64"), "isn't a dtype of tensors"),
-    "structures without end": (_arguments("{{list}}"), "nested too deep"),
+    "structures without end": (_arguments("{{list}}"), "nested too deeply"),
     "a class that can't be": (_arguments({"namedtuple": ["tensor"], "keys": ["a b"], "name": "x"}), "can't be made"),
     "fewer keys than values": (_arguments({"dict": ["tensor", "tensor"], "keys": ["a"]}), "can't have 1 keys"),
     "attributes without end": (
-        lambda w: w["nodes"][0]["attributes"].update(x="{{attribute}}"), "nested too deep"
+        lambda w: w["nodes"][0]["attributes"].update(x="{{attribute}}"), "nested too deeply"
     ),
     "programs within programs without end": (
-        lambda w: w["nodes"][0]["attributes"].update(x="{{program}}"), "nested too deep",
+        lambda w: w["nodes"][0]["attributes"].update(x="{{program}}"), "nested too deeply",
     ),
     "a huge attribute": (lambda w: w["nodes"][-1]["attributes"].update(shape=[3] * 10**5), "reshape|digits"),
 }  # fmt: skip

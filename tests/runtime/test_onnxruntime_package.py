@@ -11,7 +11,7 @@ import pytest
 from cellbridge.runtime import onnxruntime_package
 from cellbridge.runtime.compiled import session
 from cellbridge.runtime.errors import UsageError
-from cellbridge.runtime.onnxruntime_package import conflict_hint, installed_packages, require_whole
+from cellbridge.runtime.onnxruntime_package import conflict_hint, installed_packages, require_intact
 
 
 def environment(folder: Path, *distributions: str) -> Path:
@@ -33,7 +33,7 @@ def told(folder: Path) -> str:
 
 
 def test_what_is_installed_is_whole() -> None:
-    require_whole()
+    require_intact()
     assert len(installed_packages()) == 1
     assert conflict_hint() == ""
 
@@ -56,7 +56,7 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("there", "words"),
     [
-        ([], "it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU alone)"),
+        ([], "it isn't installed; pip install onnxruntime-gpu (or onnxruntime, for the CPU only)"),
         (["onnxruntime"], "files of onnxruntime are missing"),
         (["onnxruntime-gpu"], "then pip install onnxruntime-gpu"),
     ],
@@ -64,7 +64,7 @@ def test_a_package_that_cannot_be_imported(tmp_path: Path) -> None:
 def test_the_reason_is_that_of_what_is_installed(monkeypatch: pytest.MonkeyPatch, there: list[str], words: str) -> None:
     monkeypatch.setattr(onnxruntime_package, "installed_packages", lambda: there)
     with pytest.raises(UsageError) as raised:
-        require_whole("no_such_onnxruntime")
+        require_intact("no_such_onnxruntime")
     assert words in str(raised.value)
     assert "No module named 'no_such_onnxruntime'" in str(raised.value)
 

@@ -10,7 +10,7 @@ from ....runtime.ir.dims import symbols_in
 from ....runtime.ir.flow import Flow
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value
-from ....runtime.namespace import free_name
+from ....runtime.namespace import unique_name
 from ...structure import network as structure
 from ...structure.interfaces import Interface
 from ...structure.network import Array, common
@@ -129,7 +129,7 @@ class CellNetwork(structure.Network[CellModule]):
         values = [*self.program.inputs, *(value for node in self.nodes for value in node.outputs)]
         used = [*RESERVED, *taken]
         for symbol in sorted(symbols_in(*(value.shape for value in values)) | self.size_sources.keys()):
-            self.size_names[symbol] = free_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
+            self.size_names[symbol] = unique_name(identifier(symbol, "size"), [*used, *self.size_names.values()])
 
     def size_arguments(self, interface: Interface) -> list[str]:
         """The names of the sizes that a call receives."""
@@ -143,7 +143,7 @@ class CellNetwork(structure.Network[CellModule]):
         """Record a call of a module that isn't below the caller, and order the branch that contains it first."""
         if caller in called.lineage() or called in caller.borrowed:
             return
-        caller.borrowed[called] = free_name(called.name, [*caller.children, *caller.state, *caller.borrowed.values()])
+        caller.borrowed[called] = unique_name(called.name, [*caller.children, *caller.state, *caller.borrowed.values()])
         around, (branch, *_) = common(caller, called), called.lineage()[len(common(caller, called).lineage()) :]
         if not around.is_numbered:
             around.children = {branch.name: branch, **around.children}

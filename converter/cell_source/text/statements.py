@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ....runtime.ir.types import Value, is_floating
-from ....runtime.namespace import free_name
+from ....runtime.namespace import unique_name
 from .expressions import identifier
 
 _MARK = re.compile("\x06(\\d+)\x07")
@@ -96,7 +96,7 @@ def _choose_name(hints: Sequence[str], taken: set[str]) -> str:
     """The first free hint, else the first hint with a number."""
     candidates = [name for name in hints if name] or ["x"]
     free = next((name for name in candidates if name not in taken), None)
-    return free or free_name(re.sub(r"_\d+$", "", candidates[0]), taken)
+    return free or unique_name(re.sub(r"_\d+$", "", candidates[0]), taken)
 
 
 def assigned_names(line: str) -> list[str]:

@@ -297,7 +297,7 @@ class Symbols:
     def _symbol(self, text: str, *, named: bool = True) -> SymbolicDim:
         """The symbol of a name, or a new one for a dimension without a name."""
         if (text, named) not in self._names:
-            self._names[text, named] = self._given.free(symbol_name(text))
+            self._names[text, named] = self._given.unique(symbol_name(text))
         return symbol(self._names[text, named])
 
 

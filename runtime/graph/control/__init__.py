@@ -19,8 +19,8 @@ source of the function and starts again:
     `joining`                       results that differ (variables, returned values, Parameters, tensors written in
         |                           place, lists, dicts) become outputs of one `cond`
 
-Loops work in the same way: the body runs on symbolic variables, and is recorded again until no further variable turns
-out to change (`loops`). `break`, `continue` and `return` become values that the branches return.
+Loops work in the same way: the body runs on symbolic variables, and is recorded again until no further variable
+changes (`loops`). `break`, `continue` and `return` become values that the branches return.
 
 Functions without conditions on tensors run unchanged. For conditions on Python values, the rewritten code does what the
 original does, so other callers of the function aren't affected in the meantime.

@@ -1,4 +1,4 @@
-"""Conditions: decides whether they are known while tracing, and records both branches if not."""
+"""Conditions: decides whether a condition is known while tracing, and records both branches if it isn't."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...programs.subprograms import own_symbols
 from ...tracing import SymbolicTensor
 from ..current import Recording, current_recording
 from ..printing import branch_outputs, values_of, with_values
-from .joining import Joining, fill_outputs
+from .joining import BranchJoiner, fill_outputs
 from .regions import Imports, Region, as_value, build_subprogram, operands
 from .state import State, Undefined, Variable
 
@@ -50,23 +50,23 @@ def record_branches(condition: Tensor, then: Callable[[], Any], orelse: Callable
     regions = [Region(trace, state, imports) for _ in range(2)]
     for region, function in zip(regions, (then, orelse), strict=True):
         region.run(function)
-    joining = Joining(trace)
-    result = joining.join(regions[0].result, regions[1].result, "what is returned")
+    joiner = BranchJoiner(trace)
+    result = joiner.join(regions[0].result, regions[1].result, "the returned value")
     joined = []
     for key in dict.fromkeys(key for region in regions for key in region.changes):
         place, before, _ = next(region.changes[key] for region in regions if key in region.changes)
         now = [r.changes[key][2] if key in r.changes else r.import_nested(before) for r in regions]
         is_generated = isinstance(place, Variable) and place.is_generated
-        joined.append((place, joining.join(now[0], now[1], str(place), may_be_undefined=is_generated)))
+        joined.append((place, joiner.join(now[0], now[1], str(place), may_be_undefined=is_generated)))
         if isinstance(place, Variable) and isinstance(now[0], Undefined) != isinstance(now[1], Undefined):
             names = ("true", "false") if isinstance(now[0], Undefined) else ("false", "true")
             trace.undefined_in_branch[place.name] = (
                 f"is not defined in the {names[0]} branch, but defined in the {names[1]} one"
             )
     printed = [(entry, number) for number, region in enumerate(regions) for entry in region.printed]
-    count = len(joining.pairs)
-    joining.pairs += [pair for entry, number in printed for pair in branch_outputs(entry, number == 0)]
-    outputs = _conditional(trace, condition, regions, joining.pairs)
+    count = len(joiner.pairs)
+    joiner.pairs += [pair for entry, number in printed for pair in branch_outputs(entry, number == 0)]
+    outputs = _conditional(trace, condition, regions, joiner.pairs)
     remaining = iter(outputs[count:])
     for entry, _ in printed:
         reached = next(remaining)

@@ -40,7 +40,7 @@ class Expressions(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> Any:
         """Rewrite a lambda, which imports `statements` itself to be independent of the enclosing function."""
         body = self.visit(node.body)
-        node.body = _Importing().visit(body)
+        node.body = _InlineImports().visit(body)
         return node
 
     def visit_ClassDef(self, node: ast.ClassDef) -> Any:
@@ -105,7 +105,7 @@ class Expressions(ast.NodeTransformer):
         return replace_at(node, helper("text", *pieces))
 
 
-class _Importing(ast.NodeTransformer):
+class _InlineImports(ast.NodeTransformer):
     """Replaces the name of `statements` by an expression that imports it."""
 
     def visit_Name(self, node: ast.Name) -> Any:

@@ -34,7 +34,7 @@ class _Output:
     number: int
 
 
-class Joining:
+class BranchJoiner:
     """Collects the results of two branches.
 
     Args:
@@ -51,7 +51,7 @@ class Joining:
         self.pairs: list[tuple[Any, Any]] = []
 
     def join(self, a: Any, b: Any, what: str, *, may_be_undefined: bool = False) -> Any:
-        """Something that `fill_outputs` makes, once there are outputs, of what both branches give.
+        """Join the results of both branches; `fill_outputs` replaces the placeholders in the returned value by outputs.
 
         Args:
             a: the result of the first branch.
@@ -107,14 +107,14 @@ class Joining:
     def _refusal(self, what: str) -> Exception:
         return self._trace.guard.refusal(
             UnsupportedPython,
-            f"cannot join what two branches give, for the program decides between them when it runs: {what}",
-            "let both give the same: tensors of one dtype and shape (`.astype`, `ops.zeros_like`), in the same tuples, "
-            "lists and dicts",
+            f"cannot join the results of two branches, between which the program decides when it runs: {what}",
+            "make both results alike: tensors of the same dtype and shape (`.astype`, `ops.zeros_like`), in the same "
+            "tuples, lists and dicts",
         )
 
 
 def fill_outputs(joined: Any, outputs: Sequence[Tensor]) -> Any:
-    """Put the outputs into the structure that `Joining.join` returned."""
+    """Put the outputs into the structure that `BranchJoiner.join` returned."""
     return map_leaves(lambda leaf: outputs[leaf.number] if isinstance(leaf, _Output) else leaf.value, joined)
 
 

@@ -1,4 +1,4 @@
-"""Loops: those over Python items are unrolled, those that depend on tensors become the op `loop`."""
+"""Loops: a loop over Python items is unrolled; a loop that depends on tensors becomes the op `loop`."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def counted_loop(numbers: TensorRange, body: Callable[[Any], Any]) -> Any:
 
 
 def loop_until(condition: Any, test: Callable[[], Any], body: Callable[[], Any]) -> Any:
-    """Record a loop that a tensor ends, and return the signal of the last iteration.
+    """Record a loop whose end a tensor determines, and return the signal of the last iteration.
 
     Args:
         condition: the condition before the first iteration.
@@ -191,7 +191,7 @@ class _Loop:
             region, variables, iteration = self._attempt()
             if not self._update_carried(region):
                 return self._record(region, variables, iteration)
-        raise self._refusal("what the loop carries from one iteration to the next doesn't settle")
+        raise self._refusal("the types of the carried values keep changing")
 
     def _attempt(self) -> tuple[Region, list[Tensor], Tensor]:
         """Run one iteration on symbolic variables."""
@@ -265,7 +265,7 @@ class _Loop:
     def _refusal(self, what: str) -> Exception:
         return self._trace.guard.refusal(
             UnsupportedPython,
-            f"a loop that a tensor ends carries what has one dtype and shape: {what}",
+            f"in a loop that a tensor ends, carried values must keep their dtype and shape: {what}",
             "give it that dtype and shape before the loop, and keep them in it (`.astype`, `ops.zeros`)",
         )
 
@@ -275,7 +275,7 @@ class _Loop:
         for place, before, _ in region.changes.values():
             if isinstance(before, Undefined) and isinstance(place, Variable):
                 trace.undefined_in_branch.setdefault(
-                    place.name, "is defined in a loop only, which may have no iteration"
+                    place.name, "is defined only in a loop, which may run no iteration"
                 )
         initials = [x for _, initial in self._carried.values() for x in leaves(initial) if isinstance(x, Tensor)]
         ends = [region.changes[key][2] if key in region.changes else None for key in self._carried]
@@ -288,8 +288,8 @@ class _Loop:
         if len(printed) < len(region.printed):
             raise trace.guard.refusal(
                 UnsupportedPython,
-                "a loop within a loop prints, and both are ended by tensors",
-                "print in the outer one",
+                "a loop inside a loop prints, and tensors end both",
+                "print in the outer loop",
             )
         stacked = [value for entry in printed for value in loop_outputs(entry)]
         if not results and not stacked:

@@ -15,22 +15,22 @@ from ...ir.sizes import input_symbols, readings, symbols_used
 from ...ir.types import BOOL, CellCall, Node, Type, Value
 from ...ops import creation
 from ...tracing import Builder, SymbolicTensor
-from ...tree import map_leaves, positional, sequence
-from ..current import Enclosing, Recording
+from ...tree import map_leaves, positional_arguments, sequence
+from ..current import EnclosingRegion, Recording
 from .state import Changes, State
 
 Imports = dict[tuple[int, int], tuple[SymbolicTensor, Tensor]]
-"""Tensors from outside that are tracked on a tape there: the value that represents each inside, and the tensor."""
+"""For each outside tensor that is tracked on a tape: the value that represents it inside, and the tensor itself."""
 
 
 _MAX_DEPTH = 50
 
 
 class Region:
-    """Runs Python, takes the recorded nodes out of the program, and undoes all changes of state.
+    """Runs Python, moves the recorded nodes out of the program, and undoes all changes of state.
 
-    Nothing inside is tracked on a tape: outside, the tape records the sub-program as one entry. Therefore a tensor that
-    is tracked outside is represented inside by another value, which is an operand of the sub-program.
+    Nothing inside is tracked on a tape; the tape outside records the sub-program as one entry. Therefore another value,
+    an operand of the sub-program, represents inside each tensor that is tracked outside.
 
     Args:
         trace: the trace.
@@ -51,8 +51,8 @@ class Region:
         if self.depth > _MAX_DEPTH:
             raise trace.guard.refusal(
                 UnsupportedPython,
-                f"{_MAX_DEPTH} conditions on tensors are nested: where a function calls itself under one, tracing both "
-                "branches never ends",
+                f"{_MAX_DEPTH} conditions on tensors are nested: if a function calls itself under such a condition, "
+                "tracing both branches never ends",
                 "write a loop",
             )
         self.tape = tape.current()
@@ -95,19 +95,19 @@ class Region:
 
     def on_gradient(self) -> None:
         """Refuse a gradient inside a function that is differentiated."""
-        region: Enclosing | None = self
+        region: EnclosingRegion | None = self
         while region is not None:
             if region.tape is not None:
                 raise self.trace.guard.refusal(
                     UnsupportedPython,
-                    "a gradient is asked for under a condition on a tensor, within a function that is differentiated",
-                    "ask for it before the condition",
+                    "a gradient is requested under a condition on a tensor, inside a function that is differentiated",
+                    "compute it before the condition",
                 )
             region = region.outer
 
     def import_nested(self, structure: Any) -> Any:
         """Import the tensors in nested tuples, lists and dicts."""
-        region: Enclosing | None = self
+        region: EnclosingRegion | None = self
         while region is not None:
             if region.tape is not None:
                 return map_leaves(self.import_values, structure)
@@ -204,7 +204,7 @@ def build_subprogram(
         buffers={},
         constants=tuple(c for c in builder.constants if c.value in used and c.value not in inputs),
         calls=(CellCall("", name),),
-        arguments=positional(len(inputs)),
+        arguments=positional_arguments(len(inputs)),
         result=sequence(len(outputs)),
     )
 

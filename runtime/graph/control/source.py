@@ -1,7 +1,7 @@
 """Rewrites the source of functions, and installs the rewritten code while Python is traced.
 
-The source that is compiled here belongs to a function that runs already. It is read from the file that the function
-names, and refused unless it compiles to exactly the code that runs. The compiled module itself never runs; the code of
+The source that is compiled here belongs to a function that is already running. It is read from the function's file, and
+refused unless it compiles to exactly the running code. The compiled module itself never runs; the code of
 the function is extracted from it.
 """
 
@@ -94,14 +94,14 @@ class _File:
         nodes = [_node(statement, k) for k in self.followed]
         for node in _outermost([node for node in nodes if node is not None]):
             rewrite(node)
-        # A function has the same code whatever stands beside its statement in the module.
+        # The code of a function doesn't depend on the other statements of the module.
         module = ast.Module([statement], type_ignores=[])
         codes = dict(_functions(compile(module, self.name, "exec", flags=self.flags, dont_inherit=True)))
         around = {k for k in self.codes if any(f == k or f[0].startswith(f"{k[0]}.<locals>.") for f in self.followed)}
         self.rewritten |= {k: _rename_generated(codes[k]) for k in around if k in codes}
 
     def _statement(self, key: Key) -> ast.stmt | None:
-        """The statement of the module, often a class, that a function stands in."""
+        """The top-level statement of the module, often a class, that contains a function."""
         candidates = (s for s in self.tree.body if _first_line(s) <= key[1] <= (s.end_lineno or 0))
         return next((s for s in candidates if _node(s, key) is not None), None)
 
@@ -122,7 +122,7 @@ class _InPlace:
 
 
 def can_follow(code: CodeType) -> bool:
-    """Whether the function of code that reached a condition on a tensor can be rewritten, and isn't yet."""
+    """Whether the function of code that reached a condition on a tensor can be rewritten and hasn't been yet."""
     if is_internal_code(code):
         return False
     with _LOCK:
@@ -190,7 +190,7 @@ def _file_of(code: CodeType) -> _File | None:
     file = _File(name, tree, flags, codes)
     if file.function_of(code) is None:
         return None
-    _FILES.setdefault(name, []).append(file)  # a reloaded module gets another one
+    _FILES.setdefault(name, []).append(file)  # a reloaded module gets another entry
     return file
 
 

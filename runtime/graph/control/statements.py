@@ -1,6 +1,6 @@
-"""The functions that rewritten code calls in place of Python's statements.
+"""The functions that rewritten code calls instead of Python's statements.
 
-With Python values they do what Python does; with symbolic tensors they record the statement in the program.
+On Python values they behave as Python does; on symbolic tensors they record the statement in the program.
 """
 
 from __future__ import annotations

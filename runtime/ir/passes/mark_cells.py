@@ -16,8 +16,8 @@ from ..types import CellCall, Node, Value
 def mark_cells(program: Program) -> Program:
     """Make the nodes of each Cell call contiguous, and mark the values that enter and leave it with boundaries.
 
-    A Cell becomes several calls if its nodes can't be contiguous, because some of them depend on nodes outside that in
-    turn depend on others of them.
+    A Cell becomes several calls if its nodes can't be contiguous: if some of them depend on outside nodes that in turn
+    depend on other nodes of the Cell.
     """
     order = _Order(program)
     root = order.run()

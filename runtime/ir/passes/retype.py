@@ -16,7 +16,7 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
     """Change every floating-point value, and every floating-point dtype among the attributes, to `dtype`.
 
     A cast between floating-point dtypes thus becomes a cast from `dtype` to itself. Finite numbers beyond the range of
-    `dtype` become its largest finite number (so that the lowest float64 in a mask, say, stays finite).
+    `dtype` become its largest finite number (so that, for example, the lowest float64 in a mask stays finite).
 
     Raises:
         TypeError: `dtype` isn't floating-point.

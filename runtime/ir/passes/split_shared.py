@@ -7,7 +7,7 @@ from ..types import Node, Value
 
 
 def split_shared(program: Program) -> Program:
-    """Give every call of a Cell that owns a shared parameter (a tied embedding, say) its own boundary for it.
+    """Give every call of a Cell that owns a shared parameter (such as a tied embedding) its own boundary for it.
 
     This makes the contribution of each Cell to the parameter's gradient observable: the boundary has the kind
     "parameter", its gradient the kind "parameter_gradient", and the slot is the parameter's qualified name. A Cell that

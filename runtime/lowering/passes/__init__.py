@@ -7,7 +7,7 @@ passes work across Cells; passes of the IR don't.
 from __future__ import annotations
 
 from ..graph import Graph
-from ..onnx_node import live
+from ..onnx_node import live_nodes
 from .cast_first import cast_first
 from .compare_maxima import compare_maxima
 from .flip_kernels import flip_kernels
@@ -32,5 +32,5 @@ def optimize(graph: Graph, results: list[str]) -> None:
     """Run all passes; `results` are the tensors that the model returns."""
     for transform in PASSES:
         returned = {graph.current(name) for name in results}
-        graph.nodes = live(graph.nodes, returned)
+        graph.nodes = live_nodes(graph.nodes, returned)
         transform(graph, returned)

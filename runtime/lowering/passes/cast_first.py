@@ -1,4 +1,4 @@
-"""`cast_first`: a tensor in half precision that is transposed and then cast to float32 is cast first."""
+"""`cast_first`: casts half-precision tensors to float32 before they are transposed rather than afterwards."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from ..onnx_node import OnnxNode
 def cast_first(graph: Graph, results: set[str]) -> None:
     """Swap a Transpose and the Cast after it, so that the Transpose can be merged with those that follow.
 
-    ONNX Runtime 1.31 crashes where a transposed, cast and transposed tensor is multiplied and also used otherwise.
+    ONNX Runtime 1.31 crashes if a tensor that is transposed, cast and transposed again is both multiplied and used
+    elsewhere.
     """
-    del results  # the transposed tensor is kept where it is used by itself
+    del results  # the transposed tensor is kept if it is used elsewhere
     transposed: dict[str, OnnxNode] = {}
     nodes: list[OnnxNode] = []
     for node in graph.nodes:

@@ -1,4 +1,4 @@
-"""`compare_maxima`: the positions of the maxima of a max pool, for its gradient, are computed by comparisons."""
+"""`compare_maxima`: computes the positions of the maxima of a max pool, for its gradient, by comparisons."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..onnx_node import OnnxNode
 FEW_TAPS = 4
 """With more taps, MaxPool computes positions faster than comparisons do."""
 EXACT = 2**24
-"""float32 represents all integers up to here."""
+"""float32 represents all integers up to this one."""
 
 
 def compare_maxima(graph: Graph, results: set[str]) -> None:
-    """Let MaxPool return values only, which takes a tenth of the time, and find their positions by comparisons.
+    """Let MaxPool return only values, which takes a tenth of the time, and find their positions by comparisons.
 
-    This is done in float32, for windows of few taps that fill images of known size, if only MaxUnpool uses the
-    positions. Of equal taps the first counts, as in MaxPool.
+    This is done in float32, for windows of few taps that tile images of known size, if only MaxUnpool uses the
+    positions. Among equal taps the first one counts, as in MaxPool.
     """
     uses = graph.uses()
     wanted = {node.inputs[1] for node in graph.nodes if node.op_type == "MaxUnpool" and uses[node.inputs[1]] == 1}
@@ -72,7 +72,7 @@ def _positions(graph: Graph, pools: OnnxNode, sizes: tuple[int, ...]) -> str:
 def _taps(graph: Graph, x: str, sizes: tuple[int, ...], kernel: tuple[int, ...]) -> list[str]:
     """Return the elements of all windows at each tap, in row-major order, each `(batch, channels, *counts)`.
 
-    It goes axis by axis: slicing out each tap is several times as fast as one transposition of all.
+    It proceeds axis by axis: slicing out each tap is several times faster than one transposition of all.
     """
     counts = tuple(size // taps for size, taps in zip(sizes[2:], kernel, strict=True))
     parts, shape = [x], list(sizes[:2])

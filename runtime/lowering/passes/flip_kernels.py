@@ -10,7 +10,7 @@ from ..graph import Graph
 from ..onnx_node import OnnxNode
 
 MANY_CHANNELS = 64
-"""With fewer output channels, except for one per group, ONNX Runtime computes a ConvTranspose as fast."""
+"""With fewer output channels (except one per group), ONNX Runtime computes a ConvTranspose just as fast."""
 
 
 def flip_kernels(graph: Graph, results: set[str]) -> None:

@@ -1,4 +1,4 @@
-"""`fold`: constant folding, the computation of nodes that depend on no input when the model is written."""
+"""`fold`: constant folding, which computes nodes that depend on no input when the model is written."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..deferred import Array, DeferredTensor, array_of, type_of
 from ..graph import Graph
 from ..onnx_node import OnnxNode, node_proto
 
-SMALL = 2**12  # bytes; only larger tensors count towards the growth of a model
+SMALL = 2**12  # bytes; smaller tensors don't count towards the growth of a model
 AT_ONCE = 2**18  # bytes; larger tensors are computed only when they are written
 GROWTH = 2**20  # bytes by which a model may grow for each set of connected tensors
 
@@ -71,7 +71,7 @@ def _can_fold(node: OnnxNode, known: Mapping[str, Tensor]) -> bool:
 
 
 def _add(graph: Graph, folded: list[OnnxNode], known: Mapping[str, Tensor], used: set[str]) -> None:
-    """Make initializers of the results of folded nodes that other nodes use, named after their origin.
+    """Turn the results of folded nodes that other nodes use into initializers, named after their origin.
 
     The origin is the only large tensor that a result is computed from, else the first parameter or buffer.
     """
@@ -103,7 +103,8 @@ def _without_growth(
 ) -> list[OnnxNode]:
     """Return the nodes that can be folded without making the model grow by more than `GROWTH`.
 
-    Large tensors that nodes connect count together: those that would be in the model minus those that are in it.
+    Large tensors that nodes connect are counted together: the size of those that would be in the model minus the size
+    of those that are in it.
     """
     sets: dict[str, str] = {}
 
@@ -125,11 +126,11 @@ def _without_growth(
         change = (known[name].nbytes if name in used else 0) - (known[name].nbytes if name in graph.initializers else 0)
         growth[representative(name)] = growth.get(representative(name), 0) + change
     kept: list[OnnxNode] = []
-    left: set[str] = set()  # tensors that are no longer constants
+    not_folded: set[str] = set()  # tensors that are no longer constants
     for node in nodes:
         large = connected(node)
-        if left.intersection(node.inputs) or (large and growth[representative(large[0])] > GROWTH):
-            left.update(node.outputs)
+        if not_folded.intersection(node.inputs) or (large and growth[representative(large[0])] > GROWTH):
+            not_folded.update(node.outputs)
         else:
             kept.append(node)
     return kept

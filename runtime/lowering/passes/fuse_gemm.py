@@ -8,7 +8,7 @@ from ..onnx_node import OnnxNode
 
 
 def fuse_gemm(graph: Graph, results: set[str]) -> None:
-    """Replace `a @ b + c`, with matrices a and b and a c of one row, by Gemm-13."""
+    """Replace `a @ b + c`, with matrices a and b and a single row c, by Gemm-13."""
     uses = graph.uses()
     products: dict[str, OnnxNode] = {}
     nodes: list[OnnxNode] = []

@@ -11,11 +11,11 @@ from ..graph import Graph
 
 BROADCASTING = frozenset({"Add", "Div", "Max", "Min", "Mul", "Pow", "Sub"})
 SHORT = 64
-"""Elements in a run below which ONNX Runtime's loop over the runs of a broadcast costs more than the elements."""
+"""Length of runs below which ONNX Runtime's loop over the runs of a broadcast costs more than their elements."""
 
 
 def match_ranks(graph: Graph, results: set[str]) -> None:
-    """Replace a scalar times a tensor (512, 256, 1, 1) by a (1, 1, 1, 1) tensor times it.
+    """Replace a scalar times a tensor of shape (512, 256, 1, 1) by a (1, 1, 1, 1) tensor times that tensor.
 
     If one operand has fewer axes, ONNX Runtime ends a run of elements at each axis of size 1. It then processes the
     weight of a 1x1 convolution element by element, at 20 ns each, which is fifty times too slow.
@@ -35,7 +35,7 @@ def match_ranks(graph: Graph, results: set[str]) -> None:
 
 
 def _is_slow(number: Type | None, tensor: Type) -> bool:
-    """Whether one has a single element and fewer axes, and the other an axis of 1 with few elements after it."""
+    """Whether `number` has one element and fewer axes, and `tensor` an axis of size 1 with few elements after it."""
     if number is None or number.rank >= tensor.rank or any(dim != 1 for dim in number.shape):
         return False
     ones = [axis for axis, dim in enumerate(tensor.shape) if axis and dim == 1]

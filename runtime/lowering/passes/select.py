@@ -10,7 +10,7 @@ from .simplify import RESHAPES
 
 
 def select(graph: Graph, results: set[str]) -> None:
-    """Replace Slice and Reshape for `x[:, 2:3]` without its axis by Gather-13 with a scalar index, `x[:, 2]`."""
+    """Replace the Slice and Reshape of `x[:, 2:3]` without its axis by Gather-13 with a scalar index, `x[:, 2]`."""
     del results  # a slice that is used otherwise, or returned, stays
     parts = {node.outputs[0]: node for node in graph.nodes if node.op_type == "Slice"}
     graph.nodes = [

@@ -14,7 +14,7 @@ RESHAPES = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
 
 def simplify(graph: Graph, results: set[str]) -> None:
     """Remove nodes that change nothing; merge two transpositions, and two changes of shape, into one."""
-    del results  # a node whose tensor is returned stays even if other nodes don't need it any more
+    del results  # a node whose tensor is returned is kept even if other nodes no longer need it
     producers: dict[str, OnnxNode] = {}
     same: dict[str, str] = {}
     nodes: list[OnnxNode] = []

@@ -26,7 +26,7 @@ OUTPUT = np.array([[1, 1, 1, 0], [0, 1, -1, -1]], np.float32)  # A.T
 FLIPPED_ROWS = [3, 1, 2, 0]  # rows of G for a flipped kernel
 
 WORTHWHILE = 0.75
-"""The largest share of multiplications that may remain; beyond it, moving data takes the time that is saved."""
+"""The largest share of multiplications that may remain; beyond it, moving data costs the time saved."""
 KERNEL_COST = 300
 """Cost of the transform of one kernel in multiplications: it is mostly the time to move 25 numbers."""
 
@@ -117,7 +117,7 @@ def winograd(graph: Graph, results: set[str]) -> None:
 
 
 def _convolution(graph: Graph, node: OnnxNode) -> _Convolution | None:
-    """Return the convolution that the node computes; None if it isn't such a convolution."""
+    """Return the convolution that the node computes; None if it isn't a suitable one."""
     if node.op_type not in ("Conv", "ConvTranspose") or node.inputs[1] in graph.initializers:
         return None
     types = [graph.types.get(name) for name in node.inputs[:2]]

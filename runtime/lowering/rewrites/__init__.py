@@ -1,4 +1,4 @@
-"""Rewrites of programs for ONNX Runtime: ops without a (correct) kernel are expressed by others."""
+"""Rewrites of programs for ONNX Runtime: ops without a (correct) kernel are expressed by other ops."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`float64_conv_as_matmul`: replaces convolutions and average pools in float64 by matrix products and sums.
 
-ONNX Runtime has kernels for them in float32 only on the CPU.
+On the CPU, ONNX Runtime has kernels for them only in float32.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`upcast_half_precision`: ops in float16 or bfloat16 compute in float32 and round once."""
+"""`upcast_half_precision`: lets ops in float16 or bfloat16 compute in float32 and round once."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ...ops.registry import Op, get
 from ...tracing import Builder, SymbolicTensor
 
 WITHOUT_KERNEL = frozenset({"expand", "full", "pad", "tile", "triangle", "where"})
-"""Ops that only move elements, for whose operators ONNX Runtime has no bfloat16 kernel on the CPU: a list that
-tests/runtime/compiled/test_every_op.py holds."""
+"""Ops that only move elements, without a bfloat16 kernel in ONNX Runtime on the CPU;
+tests/runtime/compiled/test_every_op.py checks the list."""
 
 
 def upcast_half_precision(builder: Builder, node: Node) -> bool:

@@ -114,12 +114,12 @@ def test_a_dtype_without_a_kernel_is_told() -> None:
 
 
 def test_an_unknown_provider_is_told() -> None:
-    with pytest.raises(UsageError, match="unknown provider 'tpu': there are cpu, cuda"):
+    with pytest.raises(UsageError, match="unknown provider 'tpu': needed one of cpu, cuda"):
         run_model(model_of("Exp", TensorProto.FLOAT), {"x0": X.astype(np.float32)}, provider="tpu")
 
 
 def test_a_provider_that_did_not_start_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     """ONNX Runtime itself goes on with the CPU where CUDA can't be loaded."""
     monkeypatch.setattr(ort.InferenceSession, "get_providers", lambda self: ["CPUExecutionProvider"])
-    with pytest.raises(UsageError, match=r"can't use provider 'cuda' on this machine .* available is cpu"):
+    with pytest.raises(UsageError, match=r"can't use provider 'cuda' on this machine .* available: cpu"):
         run_model(model_of("Exp", TensorProto.FLOAT), {"x0": X.astype(np.float32)}, provider="cuda")

@@ -124,7 +124,7 @@ def test_a_program_says_that_it_checks_nothing() -> None:
         warnings.simplefilter("always")
         ms.trace(asserted, (X,))
     assert [str(w.message) for w in met] == [
-        "Python checks values (assert, raise); the program doesn't (what `jit` and graph mode compile does)"
+        "Python checks values (assert, raise); the program doesn't (those that `jit` and graph mode compile do)"
     ]
 
 

@@ -224,5 +224,5 @@ def test_a_backward_pass_by_hand_prints_where_it_is_traced(capsys: pytest.Captur
     assert ms.jit(ms.grad(lambda x: doubled(x).sum()))(ONE).asnumpy() == 2
     assert lines(capsys) == shown(1)
     compiled = ms.jit(doubled)
-    with pytest.raises(UnsupportedPython, match="written by hand, and can't be part of a program: it prints"):
+    with pytest.raises(UnsupportedPython, match="hand-written, and can't be part of a program: it prints"):
         ms.grad(lambda x: compiled(x).sum())(ONE)

@@ -207,5 +207,5 @@ def test_isinstance_of_a_size_is_no_silent_decision() -> None:
     compiled = ms.jit(lambda x: ops.ones(pair(x.shape[0])))
     for rows in (3, 4, 5, 6):
         assert compiled(Tensor(np.zeros((rows, 2)))).shape == (rows, 2)
-    with pytest.raises(ms.UnknownSize, match="a decision by `isinstance` was made of the size n"):
+    with pytest.raises(ms.UnknownSize, match="a decision by `isinstance` requires the value of the size n"):
         ms.trace(lambda x: ops.ones(pair(x.shape[0])), (X,), dynamic_shapes=({0: "n"},))
