@@ -7,6 +7,7 @@ python -m tests.mutants --seed 0 --only 7   the seventh alone
 from __future__ import annotations
 
 import argparse
+import gc
 import multiprocessing
 import os
 import resource
@@ -101,6 +102,8 @@ def _first_failure(copy: Path, selection: Selection) -> str:
 
 
 def _run_tests(copy: Path, selection: Selection, sender: Connection) -> None:
+    # An ONNX Runtime session that this process collected would wait forever for threads, which a fork lacks.
+    gc.freeze()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "cellbridge")]:
         del sys.modules[name]
     # before the installed packages, which are those of the repository itself

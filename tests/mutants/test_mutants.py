@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
+import onnx.parser
+import onnxruntime
 import pytest
 
 from tests.mutants.__main__ import ROOT, copied, run
@@ -59,6 +65,27 @@ def test_a_fault_is_planted_where_it_was_found_only(tmp_path: Path) -> None:
         fault.plant(tmp_path)
 
 
+@pytest.fixture
+def session_as_garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An ONNX Runtime session in a cycle: collecting it in a fork, which lacks its threads, would never end."""
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> net (float[2] x) => (float[2] y) { y = Exp(x) }'
+    )
+    monkeypatch.setattr("tests.mutants.__main__.LATE", 60)
+    gc.disable()
+    holder = SimpleNamespace(
+        session=onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    )
+    holder.itself = holder
+    del holder
+    time.sleep(0.5)  # until its threads wait for work
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("session_as_garbage")
 @pytest.mark.parametrize(("after", "caught"), [("return x + 2", "tests/test_a.py::test_helper"), ("return 1 + x", "")])
 def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> None:
     tests = tmp_path / "tests"
