@@ -164,9 +164,10 @@ def _split_into(input_x: Any, size_splits: Any, split_dim: int, num_split: int) 
     sizes = list(integers(size_splits, "size_splits", of="SplitV"))
     if len(sizes) != num_split or sizes.count(-1) > 1:
         raise ValueError(f"For 'SplitV', needed {num_split} sizes, one of them -1 at most, but got {sizes}")
+    axis = normalize_axis(split_dim, x.ndim)
     if -1 in sizes:
-        sizes[sizes.index(-1)] = x.shape[split_dim] - sum(sizes) - 1
-    return _parts(x, normalize_axis(split_dim, x.ndim), sizes)
+        sizes[sizes.index(-1)] = x.shape[axis] - sum(sizes) - 1
+    return _parts(x, axis, sizes)
 
 
 @public_op(method="chunk")

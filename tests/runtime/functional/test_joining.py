@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.nn import functional as F
 
-from cellbridge.runtime import Tensor, ops
+from cellbridge.runtime import ShapeError, Tensor, ops
 from cellbridge.runtime.common.dtype import float16, float32, int64
 from tests.runtime.against_torch import assert_as_torch, normal
 
@@ -162,6 +162,7 @@ def test_cat_in_the_common_dtype() -> None:
         (lambda x: ops.split(x, 0), ValueError, ("split", "positive")),
         (lambda x: ops.split(x, [1, 1], 1), ValueError, ("split", "3", "(1, 1)")),
         (lambda x: ops.Split(1, 2)(x), ValueError, ("Split", "3", "output_num=2")),
+        (lambda x: ops.SplitV([1, -1], 2, 2)(x), ShapeError, ("axis 2", "2 dimensions")),
         (lambda x: ops.chunk(x, 0), ValueError, ("chunk", "positive")),
         (lambda x: ops.unstack(Tensor(1.0)), ValueError, ("unstack", "dimension")),
         (lambda x: x.repeat(2), ValueError, ("repeat", "2 axes")),
