@@ -205,7 +205,7 @@ def _parse_shapes(
             raise click.BadParameter(f"{name!r} is given twice", ctx, parameter)
         shapes[name] = None if sizes.strip() == NOTHING else tuple(map(int, parts))
     if shapes and ctx.params.get("inputs"):
-        raise click.BadParameter("not with --inputs, whose arrays have their own shapes", ctx, parameter)
+        raise click.BadParameter("can't be combined with --inputs, whose arrays have shapes already", ctx, parameter)
     return shapes
 
 

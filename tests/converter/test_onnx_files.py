@@ -54,7 +54,7 @@ def test_tensors_of_a_large_model_are_beside_it(tmp_path: Path, monkeypatch: pyt
     parameters = {name: ProgramParameter(value_of(values[name]), array) for name, array in data.items()}
     program = finish(b, [x], {}, y, parameters=parameters)
     monkeypatch.setattr(writing, "MODEL_LIMIT", 5000)
-    with pytest.raises(ConversionError, match="give a path"):
+    with pytest.raises(ConversionError, match="pass a path"):
         to_onnx(program)
     path = tmp_path / "model.onnx"
     model = to_onnx(program, path)
@@ -83,7 +83,7 @@ def test_external_data_can_be_asked_for(tmp_path: Path) -> None:
     assert sorted(file.name for file in tmp_path.iterdir()) == ["model.onnx", "model.onnx.data"]
     onnx.checker.check_model(str(path), full_check=True)
     np.testing.assert_allclose(run_model(path, {"x": x})["output"], execute(program, [x])[0], rtol=1e-4, atol=1e-5)
-    with pytest.raises(UsageError, match="external_data needs a path"):
+    with pytest.raises(UsageError, match="external_data=True needs a path"):
         to_onnx(program, external_data=True)
 
 

@@ -71,7 +71,7 @@ def test_long_expressions_of_dimensions_are_read_once_and_not_without_end() -> N
 def test_no_tensor_has_more_dimensions_than_numpy_can(rank: int) -> None:
     with limited(5, processor=True), pytest.raises(ConversionError, match=f"at most 64 dimensions, not {rank}"):
         from_onnx(model("net (float[1] x) => (float y) { y = Reshape(x, s) }", s=np.ones(rank, np.int64)))
-    with limited(5, processor=True), pytest.raises(ConversionError, match=f"'x' has {rank} dimensions: (?s:.)*most 64"):
+    with limited(5, processor=True), pytest.raises(ConversionError, match=f"'x' has {rank} dimensions; at most 64"):
         from_onnx(_model([helper.make_node("Relu", ["x"], ["y"])], {"x": [1] * rank}))
 
 

@@ -13,6 +13,11 @@ RNG = torch.Generator().manual_seed(0)
 S = torch.special
 
 
+@pytest.fixture(autouse=True)
+def same_numbers_in_any_order() -> None:
+    RNG.manual_seed(0)
+
+
 def normal(*shape: int) -> torch.Tensor:
     return torch.randn(shape, generator=RNG, dtype=torch.float64)
 

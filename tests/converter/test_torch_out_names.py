@@ -335,7 +335,7 @@ def test_keys_of_inputs_that_torch_would_run_are_refused(
     monkeypatch.chdir(tmp_path)
     x = torch.randn(4, 3)
     for shapes in (None, ({key: {0: "n"}},)):
-        with pytest.raises(ConversionError, match=r"(?s)torch\.export can't take the input .*give it a name"):
+        with pytest.raises(ConversionError, match=r"(?s)torch\.export can't take the input .*rename the input"):
             from_torch(Keyed(), ({key: x},), dynamic_shapes=shapes, train=True)
     program = from_torch(Keyed(), ({"x": x},))
     (inputs,) = program.arguments.children[0].children

@@ -35,7 +35,7 @@ def test_metadata_that_tell_of_arguments_of_no_call(tmp_path: Path) -> None:
     told = json.loads(entry.value)
     for arguments in ("tensor", {"tuple": ["tensor"]}, {"tuple": ["tensor", {"dict": []}]}, {"list": ["tensor"]}):
         entry.value = json.dumps(told | {"arguments": arguments})
-        with pytest.raises(ConversionError, match="the arguments aren't those of a call"):
+        with pytest.raises(ConversionError, match="the arguments don't have the structure of a call"):
             from_onnx(made)
 
 

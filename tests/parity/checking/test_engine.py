@@ -222,7 +222,7 @@ def test_outputs_that_are_nan_name_the_first_cell_that_makes_them() -> None:
 
 
 def test_inputs_of_no_sample_are_refused() -> None:
-    with pytest.raises(UsageError, match=r"no element.*shape \[0, 2\]\n.*at least one sample"):
+    with pytest.raises(UsageError, match=r"no elements.*shape is \[0, 2\]\n.*at least one sample"):
         parity.check(nn.Linear(2, 2), (torch.ones(0, 2),))
 
 

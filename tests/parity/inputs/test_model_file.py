@@ -200,7 +200,7 @@ def test_no_such_file(write: Write) -> None:
 def test_a_folder_and_a_file_of_another_kind(write: Write) -> None:
     write("", "folder/net.py")
     assert "is a folder" in refused("folder")
-    assert "no Python file" in refused(write("weights", "model.pt"))
+    assert "isn't a Python file" in refused(write("weights", "model.pt"))
 
 
 def test_no_such_module(write: Write) -> None:

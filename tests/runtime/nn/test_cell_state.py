@@ -72,7 +72,7 @@ def test_a_state_dict_that_does_not_fit_changes_nothing():
     before = net.fc.weight.asnumpy().copy()
     state = {"fc.weight": Tensor(np.ones((2, 2), np.float32)), "fc.bias": Tensor(np.ones(3, np.float32)), "x": net.mean}
     with pytest.raises(
-        RuntimeError, match=r"missing: \['mean'\]; unknown: \['x'\]; fc.bias: shape \(3,\), needed \(2,\)"
+        RuntimeError, match=r"missing: \['mean'\]; unknown: \['x'\]; fc.bias: needed shape \(2,\), but got \(3,\)"
     ):
         net.load_state_dict(state)
     np.testing.assert_array_equal(net.fc.weight.asnumpy(), before)
