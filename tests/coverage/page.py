@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from cellbridge.converter.torch_version import torch_version
 from tests.coverage import backend, gaps
 from tests.coverage.operators import database
 
@@ -31,6 +32,11 @@ def page() -> str:
     return "\n".join([*HEAD, *operators(), *backend_tests(), *families()])
 
 
+def torch_release() -> str:
+    """The release of torch that is installed: the database grows with each."""
+    return "torch {}.{}".format(*torch_version())
+
+
 def operators() -> list[str]:
     """Return the section about torch's operator database."""
     known, entries = gaps.read(), database()
@@ -38,8 +44,8 @@ def operators() -> list[str]:
     lines = [
         "## torch's operator database (OpInfo)",
         "",
-        f"{len(entries)} entries, of which `torch.export` takes {exported}. Each is tried on its sample",
-        "inputs in float32 and float64, or in the dtypes that it supports. The results and gradients of the program",
+        f"{len(entries)} entries of {torch_release()}, of which `torch.export` takes {exported}. Each is tried on its",
+        "sample inputs in float32 and float64, or in the dtypes that it supports. The results and gradients of the program",
         "and the results of ONNX Runtime are compared with torch's. An entry fails if one of its samples fails.",
         "",
         "| | entries | passed | share |",

@@ -11,6 +11,8 @@ STALE = "stale: run `python -m tests.coverage.page`"
 
 def test_the_sections_on_operators_and_onnx_are_up_to_date() -> None:
     pytest.importorskip("expecttest")
+    if page.torch_release() not in page.PAGE.read_text():
+        pytest.skip(f"the page counts the entries of another release than {page.torch_release()}")
     assert "\n".join([*page.HEAD, *page.operators(), *page.backend_tests()]) in page.PAGE.read_text(), STALE
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -41,7 +42,8 @@ class Addresses(HTMLParser):
 def test_the_site_builds_and_its_links_lead_somewhere(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = ["bash", str(ROOT / "scripts" / "docs"), str(site)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    environment = os.environ | {"PYTHON": sys.executable}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stdout + done.stderr
     for page in (ROOT / "docs").rglob("*.md"):
         assert (site / page.relative_to(ROOT / "docs").with_suffix(".html")).exists()

@@ -77,7 +77,7 @@ def test_blocks_add_up_to_the_whole(data: st.DataObject) -> None:
         shape = (*shape[:-1], 2)
     axes = tuple(sorted(data.draw(st.sets(st.integers(0, len(shape) - 1)))))
     op, keepdims = data.draw(st.sampled_from(["reduce_sum", "reduce_mean", "reduce_max"])), data.draw(st.booleans())
-    x = np.random.default_rng(0).standard_normal(shape)
+    x = positive(*shape)  # nothing cancels, so that rounding is small beside the sum
     case = OpCase(op, (x,), {"axes": axes, "keepdims": keepdims})
     check_onnx(case, data.draw(st.sampled_from(["float32", "float64"])))
 
