@@ -122,8 +122,8 @@ def _parts(tree: ast.Module, area: str) -> Iterator[ast.AST]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """Every node below one, but for texts: a changed message is no fault."""
-    if not isinstance(node, ast.JoinedStr):
+    """Every node below one, except strings, since a changed message is no fault, and what `zip` checks."""
+    if not isinstance(node, ast.JoinedStr) and not (isinstance(node, ast.keyword) and node.arg == "strict"):
         yield node
         for child in ast.iter_child_nodes(node):
             yield from _walk(child)
@@ -166,7 +166,7 @@ def _changes(node: ast.AST, lines: list[str]) -> Iterator[Change]:
 
 
 def _other_arguments(call: ast.Call) -> Iterator[list[str]]:
-    """Two operands swapped; each optional argument but a dtype left out."""
+    """Two operands swapped; each optional argument but a dtype or `strict` left out."""
     given = [*map(ast.unparse, call.args)]
     named = [f"{k.arg}={ast.unparse(k.value)}" if k.arg else f"**{ast.unparse(k.value)}" for k in call.keywords]
     names = [i for i, part in enumerate(call.args) if isinstance(part, ast.Name) and part.id not in LEADING]
@@ -175,7 +175,7 @@ def _other_arguments(call: ast.Call) -> Iterator[list[str]]:
         swapped = [*given[:a], given[b], *given[a + 1 : b], given[a], *given[b + 1 :]]
         yield swapped + named
     for i, keyword in enumerate(call.keywords):
-        if keyword.arg not in (None, "dtype"):
+        if keyword.arg not in (None, "dtype", "strict"):
             yield given + named[:i] + named[i + 1 :]
 
 

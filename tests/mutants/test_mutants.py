@@ -49,6 +49,10 @@ def test_areas_are_distinguished() -> None:
     assert "return x - 1" in {fault.after for fault in faults(RULES, "parity/a.py", "judge")}
 
 
+def test_what_zip_checks_is_no_fault() -> None:
+    assert faults("def helper(x, y):\n    return zip(x, y, strict=True)\n", "parity/a.py", "judge") == []
+
+
 def test_a_seed_gives_the_same_faults_of_every_area() -> None:
     chosen = choose(ROOT, 3, 2)
     assert chosen == choose(ROOT, 3, 2) != choose(ROOT, 4, 2)
