@@ -173,7 +173,8 @@ def _other_arguments(call: ast.Call) -> Iterator[list[str]]:
     if len(names) >= 2 and ast.unparse(call.func) not in IN_ANY_ORDER:
         a, b = names[:2]
         swapped = [*given[:a], given[b], *given[a + 1 : b], given[a], *given[b + 1 :]]
-        yield swapped + named
+        if swapped != given:
+            yield swapped + named
     for i, keyword in enumerate(call.keywords):
         if keyword.arg not in (None, "dtype", "strict"):
             yield given + named[:i] + named[i + 1 :]

@@ -53,6 +53,10 @@ def test_what_zip_checks_is_no_fault() -> None:
     assert faults("def helper(x, y):\n    return zip(x, y, strict=True)\n", "parity/a.py", "judge") == []
 
 
+def test_equal_operands_are_not_swapped() -> None:
+    assert faults("def helper(x):\n    return f('Mul', x, x)\n", "parity/a.py", "judge") == []
+
+
 def test_a_seed_gives_the_same_faults_of_every_area() -> None:
     chosen = choose(ROOT, 3, 2)
     assert chosen == choose(ROOT, 3, 2) != choose(ROOT, 4, 2)
