@@ -3,8 +3,7 @@
 The distance of a test file from a changed file is the number of imports between them. Decorators register functions in
 tables: any file that loads the package of a table can call them. There, the nearest test files are those that mention
 rare names (`segment_reduce`). Tests run in the order of their distance, up to a budget of processor seconds.
-`costs.json` has the seconds of each test file; `pytest --record-costs` measures them again. The first numbers outside
-tests/converter are estimates: ten times the time of every tenth test.
+`costs.json` has the seconds of each test file; `pytest --record-costs` measures them again.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from cellbridge.converter import to_torch
 from cellbridge.converter.torch_out.tables import table
 from cellbridge.runtime import ops
 from cellbridge.runtime.errors import UnsupportedOperators
-from cellbridge.runtime.ir.types import is_floating
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from cellbridge.runtime.programs.call import as_array
 from tests.runtime.ops import checks
@@ -47,10 +46,14 @@ DIFFERENTIABLE = {
 
 
 def run(case: OpCase, dtype: str, *, grads: bool = False) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
-    """Outputs of the module of one op, and its inputs."""
+    """Outputs of the module of one op, and its inputs; with `grads`, those that the case differentiates are leaves."""
     module = to_torch(checks.one_node_program(case, dtype))
-    tensors = [checks.as_torch(array) for array in checks.inputs_of(case, dtype) if array is not None]
-    inputs = [t.requires_grad_(grads and t.is_floating_point()) for t in tensors if t is not None]
+    inputs = []
+    for array, differentiated in zip(checks.inputs_of(case, dtype), checks.differentiated(case), strict=True):
+        tensor = checks.as_torch(array)
+        if tensor is not None:
+            # torch ends a backward pass that reaches an operand without a derivative (the first one of zeta)
+            inputs.append(tensor.requires_grad_(grads and differentiated))
     return list(module(*inputs)), inputs
 
 
@@ -89,13 +92,12 @@ def check_gradients(
     heads, cotangents = zip(*pairs, strict=True) if pairs else ((), ())
     found = torch.autograd.grad(heads, leaves, cotangents, allow_unused=True) if pairs else [None] * len(leaves)
     gradients = iter(found)
-    for array, expected, judged in zip(inputs, by_rule, checks.differentiated(case), strict=True):
-        if array is None or not is_floating(array.dtype):
-            continue
-        actual, zero = next(gradients), np.zeros_like(array)
-        if judged:
+    for array, expected, differentiated in zip(inputs, by_rule, checks.differentiated(case), strict=True):
+        if array is not None and differentiated:
+            actual, zero = next(gradients), np.zeros_like(array)
             wanted = zero if expected is None else expected
             checks.assert_close(zero if actual is None else actual.numpy(), wanted, "float64", scale=1.0)
+    assert next(gradients, None) is None
 
 
 @pytest.mark.parametrize("case", DRAWN, ids=str)

@@ -24,7 +24,7 @@ import pytest
 
 from tests.chosen_tests import ChosenTests
 from tests.mutants.faults import AREAS, Fault, choose
-from tests.selection import BUDGET, Selection, Selector
+from tests.selection import BUDGET, Selector
 
 ROOT = Path(__file__).parents[2]
 LIBRARIES = ("numpy", "torch", "onnx", "onnxruntime", "hypothesis.extra.numpy")
@@ -71,23 +71,34 @@ class FirstFailure:
             self.name = self.name or report.nodeid
 
 
+class FailsWithoutFault(Exception):
+    """A test fails in the repository as it stands: what it says of a planted fault means nothing."""
+
+
 def run(fault: Fault, copy: Path, selector: Selector) -> tuple[str, float]:
-    """The first test that fails with a fault ("" if none does), and the seconds of processor until then."""
+    """The first test that fails with a fault ("" if none does), and the seconds of processor until then.
+
+    Raises:
+        FailsWithoutFault: if that test fails without the fault, too.
+    """
     _git(copy, "checkout", "--quiet", "--", ".")
     fault.plant(copy)
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     for budget in (NEAREST, BUDGET):  # the nearest alone are collected sooner
-        if first := _first_failure(copy, selector.select([copy / fault.file], budget)):
+        if first := _first_failure(copy, ChosenTests(selector.select([copy / fault.file], budget))):
             break
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    _git(copy, "checkout", "--quiet", "--", ".")
+    if "::" in first and _first_failure(copy, first):
+        raise FailsWithoutFault(f"{first} fails without a planted fault, too: mend it first")
     return first, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
-def _first_failure(copy: Path, selection: Selection) -> str:
-    """Runs the tests in a process forked from this one, which has loaded the libraries but not cellbridge."""
+def _first_failure(copy: Path, tests: ChosenTests | str) -> str:
+    """Runs chosen tests, or one by its name, in a fork of this process, which has loaded the libraries alone."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_run_tests, args=(copy, selection, sender))
+    process = context.Process(target=_run_tests, args=(copy, tests, sender))
     process.start()
     sender.close()
     try:
@@ -101,7 +112,7 @@ def _first_failure(copy: Path, selection: Selection) -> str:
         process.join()
 
 
-def _run_tests(copy: Path, selection: Selection, sender: Connection) -> None:
+def _run_tests(copy: Path, tests: ChosenTests | str, sender: Connection) -> None:
     # An ONNX Runtime session that this process collected would wait forever for threads, which a fork lacks.
     gc.freeze()
     for name in [name for name in sys.modules if name.partition(".")[0] in ("tests", "cellbridge")]:
@@ -115,7 +126,10 @@ def _run_tests(copy: Path, selection: Selection, sender: Connection) -> None:
     os.dup2(quiet, 2)
     failure = FirstFailure()
     options = ["-x", "-q", "-p", "no:cacheprovider", "--tb=no"]
-    code = pytest.main(options, plugins=[ChosenTests(selection), failure])
+    if isinstance(tests, str):
+        code = pytest.main([*options, tests], plugins=[failure])
+    else:
+        code = pytest.main(options, plugins=[tests, failure])
     sender.send(failure.name or ("" if code == 0 else f"exit code {code}"))
 
 

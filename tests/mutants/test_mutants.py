@@ -13,7 +13,7 @@ import onnx.parser
 import onnxruntime
 import pytest
 
-from tests.mutants.__main__ import ROOT, copied, run
+from tests.mutants.__main__ import ROOT, FailsWithoutFault, copied, run
 from tests.mutants.faults import AREAS, Fault, choose, faults
 from tests.selection import Selector
 
@@ -96,6 +96,22 @@ def session_as_garbage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.usefixtures("session_as_garbage")
 @pytest.mark.parametrize(("after", "caught"), [("return x + 2", "tests/test_a.py::test_helper"), ("return 1 + x", "")])
 def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> None:
+    repository(tmp_path, result=2)
+    with copied(tmp_path) as copy:
+        first, _ = run(Fault("judge", "runtime/a.py", 2, "return x + 1", after), copy, Selector(copy, {}))
+    assert first == caught
+    assert (tmp_path / "runtime/a.py").read_text().endswith("x + 1\n")
+
+
+def test_a_test_that_fails_anyway_catches_nothing(tmp_path: Path) -> None:
+    repository(tmp_path, result=3)
+    fault = Fault("judge", "runtime/a.py", 2, "return x + 1", "return x - 1")
+    with copied(tmp_path) as copy, pytest.raises(FailsWithoutFault, match="test_helper fails without a planted fault"):
+        run(fault, copy, Selector(copy, {}))
+
+
+def repository(tmp_path: Path, result: int) -> None:
+    """One function, x + 1, and a test that says what it gives for 1."""
     tests = tmp_path / "tests"
     for folder in (tests, tmp_path / "runtime"):
         folder.mkdir()
@@ -108,12 +124,7 @@ def test_tests_are_run_in_a_copy(tmp_path: Path, after: str, caught: str) -> Non
         "    spec = importlib.util.spec_from_file_location('a', path)\n"
         "    module = importlib.util.module_from_spec(spec)\n"
         "    spec.loader.exec_module(module)\n"
-        "    assert module.helper(1) == 2\n"
+        f"    assert module.helper(1) == {result}\n"
         "def never_called():\n    from cellbridge.runtime import a\n"
     )
     subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
-    with copied(tmp_path) as copy:
-        selector = Selector(copy, {})
-        first, _ = run(Fault("judge", "runtime/a.py", 2, "return x + 1", after), copy, selector)
-    assert first == caught
-    assert (tmp_path / "runtime/a.py").read_text().endswith("x + 1\n")
