@@ -42,19 +42,17 @@ def options_on_command_line(names: Sequence[str]) -> list[str]:
     return [option_of[name] for name in names if context.get_parameter_source(name) is line]
 
 
-class LossScale(click.ParamType[float | str]):
-    """A number of at least 1, or "dynamic"."""
-
-    name = "loss scale"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the number, or the word."""
-        if value == DYNAMIC or isinstance(value, float):
-            return value
-        try:
-            return click.FloatRange(min=1).convert(value, param, ctx)
-        except click.BadParameter:
-            self.fail(f"{value!r} is neither a number of at least 1 nor '{DYNAMIC}'.", param, ctx)
+def _parse_loss_scale(ctx: click.Context, parameter: click.Parameter, text: str | None) -> float | str | None:
+    """Parse `--loss-scale`: a number of at least 1, or "dynamic"."""
+    if text is None or text == DYNAMIC:
+        return text
+    try:
+        scale = float(text)
+    except ValueError:
+        scale = 0.0
+    if not scale >= 1:
+        raise click.BadParameter(f"{text!r} is neither a number of at least 1 nor '{DYNAMIC}'.", ctx, parameter)
+    return scale
 
 
 def training_options(function: Function) -> Function:
@@ -86,7 +84,7 @@ def training_options(function: Function) -> Function:
         ),
         click.option(
             "--loss-scale",
-            type=LossScale(),
+            callback=_parse_loss_scale,
             metavar="NUMBER|dynamic",
             help="Scale the loss, and skip updates that overflow; dynamic: like torch's GradScaler.",
         ),
