@@ -60,13 +60,15 @@ class TerminalProgress:
     def __enter__(self) -> Self:
         if self._lines is not None:
             self._lines.start()
-        self._bars.start()
+        else:
+            self._bars.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._bars.stop()
         if self._lines is not None:
             self._lines.stop()
+        else:
+            self._bars.stop()  # rich before 14.3 ends even bars that it doesn't show with an empty line
 
     def stage(self, name: str, total: int | None) -> None:
         """Start a bar of `total` steps, or an indeterminate one for None; the previous bar is filled."""
