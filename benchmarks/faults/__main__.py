@@ -1,0 +1,63 @@
+"""Plant faults and see what is found: `python -m benchmarks.faults`; see README.md beside this file."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import random
+import sys
+from pathlib import Path
+
+from . import catalogue, table
+from .cases import Case
+from .outcomes import Outcome, run
+from .tools import tools
+
+
+def select(cases: list[Case], only: str, sample: int | None, seed: int) -> list[Case]:
+    """Return the cases of a kind or with a name like a glob, or a random sample of these."""
+    chosen = [case for case in cases if not only or case.kind == only or fnmatch.fnmatchcase(case.name, only)]
+    if sample is not None and sample < len(chosen):
+        kept = set(random.Random(seed).sample(range(len(chosen)), sample))
+        chosen = [case for number, case in enumerate(chosen) if number in kept]
+    return chosen
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.faults", description="Plant faults; see what is found.")
+    parser.add_argument("--only", default="", metavar="KIND|GLOB", help="a kind, or a glob of names of cases")
+    parser.add_argument("--sample", type=int, metavar="N", help="only N of the cases, chosen at random")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of every case")
+    parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
+    parser.add_argument("--quiet", action="store_true", help="print no line for each case")
+    arguments = parser.parse_args()
+    cases = select(catalogue.cases(), arguments.only, arguments.sample, arguments.seed)
+    if not cases:
+        parser.error(f"no case is of the kind or has a name like {arguments.only!r}")
+    if arguments.list:
+        print("\n".join(f"{case.kind:<9}{case.name}" for case in cases))
+        return
+    outcomes: list[Outcome] = []
+
+    def progress(case: Case) -> None:
+        if not arguments.quiet:
+            print(f"{case.kind} {case.name}", file=sys.stderr, flush=True)
+
+    for outcome in run(cases, tools(), progress):
+        outcomes.append(outcome)
+        if arguments.json is not None and outcome.tool == "cellbridge":
+            _write(arguments.json, outcomes)
+    if arguments.json is not None:
+        _write(arguments.json, outcomes)
+    print(table.faults_missed(outcomes))
+    print(f"\n{table.text(outcomes)}")
+
+
+def _write(path: Path, outcomes: list[Outcome]) -> None:
+    path.write_text(json.dumps([outcome.to_dict() for outcome in outcomes], indent=1), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

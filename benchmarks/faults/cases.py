@@ -1,0 +1,67 @@
+"""The cases of the benchmark as data: planted faults, and pairs that only look different."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .pairs import Pair
+
+SOUND = "sound"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A reference and a candidate, and what is known of the difference.
+
+    Attributes:
+        name: `<network>/<what is wrong>`, unique within a kind.
+        network: name of the network.
+        kind: "torch", "onnx", "files", "port", "training", "two" or "sound".
+        cells: paths of the Cells that are wrong; empty for a sound pair.
+        cause: what is wrong, in a word.
+        expected: what a tool should say of the cause: `kind` (one or several), `name`, `reference` and `candidate` of
+            an attribute, each where it is known; or `words` that its summary contains.
+        words: words that must all occur in a correct text on the cause, in any case; alternatives are divided by `|`.
+        pair: makes the pair to compare.
+        hidden: the inputs of the pair show the fault in train mode, or on a second call, only.
+    """
+
+    name: str
+    network: str
+    kind: str
+    cells: tuple[str, ...]
+    cause: str
+    expected: Sequence[Mapping[str, Any]]
+    words: tuple[str, ...]
+    pair: Callable[[], Pair] = field(compare=False)
+    hidden: bool = False
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether something is wrong."""
+        return self.kind != SOUND
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A fault in a copy of a torch module.
+
+    Attributes:
+        label: what is wrong, unique within the network.
+        cells: paths of the Cells that are wrong.
+        cause: what is wrong, in a word: "eps", "residual".
+        expected: as in `Case`.
+        plant: makes the mistake in a copy of the network.
+        words: as in `Case`.
+        train: compare in train mode, which the fault needs to show.
+    """
+
+    label: str
+    cells: tuple[str, ...]
+    cause: str
+    expected: Mapping[str, Any]
+    plant: Callable[[Any], object]
+    words: tuple[str, ...] = ()
+    train: bool = False

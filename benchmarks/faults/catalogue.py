@@ -1,0 +1,11 @@
+"""All cases of the benchmark, by kind."""
+
+from __future__ import annotations
+
+from . import planted
+from .cases import Case
+
+
+def cases() -> list[Case]:
+    """Return all cases, kind by kind."""
+    return [*planted.cases()]

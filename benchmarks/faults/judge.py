@@ -1,0 +1,106 @@
+"""Deciding whether a finding is right, from what is known of the case."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from .cases import Case
+from .tools.finding import Finding
+
+TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How right a finding is. None where there is nothing to be right about.
+
+    Attributes:
+        found: it says that the two differ.
+        placed: it accuses the Cells that are wrong and no others.
+        innocent: number of Cells that it accuses and that aren't wrong.
+        cause: the first cause that it names for each wrong Cell is the true one.
+        explained: its texts for the wrong Cells contain the words of the true cause.
+        side: the values that it gives for the two sides are those of these sides, and not exchanged.
+    """
+
+    found: bool
+    placed: bool | None
+    innocent: int
+    cause: bool | None
+    explained: bool | None
+    side: bool | None
+
+
+def judge(case: Case, finding: Finding) -> Verdict:
+    """Return how right a finding on a case is."""
+    accused = finding.accused
+    true = set(case.cells)
+    innocent = len(set(accused) - true) if accused is not None else 0
+    if not case.is_fault:
+        return Verdict(finding.found, None, innocent, None, None, None)
+    placed = accused == true if case.cells else None
+    first = [
+        causes[number] for causes in _of(case, finding.causes) for number in range(min(len(case.expected), len(causes)))
+    ][: len(case.expected)]
+    right = bool(first) and all(any(matches(cause, one) for cause in first) for one in case.expected)
+    texts = " ".join(text for texts in _of(case, finding.texts) for text in texts).lower()
+    explained = bool(texts) and contains(texts, case.words)
+    return Verdict(finding.found, placed if finding.found else False, innocent, right, explained, _side(case, first))
+
+
+def _of(case: Case, by_cell: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
+    """What is said of the Cells that are wrong; of everything where a case has no Cells."""
+    return [said for path, said in by_cell.items() if path in case.cells or not case.cells]
+
+
+def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
+    """Whether a cause that a tool names is the expected one: its kind, and its attribute with values, or its words."""
+    kinds = expected["kind"]
+    if getattr(cause, "kind", None) not in ((kinds,) if isinstance(kinds, str) else kinds):
+        return False
+    if "name" not in expected:
+        return contains(_text(cause), expected.get("words", ()))
+    if getattr(cause, "attribute", None) != expected["name"]:
+        return False
+    given = [cause.reference_value, cause.candidate_value]
+    known = [expected.get("reference"), expected.get("candidate")]
+    return _all_equal(given, known) or _all_equal(given[::-1], known)
+
+
+def contains(text: str, words: Sequence[str]) -> bool:
+    """Whether all words occur in a text; alternatives are divided by `|`."""
+    text = text.lower()
+    return all(any(one.lower() in text for one in word.split("|")) for word in words)
+
+
+def _text(cause: Any) -> str:
+    parts = (getattr(cause, name, "") for name in ("summary", "op", "attribute"))
+    return " ".join(str(part) for part in parts if part)
+
+
+def _side(case: Case, causes: Sequence[Any]) -> bool | None:
+    """Whether values aren't exchanged; None unless a cause has the expected attribute."""
+    for expected in case.expected:
+        for cause in causes:
+            if "name" in expected and matches(cause, expected):
+                known = [expected.get("reference"), expected.get("candidate")]
+                return _all_equal([cause.reference_value, cause.candidate_value], known)
+    return None
+
+
+def _all_equal(given: Sequence[Any], known: Sequence[Any]) -> bool:
+    return all(_equal(a, b) for a, b in zip(given, known, strict=True))
+
+
+def _equal(a: Any, b: Any) -> bool:
+    if isinstance(a, (tuple, list)) or isinstance(b, (tuple, list)):
+        here, there = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (a, b))
+        if len(here) != len(there):  # 2 is (2, 2)
+            return len({*map(str, here)}) == 1 and len({*map(str, there)}) == 1 and _equal(here[0], there[0])
+        return all(_equal(x, y) for x, y in zip(here, there, strict=True))
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and not isinstance(a, bool):
+        return a == b or math.isclose(a, b, rel_tol=TOLERANCE)
+    return str(a) == str(b)

@@ -1,0 +1,31 @@
+"""What is compared: a reference, a candidate and their inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sides that a tool is given.
+
+    Attributes:
+        reference: a torch module, or the path of an ONNX file.
+        candidate: a torch module, a Cell, or the path of an ONNX file.
+        args: positional inputs.
+        train: compare in train mode.
+        scripts: for training, the scripts that train the reference and the candidate.
+        data: for training, the batches.
+        cleanup: called when all tools are done with the pair.
+    """
+
+    reference: Any
+    candidate: Any
+    args: tuple[Any, ...] = ()
+    train: bool = False
+    scripts: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+    data: Sequence[Any] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+    cleanup: Callable[[], None] = lambda: None

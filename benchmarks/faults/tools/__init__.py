@@ -1,0 +1,22 @@
+"""The tools that the benchmark judges: each is given a pair and answers with a `Finding`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..pairs import Pair
+from .finding import Finding
+
+Tool = Callable[[Pair], Finding | None]
+"""Compares the two sides of a pair; None if it can't compare such a pair at all."""
+
+
+def tools() -> dict[str, Tool]:
+    """Return the tools by name; the first is the one whose figures are given in full."""
+    from . import cellbridge_tool, final_outputs, module_outputs
+
+    return {
+        "cellbridge": cellbridge_tool.judge,
+        "assert_allclose": final_outputs.judge,
+        "hooks": module_outputs.judge,
+    }

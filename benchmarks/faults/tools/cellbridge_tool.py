@@ -1,0 +1,77 @@
+"""cellbridge, as a user calls it: `parity.compare`, `parity compare` on two files, `parity.compare_training`."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cellbridge import parity
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.runtime.errors import CellbridgeError
+
+from ..pairs import Pair
+from .finding import Finding
+
+MAX_SAID = 400
+
+
+def judge(pair: Pair) -> Finding:
+    """Compare as a user would, with no option but the mode of the network."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            report = _report(pair)
+    except CellbridgeError as error:
+        return Finding(False, error=f"usage error: {error}"[:MAX_SAID])
+    if pair.scripts is not None:
+        return _of_training(report)
+    failing = list(report.failing) if not report.ok else []
+    cells = {path: report.cells[path] for path in failing}
+    return Finding(
+        not report.ok,
+        frozenset(failing),
+        {path: list(getattr(cell, "causes", [])) for path, cell in cells.items()},
+        {path: list(cell.explanations) for path, cell in cells.items()},
+        said=_worst(report) if not report.ok else "",
+    )
+
+
+def _report(pair: Pair) -> Any:
+    if pair.scripts is not None:
+        return parity.compare_training(pair.reference, pair.candidate, *pair.scripts, pair.data)
+    if isinstance(pair.reference, str):
+        with tempfile.TemporaryDirectory() as folder:
+            inputs = Path(folder) / "inputs.npz"
+            np.savez(inputs, **{name: np.asarray(array) for name, array in pair.options["inputs"].items()})
+            return compare_onnx(pair.reference, pair.candidate, inputs=str(inputs))
+    return parity.compare(pair.reference, pair.candidate, pair.args, train=pair.train)
+
+
+def _of_training(report: Any) -> Finding:
+    first = list(dict.fromkeys(c.tensor for c in report.first))
+    texts = [*report.problems, *report.causes]
+    said = "; ".join([f"step {report.differing}: {', '.join(first[:3])}", *texts])
+    return Finding(
+        not report.ok,
+        None,
+        {"": list(getattr(report, "cause_objects", []))},
+        {"": texts},
+        said=said[:MAX_SAID] if not report.ok else "",
+    )
+
+
+def _worst(report: Any) -> str:
+    """The worst comparison of up to four failing Cells, in a line."""
+    parts = []
+    for path in report.failing[:4]:
+        failures = report.cells[path].failures
+        worst = max(failures, key=lambda c: c.severity)
+        parts.append(
+            f"{path or '(root)'}: {worst.kind} {worst.tensor}, {worst.check} {worst.feeding}, "
+            f"{worst.reason or 'differs'} (error {worst.error:.2g}, {worst.ratio:.2g}x, allowed {worst.allowed:.2g})"
+        )
+    return "; ".join(parts)[:MAX_SAID]

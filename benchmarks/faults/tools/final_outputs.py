@@ -1,0 +1,38 @@
+"""The usual check of an export: `numpy.testing.assert_allclose` on the final outputs.
+
+The tolerances are those of torch's own tutorial on exporting to ONNX: rtol=1e-3, atol=1e-5.
+"""
+
+from __future__ import annotations
+
+
+import numpy as np
+
+from ..pairs import Pair
+from ..running import Arrays, outputs_of
+from .finding import Finding
+
+RTOL, ATOL = 1e-3, 1e-5
+
+
+def judge(pair: Pair) -> Finding | None:
+    """Compare the final outputs in float32; None for training."""
+    if pair.scripts is not None:
+        return None
+    try:
+        here = outputs_of(pair, pair.candidate)
+    except (RuntimeError, IndexError, ValueError) as error:
+        return Finding(True, said=f"raises: {error}"[:200])
+    return Finding(not close(outputs_of(pair, pair.reference), here, RTOL, ATOL))
+
+
+def close(there: Arrays, here: Arrays, rtol: float, atol: float) -> bool:
+    """Whether `assert_allclose` passes for all arrays."""
+    if len(there) != len(here):
+        return False
+    try:
+        for a, b in zip(there, here, strict=True):
+            np.testing.assert_allclose(b, a, rtol=rtol, atol=atol)
+    except AssertionError:
+        return False
+    return True
