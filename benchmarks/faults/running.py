@@ -113,6 +113,8 @@ def difference(there: torch.Tensor | None, here: torch.Tensor | None) -> float:
         return 0.0 if there is here else float("inf")
     if there.shape != here.shape:
         return float("inf")
-    size = float(there.abs().max()) if there.numel() else 0.0
-    distance = float((there.double() - here.double()).abs().max()) if there.numel() else 0.0
+    if there.numel() == 0:
+        return 0.0
+    size = float(there.double().abs().max())
+    distance = float((there.double() - here.double()).abs().max())
     return distance / size if size else (float("inf") if distance else 0.0)
