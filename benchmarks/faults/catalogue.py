@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from . import planted
+from . import onnx_faults, planted
 from .cases import Case
 
 
 def cases() -> list[Case]:
     """Return all cases, kind by kind."""
-    return [*planted.cases()]
+    return [*planted.cases(), *onnx_faults.cases()]

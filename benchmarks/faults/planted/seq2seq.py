@@ -25,13 +25,13 @@ FAULTS = [
             "tanh"),
     written("bridge from the first state", "", "last[-1]", "memory[:, 0]", "index", "index|select|slice|0"),
     written("coverage of the last step only", "", "read = read + weights", "read = weights", "residual", "add"),
-    written("coverage late by one", "", "self.attention(state, memory, read)\n            read = read + weights",
-            "self.attention(state, memory, read)\n            read = read * 0.5 + weights", "factor", "0.5|mul"),
+    written("coverage late by one", "", "self.attention(state, memory, read)\n        read = read + weights",
+            "self.attention(state, memory, read)\n        read = read * 0.5 + weights", "factor", "0.5|mul"),
     written("context first", "", "torch.cat([word, context], dim=-1)", "torch.cat([context, word], dim=-1)", "order",
             "cat|order"),
     written("state before the step", "", "state = self.cell(torch.cat([word, context], dim=-1), state)\n"
-            "            features", "previous, state = state, self.cell(torch.cat([word, context], dim=-1), state)\n"
-            "            features", "other value", "state|cat",
+            "        features", "previous, state = state, self.cell(torch.cat([word, context], dim=-1), state)\n"
+            "        features", "other value", "state|cat",
             ("torch.cat([state, context, word]", "torch.cat([previous, context, word]")),
     written("target shifted", "", "words = self.target(target)", "words = self.target(target.roll(1, 1))", "position",
             "roll|shift"),

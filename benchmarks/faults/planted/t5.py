@@ -14,7 +14,7 @@ FAULTS = [
     attribute("direction of the encoder", "encoder_bias", "bidirectional", True, False),
     written("distance the other way", "encoder_bias", "torch.arange(keys)[None, :] - torch.arange(queries)[:, None]",
             "torch.arange(queries)[:, None] - torch.arange(keys)[None, :]", "sign", "sub|sign|order"),
-    written("fewer exact distances", "decoder_bias", "exact = buckets // 2", "exact = buckets // 4", "constant",
+    written("fewer exact distances", "encoder_bias", "exact = buckets // 2", "exact = buckets // 4", "constant",
             "4|div"),
     written("sides of the encoder exchanged", "encoder_bias", "(distance > 0)", "(distance < 0)", "comparison",
             "greater|less"),

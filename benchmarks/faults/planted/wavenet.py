@@ -33,7 +33,7 @@ FAULTS = [
     written("signal and gate exchanged", "layers.0", "signal, gate =", "gate, signal =", "gate/up exchanged",
             "chunk|split|order|exchange|tanh|sigmoid"),
     written("gate tanh", "layers.1", "torch.sigmoid(gate)", "torch.tanh(gate)", "activation", "tanh sigmoid"),
-    written("sum not scaled", "layers.2", " * 0.5**0.5", "", "scale", "0.5|mul|0.7071"),
+    written("sum not scaled", "layers.1", " * 0.5**0.5", "", "scale", "0.5|mul|0.7071"),
     written("residual left out", "layers.0", "(x + self.res(y))", "self.res(y)", "residual", "add"),
     written("condition left out", "layers.1", " + self.condition(c)", "", "Cell left out", "condition"),
     written("outputs exchanged", "layers.1", "(x + self.res(y)) * 0.5**0.5, self.skip(y)",

@@ -1,0 +1,218 @@
+"""The faults in ONNX files as data; a node is known by its name, which starts with the path of its Cell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class OnnxFault:
+    """One change of a file.
+
+    Attributes:
+        network: name of the network.
+        label: what is wrong, unique within the network.
+        cell: path of the Cell that the changed node belongs to.
+        cause: what is wrong, in a word.
+        expected: as in `Case`.
+        words: as in `Case`.
+        change: changes a model.
+    """
+
+    network: str
+    label: str
+    cell: str
+    cause: str
+    expected: Mapping[str, Any]
+    words: tuple[str, ...]
+    change: Callable[[onnx.ModelProto], object]
+
+
+def cell_of(node: str) -> str:
+    """The path of the Cell in a node's name: "/layers/0/norm@1/Add" is of "layers.0.norm"."""
+    return ".".join(part.partition("@")[0] for part in node.split("/")[1:-1])
+
+
+def _node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
+    found = [node for node in model.graph.node if node.name == name]
+    if len(found) != 1:
+        raise ValueError(f"{len(found)} nodes are called {name}")
+    return found[0]
+
+
+def attribute(network: str, node: str, name: str, reference: Any, candidate: Any) -> OnnxFault:
+    """A node has another value of an attribute."""
+
+    def change(model: onnx.ModelProto) -> None:
+        changed = _node(model, node)
+        kept = [one for one in changed.attribute if one.name != name]
+        del changed.attribute[:]
+        changed.attribute.extend([*kept, helper.make_attribute(name, candidate)])
+
+    expected = {"kind": "attribute", "name": name, "reference": reference, "candidate": candidate}
+    return OnnxFault(network, f"{name} of {node}", cell_of(node), name, expected, (name,), change)
+
+
+def operator(network: str, node: str, operator: str, words: str) -> OnnxFault:
+    """A node is of another operator."""
+
+    def change(model: onnx.ModelProto) -> None:
+        changed = _node(model, node)
+        changed.op_type = operator
+        del changed.attribute[:]
+
+    required = tuple(words.split())
+    expected = {"kind": "structure", "words": required}
+    return OnnxFault(network, f"{operator} for {node}", cell_of(node), operator, expected, required, change)
+
+
+def exchanged(network: str, node: str) -> OnnxFault:
+    """A node gets its first two inputs in the other order."""
+
+    def change(model: onnx.ModelProto) -> None:
+        inputs = _node(model, node).input
+        inputs[0], inputs[1] = inputs[1], inputs[0]
+
+    words = ("exchange|order|swap",)
+    expected = {"kind": "structure", "words": words}
+    return OnnxFault(network, f"inputs of {node}", cell_of(node), "exchanged", expected, words, change)
+
+
+def left_out(network: str, node: str, word: str) -> OnnxFault:
+    """A node hands on its first input."""
+
+    def change(model: onnx.ModelProto) -> None:
+        changed = _node(model, node)
+        changed.op_type = "Identity"
+        del changed.attribute[:]
+        del changed.input[1:]
+
+    expected = {"kind": "structure", "words": (word,)}
+    return OnnxFault(network, f"{node} left out", cell_of(node), "left out", expected, (word,), change)
+
+
+def initializer(
+    network: str, node: str, position: int, label: str, edit: Callable[[Array], Array], words: str
+) -> OnnxFault:
+    """An initializer that a node uses has other values."""
+
+    def change(model: onnx.ModelProto) -> None:
+        name = _node(model, node).input[position]
+        for stored in model.graph.initializer:
+            if stored.name == name:
+                stored.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(edit(numpy_helper.to_array(stored))), name))
+                return
+        raise ValueError(f"{name} isn't stored in the file")
+
+    required = tuple(words.split())
+    expected = {"kind": ("weight", "layout"), "words": required}
+    return OnnxFault(network, f"{label} of {node}", cell_of(node), label, expected, required, change)
+
+
+def element(array: Array) -> Array:
+    """The largest element a tenth larger."""
+    result = array.copy()
+    result.flat[np.abs(array).argmax()] *= 1.1
+    return result
+
+
+FAULTS = [
+    attribute("resnet", "/relu/LeakyRelu", "alpha", 0.1, 0.01),
+    attribute("resnet", "/maxpool/MaxPool", "pads", [1, 1, 1, 1], [0, 0, 2, 2]),
+    attribute("resnet", "/pool/avg/AveragePool", "count_include_pad", 1, 0),
+    attribute("resnet", "/layer2/0/conv2/Conv", "pads", [1, 1, 1, 1], [2, 2, 0, 0]),
+    operator("resnet", "/layer1/0/Add", "Sub", "sub add"),
+    operator("resnet", "/layer2/0/relu@1/Relu", "Sigmoid", "sigmoid relu"),
+    left_out("resnet", "/layer1/1/relu@1/Relu", "relu"),
+    left_out("resnet", "/layer2/1/Add", "add"),
+    initializer("resnet", "/layer1/0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1], "flip|revers"),
+    initializer("resnet", "/layer2/1/conv2/Conv", 1, "element", element, "element"),
+    initializer("resnet", "/fc/Gemm", 1, "sign", lambda w: -w, "sign|negat|-1"),
+    initializer("resnet", "/layer1/1/conv1/Conv", 2, "bias", lambda b: b * 0, "bias"),
+    attribute("vit", "/blocks/0/norm1/LayerNormalization", "epsilon", 1e-6, 1e-5),
+    attribute("vit", "/blocks/1/mlp/act/Gelu", "approximate", "none", "tanh"),
+    attribute("vit", "/blocks/2/attn/Softmax", "axis", -1, -2),
+    attribute("vit", "/blocks/1/attn/Transpose_2", "perm", [0, 2, 1, 3], [0, 1, 2, 3]),
+    exchanged("vit", "/Concat"),
+    operator("vit", "/blocks/2/Add_1", "Mul", "mul add"),
+    left_out("vit", "/blocks/1/Mul", "mul|gamma"),
+    initializer("vit", "/blocks/0/attn/proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    initializer("vit", "/Add", 1, "position", lambda w: np.roll(w, 1, 1), "roll|shift|permut"),
+    initializer("vit", "/blocks/2/norm2/LayerNormalization", 2, "bias", lambda b: b * 0, "bias"),
+    attribute("bert", "/layers/0/output/norm/LayerNormalization", "epsilon", 1e-12, 1e-5),
+    attribute("bert", "/layers/1/attention/Softmax", "axis", -1, 1),
+    exchanged("bert", "/Sub"),
+    exchanged("bert", "/layers/0/attention/Div"),
+    operator("bert", "/layers/1/activation/Gelu", "Relu", "relu gelu"),
+    operator("bert", "/Tanh", "Sigmoid", "sigmoid tanh"),
+    left_out("bert", "/embeddings/Add_1", "add|token_type|position"),
+    initializer("bert", "/layers/0/attention/query/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    initializer("bert", "/Mul", 1, "mask too weak", lambda w: w * 0 - 5, "mask|-5|value"),
+    attribute("convnext", "/stage1/0/norm/LayerNormalization", "epsilon", 1e-6, 1e-3),
+    attribute("convnext", "/stage2/1/act/Gelu", "approximate", "none", "tanh"),
+    attribute("convnext", "/stage1/1/dwconv/Conv", "pads", [3, 3, 3, 3], [2, 3, 4, 3]),
+    attribute("convnext", "/stage1/0/Transpose_1", "perm", [0, 3, 1, 2], [0, 3, 2, 1]),
+    exchanged("convnext", "/stage2/0/grn/Div"),
+    left_out("convnext", "/stage1/1/grn/Add_2", "add"),
+    initializer("convnext", "/stage2/0/dwconv/Conv", 1, "transposed", lambda w: w.swapaxes(2, 3), "transpose"),
+    initializer("convnext", "/stage1/0/pwconv1/MatMul", 1, "element", element, "element"),
+    attribute("gpt2", "/h/0/ln_1/LayerNormalization", "epsilon", 1e-5, 1e-6),
+    attribute("gpt2", "/h/1/attn/Transpose_4", "perm", [0, 2, 1, 3], [0, 1, 2, 3]),
+    exchanged("gpt2", "/h/0/mlp/act/Pow"),
+    operator("gpt2", "/h/1/mlp/act/Tanh", "Sigmoid", "sigmoid tanh"),
+    left_out("gpt2", "/h/0/Add", "add"),
+    initializer("gpt2", "/h/0/attn/c_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    initializer("gpt2", "/h/1/mlp/c_fc/Add", 1, "bias", lambda b: b * 0, "bias"),
+    attribute("llama", "/layers/0/self_attn/Softmax", "axis", -1, -2),
+    attribute("llama", "/layers/1/post_norm/ReduceMean", "axes", [-1], [1]),
+    exchanged("llama", "/layers/0/self_attn/rotary/Sub"),
+    operator("llama", "/layers/1/self_attn/rotary/Add", "Sub", "sub add"),
+    operator("llama", "/layers/0/mlp/Sigmoid", "Tanh", "tanh sigmoid"),
+    left_out("llama", "/layers/1/input_norm/Add", "add|eps"),
+    initializer("llama", "/layers/0/self_attn/q_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    initializer("llama", "/layers/1/self_attn/k_proj/MatMul", 1, "heads permuted",
+                lambda w: np.roll(w, 4, 1), "permut|roll|exchange|order"),
+    attribute("lstm_tagger", "/norm/LayerNormalization", "epsilon", 1e-5, 1e-6),
+    attribute("lstm_tagger", "/LogSoftmax", "axis", -1, 1),
+    exchanged("lstm_tagger", "/highway/0/Sub"),
+    operator("lstm_tagger", "/character/Tanh", "Sigmoid", "sigmoid tanh"),
+    initializer("lstm_tagger", "/lstm/LSTM_4", 1, "gates in torch's order",
+                lambda w: np.concatenate([w[:, :8], w[:, 16:24], w[:, 24:], w[:, 8:16]], 1), "gate|order|permut"),
+    attribute("seq2seq", "/encoder/GRU", "linear_before_reset", 1, 0),
+    operator("seq2seq", "/attention@1/Add", "Sub", "sub add"),
+    operator("seq2seq", "/attention/Tanh", "Sigmoid", "sigmoid tanh"),
+    attribute("mamba", "/layers/0/norm/RMSNormalization", "epsilon", 1e-5, 1e-3),
+    attribute("mamba", "/layers/1/mixer/conv/Conv", "pads", [3, 3], [2, 4]),
+    operator("mamba", "/layers/0/mixer/scan/Softplus", "Relu", "relu softplus"),
+    attribute("mobilenet", "/blocks/0/se/HardSigmoid", "alpha", 1 / 6, 0.2),
+    attribute("mobilenet", "/blocks/1/depthwise/Conv", "pads", [2, 2, 2, 2], [1, 1, 3, 3]),
+    operator("mobilenet", "/blocks/1/se/GlobalAveragePool", "GlobalMaxPool", "max"),
+    left_out("mobilenet", "/blocks/2/act/HardSwish", "hardswish|act"),
+    initializer("mobilenet", "/stem/Conv", 1, "colours reversed", lambda w: w[:, ::-1], "flip|revers|permut|order"),
+    attribute("moe", "/layers/0/mixture/TopK", "largest", 1, 0),
+    attribute("moe", "/layers/1/attention/Attention", "scale", None, 1.0),
+    attribute("moe", "/layers/0/mixture/Softmax", "axis", -1, 1),
+    exchanged("moe", "/layers/1/mixture/Div"),
+    attribute("t5", "/encoder/0/Gelu", "approximate", "tanh", "none"),
+    attribute("t5", "/decoder/1/cross_attention/Softmax", "axis", -1, -2),
+    left_out("t5", "/encoder/1/self_attention/Add", "add|bias"),
+    attribute("unet", "/down1/norm1/InstanceNormalization", "epsilon", 1e-5, 1e-3),
+    attribute("unet", "/upsample/Resize", "coordinate_transformation_mode", "half_pixel", "align_corners"),
+    attribute("unet", "/upsample/Resize", "mode", "linear", "nearest"),
+    operator("unet", "/time/Sin", "Cos", "cos sin"),
+    exchanged("unet", "/time/Concat"),
+    attribute("wavenet", "/elu/Elu", "alpha", 0.5, 1.0),
+    attribute("wavenet", "/layers/1/conv/Pad", "mode", "constant", "edge"),
+    attribute("wavenet", "/norm/InstanceNormalization", "epsilon", 1e-5, 1e-3),
+    attribute("wavenet", "/upsample/ConvTranspose", "pads", [2, 2], [3, 1]),
+    operator("wavenet", "/layers/0/Tanh", "Relu", "relu tanh"),
+    initializer("wavenet", "/layers/1/res/Conv", 1, "transposed", lambda w: w.swapaxes(0, 1), "transpose"),
+]  # fmt: skip

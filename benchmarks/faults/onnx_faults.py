@@ -1,0 +1,88 @@
+"""Faults in ONNX files: the file that `to_onnx` writes of a network, with one attribute, initializer or node changed.
+
+Each is judged twice: against the module ("onnx"), and file against file ("files"), which is the way to find the Cell.
+"""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from cellbridge import converter
+
+from .cases import Case
+from .networks import NETWORKS
+from .onnx_edits import FAULTS, OnnxFault
+from .pairs import Pair
+
+KINDS = ("onnx", "files")
+
+
+@functools.cache
+def exported(network: str) -> onnx.ModelProto:
+    """Return the ONNX model of a network, as written by default."""
+    one = NETWORKS[network]
+    return converter.to_onnx(converter.from_torch(one.module(), one.inputs()))
+
+
+def cases() -> list[Case]:
+    """Return two cases for each fault."""
+    return [
+        Case(
+            f"{fault.network}/{fault.label}", fault.network, kind, (fault.cell,), fault.cause, (fault.expected,),
+            fault.words, functools.partial(_pair, fault, kind),
+        )
+        for kind in KINDS
+        for fault in FAULTS
+    ]  # fmt: skip
+
+
+def _pair(fault: OnnxFault, kind: str) -> Pair:
+    network = NETWORKS[fault.network]
+    model = onnx.ModelProto()
+    model.CopyFrom(exported(fault.network))
+    fault.change(model)
+    onnx.checker.check_model(model)
+    return pair_of_files(network.name, model, kind)
+
+
+def pair_of_files(network: str, model: onnx.ModelProto, kind: str) -> Pair:
+    """Return a pair with a changed model, written to a file that is deleted afterwards."""
+    folder = tempfile.mkdtemp(prefix="faults")
+    one = NETWORKS[network]
+    args = one.inputs()
+    candidate, reference = Path(folder) / "candidate.onnx", Path(folder) / "reference.onnx"
+    onnx.save(model, candidate)
+    onnx.save(exported(network), reference)
+    stored = {initializer.name for initializer in model.graph.initializer}
+    names = [value.name for value in model.graph.input if value.name not in stored]
+    options = {
+        "inputs": dict(zip(names, args, strict=True)),
+        "difference": functools.partial(_difference, reference=str(reference), candidate=str(candidate)),
+    }
+    side: Any = one.module() if kind == "onnx" else str(reference)
+    return Pair(side, str(candidate), args, options=options, cleanup=lambda: shutil.rmtree(folder))
+
+
+def _difference(pair: Pair, reference: str, candidate: str) -> float:
+    """The largest relative difference of the outputs of two files, which the interpreter runs in float64."""
+    there, here = (_outputs(path, pair.options["inputs"]) for path in (reference, candidate))
+    differences = [0.0 if a.shape == b.shape else np.inf for a, b in zip(there, here, strict=True)]
+    for number, (a, b) in enumerate(zip(there, here, strict=True)):
+        if a.shape == b.shape:
+            differences[number] = float(np.abs(a - b).max() / np.abs(a).max())
+    return max(differences)
+
+
+def _outputs(path: str, inputs: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
+    program = converter.from_onnx(path, shapes={name: tuple(value.shape) for name, value in inputs.items()})
+    arrays = [value.double().numpy() if value.is_floating_point() else value.numpy() for value in inputs.values()]
+    result = program.astype("float64")(*arrays)
+    return [result] if isinstance(result, np.ndarray) else list(result.values() if isinstance(result, dict) else result)
