@@ -25,7 +25,8 @@ class Case:
             an attribute, each where it is known; or `words` that its summary contains.
         words: words that must all occur in a correct text on the cause, in any case; alternatives are divided by `|`.
         pair: makes the pair to compare.
-        hidden: the inputs of the pair show the fault in train mode, or on a second call, only.
+        hidden: the outputs in float64 are the same: the fault shows in gradients or in the working dtype only, which
+            `proving` doesn't compare for such a candidate.
     """
 
     name: str

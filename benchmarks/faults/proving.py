@@ -19,7 +19,7 @@ def problems(case: Case) -> Iterator[str]:
     try:
         yield from _unknown_cells(case, pair)
         distance = strongest(pair)
-        if case.is_fault and not distance > LARGEST_OF_SOUND:
+        if case.is_fault and not case.hidden and not distance > LARGEST_OF_SOUND:
             yield f"{case.kind} {case.name}: changes nothing, {distance:.2g}"
         if not case.is_fault and not distance <= LARGEST_OF_SOUND:
             yield f"{case.kind} {case.name}: differs by {distance:.2g}"

@@ -49,6 +49,9 @@ def _move_from_initial_values(module: nn.Module) -> None:
         if tensor.is_floating_point() and tensor.dim() == 1:
             with torch.no_grad():
                 tensor += 0.3 * torch.rand_like(tensor)
+    for inner in module.modules():
+        if isinstance(inner, nn.Embedding) and inner.padding_idx is not None:
+            inner._fill_padding_idx_with_zero()
 
 
 NETWORKS = {name: Network(name) for name in sorted(file.name for file in pkgutil.iter_modules(__path__))}

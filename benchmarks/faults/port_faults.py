@@ -1,0 +1,113 @@
+"""Faults in ports: the file of a port with something written differently, compared with the torch module."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import itertools
+import linecache
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+
+from cellbridge.parity.pairing.cells import pair_up
+from cellbridge.parity.sides.known_frameworks import framework_of
+from cellbridge.parity.weights.mapping import Weights, carry
+from cellbridge.runtime import nn
+
+from .cases import Case
+from .networks import NETWORKS
+from .pairs import Pair
+from .port_edits import FAULTS, PortFault
+from .running import all_values, arrays_in, run_cell
+
+FOLDER = Path(__file__).parent / "ports"
+_numbers = itertools.count(1)
+
+
+def cases() -> list[Case]:
+    """Return one case for each fault."""
+    return [
+        Case(
+            f"{fault.network}/{fault.label}", fault.network, "port", fault.cells, fault.cause, (fault.expected,),
+            fault.words, functools.partial(port_pair, fault.network, fault), fault.hidden,
+        )
+        for fault in FAULTS
+    ]  # fmt: skip
+
+
+def port_pair(network: str, fault: PortFault | None = None) -> Pair:
+    """Return a module and its port, which has a fault, if one is given."""
+    one = NETWORKS[network]
+    old, new = (fault.old, fault.new) if fault is not None else ("", "")
+    port = edited(network, old, new).build()
+    train = fault is not None and fault.train
+    options = {"with_weights": functools.partial(_with_weights, one.module()), "difference": _difference}
+    return Pair(one.module(), port, one.inputs(), train=train, options=options)
+
+
+def edited(network: str, old: str, new: str) -> ModuleType:
+    """Return the module of a port with a text replaced, which occurs once.
+
+    Raises:
+        ValueError: the text doesn't occur once.
+    """
+    source = (FOLDER / f"{network}.py").read_text(encoding="utf-8")
+    if old and source.count(old) != 1:
+        raise ValueError(f"{old!r} occurs {source.count(old)} times in the port of {network}")
+    text = source.replace(old, new) if old else source
+    name = f"{__package__}.ports.{network}_{next(_numbers)}"
+    file = f"<port of {network}, {name.rpartition('_')[2]}>"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    module = ModuleType(name)
+    exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
+    return module
+
+
+def _weights(module: torch.nn.Module, cell: nn.Cell) -> Weights:
+    return carry(module, cell, pair_up(module, cell, None), None, torch.float32)
+
+
+def _with_weights(module: torch.nn.Module, cell: nn.Cell) -> nn.Cell:
+    """Load the module's weights into the port, as a checkpoint would."""
+    weights = _weights(module, cell)
+    for entry in weights.unique():
+        value = np.asarray(weights.value(entry)).astype(np.float32).reshape(entry.parameter.shape)
+        entry.parameter.set_data(nn_tensor(value))
+    return cell
+
+
+def nn_tensor(array: Any) -> Any:
+    """Return an array as a tensor of the runtime."""
+    from cellbridge.runtime import Tensor
+
+    return Tensor(array)
+
+
+def _difference(pair: Pair) -> float:
+    """The largest relative difference of outputs and moving statistics in float64; infinite if a shape differs."""
+    weights = _weights(pair.reference, pair.candidate)
+    framework = framework_of(pair.candidate)
+    values = {id(entry.parameter): np.asarray(weights.value(entry)) for entry in weights.unique()}
+    there = all_values(pair.reference, pair.args, pair.train)
+    outputs = [v.numpy() for name, v in there.items() if name.startswith("output") and v is not None]
+    args = tuple(a.double() if a.is_floating_point() else a for a in pair.args)
+    with framework.prepare(pair.candidate, values, "float64", pair.train, False):
+        try:
+            here = arrays_in(run_cell(pair.candidate, args, pair.train))
+        except (ValueError, TypeError, RuntimeError):
+            return float("inf")
+        arrays: dict[int, Any] = {
+            id(entry.parameter): np.array(framework.array(entry.parameter)) for entry in weights.unique()
+        }
+        buffers = {n: a for n, a in weights.to_module(arrays).items() if n not in weights.trainable}
+    both = list(zip(outputs, here, strict=True))
+    if pair.train:
+        both += [(there[f"buffer {name}"].numpy(), array) for name, array in buffers.items()]
+    if any(a.shape != b.shape for a, b in both):
+        return float("inf")
+    distances = [float(np.abs(a - b).max() / np.abs(a).max()) for a, b in both]
+    return max([*distances, float(bool(weights.mismatches))])
