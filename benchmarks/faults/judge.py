@@ -38,7 +38,7 @@ def judge(case: Case, finding: Finding) -> Verdict:
     """Return how right a finding on a case is."""
     accused = finding.accused
     true = set(case.cells)
-    innocent = len(set(accused) - true) if accused is not None else 0
+    innocent = len(set(accused) - true) if accused is not None and (true or not case.is_fault) else 0
     if not case.is_fault:
         return Verdict(finding.found, None, innocent, None, None, None)
     placed = accused == true if case.cells else None

@@ -64,6 +64,7 @@ def pair_of_files(network: str, model: onnx.ModelProto, kind: str) -> Pair:
     stored = {initializer.name for initializer in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in stored]
     options = {
+        "rounding": 1e-6,  # numbers of a file are in float32, also those that are computed on export
         "inputs": dict(zip(names, args, strict=True)),
         "difference": functools.partial(_difference, reference=str(reference), candidate=str(candidate)),
     }

@@ -8,9 +8,10 @@ from torch import nn
 
 from .cases import Case
 from .pairs import Pair
-from .running import all_values, difference
+from .running import all_values, difference, largest
 
 LARGEST_OF_SOUND = 1e-9
+LEAST_SIZE = 1e-6  # of a gradient, as a share of the largest of all gradients
 
 
 def problems(case: Case) -> Iterator[str]:
@@ -21,7 +22,7 @@ def problems(case: Case) -> Iterator[str]:
         distance = strongest(pair)
         if case.is_fault and not case.hidden and not distance > LARGEST_OF_SOUND:
             yield f"{case.kind} {case.name}: changes nothing, {distance:.2g}"
-        if not case.is_fault and not distance <= LARGEST_OF_SOUND:
+        if not case.is_fault and not distance <= pair.options.get("rounding", LARGEST_OF_SOUND):
             yield f"{case.kind} {case.name}: differs by {distance:.2g}"
     finally:
         pair.cleanup()
@@ -39,7 +40,11 @@ def strongest(pair: Pair) -> float:
         here = all_values(pair.candidate, pair.args, pair.train)
     except (RuntimeError, IndexError):
         return float("inf")
-    return max(difference(there[name], here[name]) for name in there.keys() & here.keys())
+    sizes: dict[str, float] = {}
+    for name, value in there.items():
+        sizes[name.split()[0]] = max(sizes.get(name.split()[0], 0.0), largest(value))
+    both = there.keys() & here.keys()
+    return max(difference(there[name], here[name], LEAST_SIZE * sizes[name.split()[0]]) for name in both)
 
 
 def _unknown_cells(case: Case, pair: Pair) -> Iterator[str]:

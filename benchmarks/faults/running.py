@@ -21,8 +21,15 @@ Arrays = Sequence["np.ndarray[Any, Any]"]
 SEED = 3
 
 
+def uncompiled(module: nn.Module) -> nn.Module:
+    """The module inside what `torch.compile` returns, or the module itself."""
+    inner = getattr(module, "_orig_mod", module)
+    return inner if isinstance(inner, nn.Module) else module
+
+
 def run_module(module: nn.Module, args: tuple[Any, ...], train: bool) -> Any:
     """Run a module on its arguments from a fixed seed; the module keeps its mode and its buffers."""
+    module = uncompiled(module)
     modes = {inner: inner.training for inner in module.modules()}
     buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
     try:
@@ -87,7 +94,7 @@ def double_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def all_values(module: nn.Module, args: tuple[Any, ...], train: bool) -> dict[str, torch.Tensor | None]:
     """Outputs, gradients and buffers of a module in float64, by what they are; None for a gradient that is missing."""
-    double = copy.deepcopy(module).double().train(train)
+    double = copy.deepcopy(uncompiled(module)).double().train(train)
     arguments = double_arguments(args)
     with torch.random.fork_rng():
         torch.manual_seed(SEED)
@@ -107,14 +114,22 @@ def all_values(module: nn.Module, args: tuple[Any, ...], train: bool) -> dict[st
     return values
 
 
-def difference(there: torch.Tensor | None, here: torch.Tensor | None) -> float:
-    """The largest difference relative to the largest element; infinite where only one has a value or shapes differ."""
+def difference(there: torch.Tensor | None, here: torch.Tensor | None, least: float) -> float:
+    """The largest difference, relative to the largest element; infinite where only one has a value or shapes differ.
+
+    Args:
+        there: a value of the reference.
+        here: the same of the candidate.
+        least: the size of a value that is zero but for rounding, as the gradient of a key's bias is.
+    """
     if there is None or here is None:
         return 0.0 if there is here else float("inf")
     if there.shape != here.shape:
         return float("inf")
-    if there.numel() == 0:
-        return 0.0
-    size = float(there.double().abs().max())
-    distance = float((there.double() - here.double()).abs().max())
+    size, distance = max(largest(there), least), largest(there.double() - here.double())
     return distance / size if size else (float("inf") if distance else 0.0)
+
+
+def largest(value: torch.Tensor | None) -> float:
+    """The largest absolute element of a tensor; 0 without any."""
+    return float(value.double().abs().max()) if value is not None and value.numel() else 0.0

@@ -96,4 +96,4 @@ def inputs() -> tuple[Tensor, ...]:
     ids = torch.randint(1, 40, (2, 9))
     ids[1, 6:] = 0
     types = (torch.arange(9) > 4).long().expand(2, 9).contiguous()
-    return ids, types, (ids != 0).float()
+    return ids, types, (ids != 0).long()

@@ -1,0 +1,50 @@
+"""Pairs without a fault that look different."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+
+from torch import nn
+
+from ..cases import SOUND, Case
+from ..networks import NETWORKS, Network
+from ..pairs import Pair
+from ..planting import Plant, copy_of
+from ..port_edits import FAULTS as PORT_FAULTS
+from ..port_faults import port_pair
+from ..transformations import TRANSFORMATIONS
+from .files import file_cases
+from .rewritten import REWRITTEN
+
+
+def cases() -> list[Case]:
+    """Return one case for each network and transformation, rewriting, port and file."""
+    result = [
+        _case(network, label, functools.partial(_transformed, NETWORKS[network], change))
+        for network in NETWORKS
+        for label, change in TRANSFORMATIONS.items()
+    ]
+    result += [
+        _case(network, label, functools.partial(_rewritten, NETWORKS[network], plant))
+        for network, label, plant in REWRITTEN
+    ]
+    ports = dict.fromkeys(fault.network for fault in PORT_FAULTS)
+    result += [_case(network, "port", functools.partial(port_pair, network)) for network in ports]
+    return [*result, *file_cases()]
+
+
+def _case(network: str, label: str, pair: Callable[[], Pair]) -> Case:
+    return Case(f"{network}/{label}", network, SOUND, (), label, (), (), pair)
+
+
+def _transformed(network: Network, change: Callable[[nn.Module], nn.Module]) -> Pair:
+    reference = network.module()
+    return Pair(reference, change(copy_of(reference)).eval(), network.inputs())
+
+
+def _rewritten(network: Network, plant: Plant) -> Pair:
+    reference = network.module()
+    candidate = copy_of(reference)
+    plant(candidate)
+    return Pair(reference, candidate, network.inputs())
