@@ -108,7 +108,9 @@ def initializer(
         name = _node(model, node).input[position]
         for stored in model.graph.initializer:
             if stored.name == name:
-                stored.CopyFrom(numpy_helper.from_array(np.ascontiguousarray(edit(numpy_helper.to_array(stored))), name))
+                stored.CopyFrom(
+                    numpy_helper.from_array(np.ascontiguousarray(edit(numpy_helper.to_array(stored))), name)
+                )
                 return
         raise ValueError(f"{name} isn't stored in the file")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 import linecache
 from pathlib import Path
@@ -16,7 +15,7 @@ import torch
 from cellbridge.parity.pairing.cells import pair_up
 from cellbridge.parity.sides.known_frameworks import framework_of
 from cellbridge.parity.weights.mapping import Weights, carry
-from cellbridge.runtime import nn
+from cellbridge.runtime import Tensor, nn
 
 from .cases import Case
 from .networks import NETWORKS
@@ -76,21 +75,15 @@ def _with_weights(module: torch.nn.Module, cell: nn.Cell) -> nn.Cell:
     weights = _weights(module, cell)
     for entry in weights.unique():
         value = np.asarray(weights.value(entry)).astype(np.float32).reshape(entry.parameter.shape)
-        entry.parameter.set_data(nn_tensor(value))
+        entry.parameter.set_data(Tensor(value))
     return cell
-
-
-def nn_tensor(array: Any) -> Any:
-    """Return an array as a tensor of the runtime."""
-    from cellbridge.runtime import Tensor
-
-    return Tensor(array)
 
 
 def _difference(pair: Pair) -> float:
     """The largest relative difference of outputs and moving statistics in float64; infinite if a shape differs."""
     weights = _weights(pair.reference, pair.candidate)
     framework = framework_of(pair.candidate)
+    assert framework is not None
     values = {id(entry.parameter): np.asarray(weights.value(entry)) for entry in weights.unique()}
     there = all_values(pair.reference, pair.args, pair.train)
     outputs = [v.numpy() for name, v in there.items() if name.startswith("output") and v is not None]

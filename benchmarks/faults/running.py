@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -85,9 +85,10 @@ def arrays_in(result: Any) -> Arrays:
 
 def double_arguments(args: tuple[Any, ...]) -> tuple[Any, ...]:
     """Copies of arguments with everything that is floating-point in float64."""
-    convert: Callable[[torch.Tensor], torch.Tensor] = lambda t: (
-        t.detach().double().requires_grad_(True) if t.is_floating_point() else t.clone()
-    )
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.detach().double().requires_grad_(True) if tensor.is_floating_point() else tensor.clone()
+
     result: tuple[Any, ...] = pytree.tree_map_only(torch.Tensor, convert, args)
     return result
 
@@ -109,7 +110,9 @@ def all_values(module: nn.Module, args: tuple[Any, ...], train: bool) -> dict[st
     for number, leaf in enumerate(pytree.tree_leaves(arguments)):
         if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
             values[f"input gradient {number}"] = leaf.grad
-    values |= {f"gradient {name}": parameter.grad for name, parameter in double.named_parameters(remove_duplicate=False)}
+    values |= {
+        f"gradient {name}": parameter.grad for name, parameter in double.named_parameters(remove_duplicate=False)
+    }
     values |= {f"buffer {name}": buffer.detach() for name, buffer in double.named_buffers()}
     return values
 

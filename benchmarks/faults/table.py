@@ -8,7 +8,8 @@ from typing import Any
 from .cases import SOUND
 from .outcomes import Outcome
 
-COLUMNS = ("found", "placed", "innocent", "cause", "explained", "side", "seconds")
+WIDTHS = {"found": 8, "placed": 9, "innocent": 10, "cause": 8, "explained": 11, "side": 8, "seconds": 9}
+SHARES = ("found", "placed", "cause", "explained", "side")
 
 
 def text(outcomes: Sequence[Outcome]) -> str:
@@ -18,7 +19,7 @@ def text(outcomes: Sequence[Outcome]) -> str:
 
 def _of_first(outcomes: Sequence[Outcome]) -> str:
     first = outcomes[0].tool if outcomes else ""
-    lines = [f"{first:<10}{'cases':>7}" + "".join(f"{name:>9}" for name in COLUMNS)]
+    lines = [f"{first:<10}{'cases':>7}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())]
     ours = [outcome for outcome in outcomes if outcome.tool == first and outcome.finding is not None]
     faults = [outcome for outcome in ours if outcome.case.is_fault]
     for kind in dict.fromkeys(outcome.case.kind for outcome in faults):
@@ -36,19 +37,21 @@ def _of_first(outcomes: Sequence[Outcome]) -> str:
 
 def _row(name: str, outcomes: Sequence[Outcome]) -> str:
     verdicts = [outcome.verdict for outcome in outcomes if outcome.verdict is not None]
-    cells = [f"{name:<10}{len(verdicts):>7}"]
-    for column in ("found", "placed"):
-        cells.append(_share([getattr(verdict, column) for verdict in verdicts]))
-    cells.append(f"{sum(verdict.innocent for verdict in verdicts):>9}")
-    for column in ("cause", "explained", "side"):
-        cells.append(_share([getattr(verdict, column) for verdict in verdicts]))
-    seconds = sum(outcome.seconds for outcome in outcomes) / max(1, len(outcomes))
-    return "".join([*cells, f"{seconds:>9.1f}"])
+    figures = {
+        column: _share([getattr(verdict, column) for verdict in verdicts]) for column in WIDTHS if column in SHARES
+    }
+    figures["innocent"] = str(sum(verdict.innocent for verdict in verdicts))
+    figures["seconds"] = f"{sum(outcome.seconds for outcome in outcomes) / max(1, len(outcomes)):.1f}"
+    cells = "".join(f"{figures[column]:>{width}}" for column, width in WIDTHS.items())
+    return f"{name:<10}{len(verdicts):>7}{cells}"
 
 
 def _share(values: Sequence[Any]) -> str:
+    """Number of true values, and of values if some are unknown."""
     known = [value for value in values if value is not None]
-    return f"{sum(known):>5}" + (f"/{len(known)}" if len(known) != len(values) else "").ljust(4) if known else " " * 9
+    if not known:
+        return ""
+    return f"{sum(known)}" if len(known) == len(values) else f"{sum(known)}/{len(known)}"
 
 
 def _of_all(outcomes: Sequence[Outcome]) -> str:
@@ -84,5 +87,7 @@ def faults_missed(outcomes: Sequence[Outcome]) -> str:
             continue
         accused = ", ".join(path or "(root)" for path in sorted(finding.accused or ()))
         true = ", ".join(path or "(root)" for path in case.cells)
-        lines.append(f"{wrong}: {case.kind} {case.name} [true: {true}; accused: {accused}] {finding.error or finding.said}")
+        lines.append(
+            f"{wrong}: {case.kind} {case.name} [true: {true}; accused: {accused}] {finding.error or finding.said}"
+        )
     return "\n".join(lines)

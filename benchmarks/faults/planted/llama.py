@@ -92,7 +92,8 @@ FAULTS = [
     weight("rotary order of k", "layers.0.self_attn.k_proj.weight",
            lambda w: w.reshape(2, 2, 2, 16).transpose(1, 2).reshape(8, 16), "permuted", "permut|order|rows|interleav"),
     weight("element of a weight", "layers.1.mlp.down_proj.weight", one_element, "element", "element"),
-    weight("rounded weight", "layers.0.mlp.up_proj.weight", lambda w: w.half().float(), "rounded", "half|float16|round"),
+    weight("rounded weight", "layers.0.mlp.up_proj.weight", lambda w: w.half().float(), "rounded",
+           "half|float16|round"),
     planted("heads", "layers.1.self_attn", lambda m: _regroup(m.layers[1].self_attn), "heads", "head", "attribute"),
 ]  # fmt: skip
 

@@ -29,6 +29,7 @@ def _in_eval_mode(network: nn.Module) -> None:
     norm = network.get_submodule("layer1.1.bn1")
     norm.__class__ = type("BatchNorm2d", (nn.BatchNorm2d,), {"train": lambda self, mode=True: self})
 
+
 FAULTS = [
     attribute("eps", "layer1.0.bn1", "eps", 1e-5, 1e-3),
     attribute("eps of the last norm", "layer2.1.bn2", "eps", 1e-5, 1e-6),

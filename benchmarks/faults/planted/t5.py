@@ -24,7 +24,7 @@ FAULTS = [
     written("bias subtracted", "decoder.0.self_attention", ", q, k) + bias", ", q, k) - bias", "sign", "sub"),
     written("scaled", "encoder.0.self_attention", ", q, k) + bias", ", q, k) * q.shape[-1] ** -0.5 + bias", "scale",
             "scale|mul"),
-    written("keys against queries", "decoder.1.self_attention", "\"bhqd,bhkd->bhqk\", q, k", "\"bhqd,bhkd->bhqk\", k, q",
+    written("keys against queries", "decoder.1.self_attention", "bhqk\", q, k", "bhqk\", k, q",
             "q/k exchanged", "exchange|order|einsum|matmul"),
     written("softmax axis", "encoder.1.self_attention", "softmax(-1)", "softmax(-2)", "axis", "softmax", name="axis",
             reference=-1, candidate=-2),

@@ -1,1 +1,1 @@
-"""Some of the networks, ported by hand to Cells, each in a file of the name of the network; `build()` makes the port."""
+"""Some of the networks, ported by hand to Cells, in files of the same names; `build()` makes the port."""

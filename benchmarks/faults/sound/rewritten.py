@@ -57,12 +57,14 @@ INLINED_NORM = "nn.functional.layer_norm(x, (16,), self.norm1.weight, self.norm1
 
 REWRITTEN: list[tuple[str, str, Plant]] = [
     ("vit", "q, k and v separate", _split_projection),
-    ("vit", "fused attention", _in_all(VIT, ("weights = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)\n", "\n"),
+    ("vit", "fused attention", _in_all(VIT, (
+     "weights = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)\n", "\n"),
      ("    weights = self.drop(weights)\n", ""), ("(weights @ v)",
      "torch.nn.functional.scaled_dot_product_attention(q, k, v)"))),
     ("vit", "einsum", _in_all(VIT, ("q @ k.transpose(-2, -1) * self.scale",
      "torch.einsum('bhqd,bhkd->bhqk', q * self.scale, k)"))),
-    ("vit", "softmax from exponentials", _in_all(VIT, ("weights = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)",
+    ("vit", "softmax from exponentials", _in_all(VIT, (
+     "weights = (q @ k.transpose(-2, -1) * self.scale).softmax(dim=-1)",
      "scores = q @ k.transpose(-2, -1) * self.scale\n    powers = (scores - scores.amax(-1, keepdim=True)).exp()\n"
      "    weights = powers / powers.sum(-1, keepdim=True)"))),
     ("vit", "residual added from the other side", _in_all(["blocks.0", "blocks.1"], ("x = x + self.gamma1 * "

@@ -5,7 +5,6 @@ The tolerances are those of torch's own tutorial on exporting to ONNX: rtol=1e-3
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from ..pairs import Pair

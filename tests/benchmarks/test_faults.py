@@ -1,0 +1,94 @@
+"""The planted faults are what they claim to be, and the benchmark judges tools as it says."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from benchmarks.faults import catalogue, table
+from benchmarks.faults.__main__ import select
+from benchmarks.faults.cases import Case
+from benchmarks.faults.judge import judge, matches
+from benchmarks.faults.outcomes import run
+from benchmarks.faults.pairs import Pair
+from benchmarks.faults.proving import problems
+from benchmarks.faults.tools.finding import Finding
+
+CASES = catalogue.cases()
+KINDS = tuple(dict.fromkeys(case.kind for case in CASES))
+EPS = {"kind": "attribute", "name": "eps", "reference": 1e-6, "candidate": 1e-5}
+
+
+def test_there_are_cases_of_every_kind_and_each_has_its_own_name() -> None:
+    assert KINDS == ("torch", "two", "port", "onnx", "files", "training", "sound")
+    assert len({(case.kind, case.name) for case in CASES}) == len(CASES)
+    assert sum(case.is_fault for case in CASES) >= 300
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "onnx"])  # it has the files of "files"
+def test_a_sample_of_the_cases_is_what_it_claims(kind: str) -> None:
+    sample = select(CASES, kind, 1 if kind == "files" else 6, seed=1)
+    assert [problem for case in sample for problem in problems(case)] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_case_is_what_it_claims(kind: str) -> None:
+    assert [problem for case in select(CASES, kind, None, 0) for problem in problems(case)] == []
+
+
+def _case(*expected: dict[str, Any], cells: tuple[str, ...] = ("a",)) -> Case:
+    return Case("n/eps", "n", "torch", cells, "eps", expected, ("eps",), lambda: Pair(None, None))
+
+
+def _cause(**fields: Any) -> SimpleNamespace:
+    given = {"attribute": "eps", "reference_value": 1e-6, "candidate_value": 1e-5}
+    return SimpleNamespace(**{"kind": "attribute", "summary": "", **given, **fields})
+
+
+def test_a_cause_is_right_if_kind_name_and_values_are() -> None:
+    assert matches(_cause(), EPS)
+    assert not matches(_cause(attribute="momentum"), EPS)
+    assert not matches(_cause(kind="weight"), EPS)
+    assert not matches(_cause(candidate_value=1e-4), EPS)
+
+
+def test_another_cause_named_first_is_wrong() -> None:
+    other = _cause(attribute="momentum")
+    assert judge(_case(EPS), Finding(True, frozenset("a"), {"a": [_cause(), other]})).cause
+    assert not judge(_case(EPS), Finding(True, frozenset("a"), {"a": [other, _cause()]})).cause
+
+
+def test_of_two_faults_both_must_be_named() -> None:
+    words = {"kind": "structure", "words": ("residual|add",)}
+    added = _cause(kind="structure", summary="Add is left out", attribute=None)
+    two = _case(EPS, words, cells=("a", "b"))
+    assert judge(two, Finding(True, frozenset("ab"), {"a": [_cause()], "b": [added]})).cause
+    assert not judge(two, Finding(True, frozenset("ab"), {"a": [_cause()]})).cause
+
+
+def test_exchanged_values_are_a_right_cause_of_the_wrong_side() -> None:
+    exchanged = _cause(reference_value=1e-5, candidate_value=1e-6)
+    verdict = judge(_case(EPS), Finding(True, frozenset("a"), {"a": [exchanged]}))
+    assert (verdict.cause, verdict.side) == (True, False)
+
+
+def test_a_place_is_right_if_nothing_else_is_accused() -> None:
+    verdict = judge(_case(EPS), Finding(True, frozenset(["a", "b"])))
+    assert (verdict.found, verdict.placed, verdict.innocent) == (True, False, 1)
+    assert judge(_case(EPS), Finding(True, frozenset("a"), texts={"a": ["another EPS"]})).explained
+
+
+def test_the_table_counts_and_has_80_columns() -> None:
+    def says_so(pair: Pair) -> Finding | None:
+        return Finding(True, frozenset(["norm"]))
+
+    outcomes = list(
+        run([case for case in select(CASES, "vit/eps*", None, 0) if case.kind == "torch"], {"one": says_so})
+    )
+    text = table.text(outcomes)
+    rows = [line.split() for line in text.splitlines()]
+    assert ["torch", "2", "2", "1", "1", "0", "0", "0.0"] in rows
+    assert max(map(len, text.splitlines())) <= 80
