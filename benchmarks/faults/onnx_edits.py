@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,7 @@ class OnnxFault:
         expected: as in `Case`.
         words: as in `Case`.
         change: changes a model.
+        exporter: what writes the file, "cellbridge" or "torch".
     """
 
     network: str
@@ -34,11 +35,20 @@ class OnnxFault:
     expected: Mapping[str, Any]
     words: tuple[str, ...]
     change: Callable[[onnx.ModelProto], object]
+    exporter: str = "cellbridge"
 
 
 def cell_of(node: str) -> str:
-    """The path of the Cell in a node's name: "/layers/0/norm@1/Add" is of "layers.0.norm"."""
-    return ".".join(part.partition("@")[0] for part in node.split("/")[1:-1])
+    """The path of the Cell in a node's name: "/layers/0/norm@1/Add" is of "layers.0.norm".
+
+    Torch writes "/layer1/layer1.0/Add" for the Cell "layer1.0".
+    """
+    parts: list[str] = []
+    for part in node.split("/")[1:-1]:
+        if parts and part.startswith(f"{parts[-1]}."):
+            parts.pop()
+        parts.append(part.partition("@")[0])
+    return ".".join(parts)
 
 
 def _node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
@@ -126,7 +136,7 @@ def element(array: Array) -> Array:
     return result
 
 
-FAULTS = [
+FAULTS_OF_OURS = [
     attribute("resnet", "/relu/LeakyRelu", "alpha", 0.1, 0.01),
     attribute("resnet", "/maxpool/MaxPool", "pads", [1, 1, 1, 1], [0, 0, 2, 2]),
     attribute("resnet", "/pool/avg/AveragePool", "count_include_pad", 1, 0),
@@ -218,3 +228,29 @@ FAULTS = [
     operator("wavenet", "/layers/0/Tanh", "Relu", "relu tanh"),
     initializer("wavenet", "/layers/1/res/Conv", 1, "transposed", lambda w: w.swapaxes(0, 1), "transpose"),
 ]  # fmt: skip
+
+FAULTS_OF_TORCHS = [
+    attribute("resnet", "/relu/LeakyRelu", "alpha", 0.1, 0.01),
+    attribute("resnet", "/pool/avg/AveragePool", "count_include_pad", 1, 0),
+    attribute("resnet", "/layer1/layer1.1/conv2/Conv", "pads", [1, 1, 1, 1], [2, 1, 0, 1]),
+    operator("resnet", "/layer2/layer2.0/Add", "Sub", "sub add"),
+    initializer("resnet", "/layer1/layer1.0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1], "flip|revers"),
+    initializer("resnet", "/fc/Gemm", 1, "sign", lambda w: -w, "sign|negat|-1"),
+    attribute("vit", "/blocks.0/norm1/LayerNormalization", "epsilon", 1e-6, 1e-5),
+    attribute("vit", "/blocks.1/attn/Softmax", "axis", -1, -2),
+    operator("vit", "/blocks.2/mlp/act/Erf", "Tanh", "tanh erf"),
+    initializer("vit", "/blocks.0/attn/proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    attribute("gpt2", "/h.1/ln_2/LayerNormalization", "epsilon", 1e-5, 1e-3),
+    operator("gpt2", "/h.1/mlp/act/Tanh", "Sigmoid", "sigmoid tanh"),
+    left_out("gpt2", "/h.0/Add", "add"),
+    initializer("gpt2", "/h.0/attn/c_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
+    attribute("unet", "/down1/norm1/InstanceNormalization", "epsilon", 1e-5, 1e-3),
+    operator("unet", "/time/Sin", "Cos", "cos sin"),
+    attribute("unet", "/attention/Softmax", "axis", 2, 1),
+    operator("unet", "/down2/Add_1", "Sub", "sub add"),
+]  # fmt: skip
+
+FAULTS = [
+    *FAULTS_OF_OURS,
+    *(replace(fault, label=f"torch's file, {fault.label}", exporter="torch") for fault in FAULTS_OF_TORCHS),
+]

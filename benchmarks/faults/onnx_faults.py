@@ -6,14 +6,17 @@ Each is judged twice: against the module ("onnx"), and file against file ("files
 from __future__ import annotations
 
 import functools
+import io
 import shutil
 import tempfile
-from collections.abc import Mapping
+import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import torch
 
 from cellbridge import converter
 
@@ -26,10 +29,16 @@ KINDS = ("onnx", "files")
 
 
 @functools.cache
-def exported(network: str) -> onnx.ModelProto:
-    """Return the ONNX model of a network, as written by default."""
+def exported(network: str, exporter: str = "cellbridge") -> onnx.ModelProto:
+    """Return the ONNX model of a network, as cellbridge or torch's older exporter writes it by default."""
     one = NETWORKS[network]
-    return converter.to_onnx(converter.from_torch(one.module(), one.inputs()))
+    if exporter == "cellbridge":
+        return converter.to_onnx(converter.from_torch(one.module(), one.inputs()))
+    buffer = io.BytesIO()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(one.module(), one.inputs(), buffer, dynamo=False, opset_version=17)
+    return onnx.load_from_string(buffer.getvalue())
 
 
 def cases() -> list[Case]:
@@ -45,22 +54,21 @@ def cases() -> list[Case]:
 
 
 def _pair(fault: OnnxFault, kind: str) -> Pair:
-    network = NETWORKS[fault.network]
     model = onnx.ModelProto()
-    model.CopyFrom(exported(fault.network))
+    model.CopyFrom(exported(fault.network, fault.exporter))
     fault.change(model)
     onnx.checker.check_model(model)
-    return pair_of_files(network.name, model, kind)
+    return pair_of_files(fault.network, model, kind, fault.exporter)
 
 
-def pair_of_files(network: str, model: onnx.ModelProto, kind: str) -> Pair:
+def pair_of_files(network: str, model: onnx.ModelProto, kind: str, exporter: str = "cellbridge") -> Pair:
     """Return a pair with a changed model, written to a file that is deleted afterwards."""
     folder = tempfile.mkdtemp(prefix="faults")
     one = NETWORKS[network]
     args = one.inputs()
     candidate, reference = Path(folder) / "candidate.onnx", Path(folder) / "reference.onnx"
     onnx.save(model, candidate)
-    onnx.save(exported(network), reference)
+    onnx.save(exported(network, exporter), reference)
     stored = {initializer.name for initializer in model.graph.initializer}
     names = [value.name for value in model.graph.input if value.name not in stored]
     options = {
@@ -74,7 +82,7 @@ def pair_of_files(network: str, model: onnx.ModelProto, kind: str) -> Pair:
 
 def _difference(pair: Pair, reference: str, candidate: str) -> float:
     """The largest relative difference of the outputs of two files, which the interpreter runs in float64."""
-    there, here = (_outputs(path, pair.options["inputs"]) for path in (reference, candidate))
+    there, here = (_outputs(path, list(pair.options["inputs"].values())) for path in (reference, candidate))
     differences = [0.0 if a.shape == b.shape else np.inf for a, b in zip(there, here, strict=True)]
     for number, (a, b) in enumerate(zip(there, here, strict=True)):
         if a.shape == b.shape:
@@ -82,8 +90,9 @@ def _difference(pair: Pair, reference: str, candidate: str) -> float:
     return max(differences)
 
 
-def _outputs(path: str, inputs: Mapping[str, Any]) -> list[np.ndarray[Any, Any]]:
-    program = converter.from_onnx(path, shapes={name: tuple(value.shape) for name, value in inputs.items()})
-    arrays = [value.double().numpy() if value.is_floating_point() else value.numpy() for value in inputs.values()]
-    result = program.astype("float64")(*arrays)
+def _outputs(path: str, inputs: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
+    names = [value.name for value in onnx.load(path).graph.input]
+    shapes = {name: tuple(value.shape) for name, value in zip(names, inputs, strict=True)}
+    arrays = [value.double().numpy() if value.is_floating_point() else value.numpy() for value in inputs]
+    result = converter.from_onnx(path, shapes=shapes).astype("float64")(*arrays)
     return [result] if isinstance(result, np.ndarray) else list(result.values() if isinstance(result, dict) else result)

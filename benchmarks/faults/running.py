@@ -49,7 +49,7 @@ def outputs_of(pair: Pair, side: Any) -> Arrays:
     if isinstance(side, nn.Module):
         return arrays_in(run_module(side, pair.args, pair.train))
     if isinstance(side, str):
-        return run_file(side, list(pair.options["inputs"].values()))
+        return run_file(side, pair.args)
     port = pair.options["with_weights"](side)
     return arrays_in(run_cell(port, pair.args, pair.train))
 

@@ -33,7 +33,7 @@ PAIRS = [
     ("moe", "softmax over tokens", "experts not normalized"),
     ("moe", "slopes", "not squared"),
     ("resnet", "eps", "negative slope"),
-    ("resnet", "softmax axis", "sum is a mean"),
+    ("resnet", "softmax axis", "padding counted"),
     ("resnet", "residual left out", "kernel transposed"),
     ("resnet", "element of a weight", "detached branch"),
     ("seq2seq", "tanh left out", "scores scaled"),

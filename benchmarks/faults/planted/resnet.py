@@ -65,7 +65,7 @@ FAULTS = [
     written("softmax axis", "pool", "softmax(-1)", "softmax(1)", "axis", "softmax", name="axis", reference=-1,
             candidate=1),
     written("normalize axis", "", "dim=1)", "dim=0)", "axis", "normalize|axis|dim"),
-    written("sum is a mean", "pool", ".sum(-1)", ".mean(-1)", "reduction", "sum mean"),
+    written("weights left out", "pool", "(x.flatten(2) * weights)", "x.flatten(2)", "factor", "mul|weights"),
     replaced("other activation", "layer2.0.relu", lambda _: nn.SiLU(), "activation", "SiLU"),
     replaced("other pooling", "maxpool", lambda _: nn.AvgPool2d(3, 2, 1), "pooling", "AvgPool2d"),
     weight("element of a weight", "layer2.1.conv1.weight", one_element, "element", "element"),

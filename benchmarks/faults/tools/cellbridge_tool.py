@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from cellbridge import parity
 from cellbridge.parity.onnx_files.compare import compare_onnx
@@ -46,7 +47,8 @@ def _report(pair: Pair) -> Any:
     if isinstance(pair.reference, str):
         with tempfile.TemporaryDirectory() as folder:
             inputs = Path(folder) / "inputs.npz"
-            np.savez(inputs, **{name: np.asarray(array) for name, array in pair.options["inputs"].items()})
+            names = [value.name for value in onnx.load(pair.reference).graph.input]
+            np.savez(inputs, **dict(zip(names, map(np.asarray, pair.args), strict=True)))
             return compare_onnx(pair.reference, pair.candidate, inputs=str(inputs))
     return parity.compare(pair.reference, pair.candidate, pair.args, train=pair.train)
 
