@@ -42,8 +42,8 @@ def exported(network: str, exporter: str = "cellbridge") -> onnx.ModelProto:
 
 
 def cases() -> list[Case]:
-    """Return two cases for each fault."""
-    return [
+    """Return two cases for each fault, and two for a fault that nobody planted."""
+    planted = [
         Case(
             f"{fault.network}/{fault.label}", fault.network, kind, (fault.cell,), fault.cause, (fault.expected,),
             fault.words, functools.partial(_pair, fault, kind),
@@ -51,6 +51,17 @@ def cases() -> list[Case]:
         for kind in KINDS
         for fault in FAULTS
     ]  # fmt: skip
+    return [*planted, *(_floor_division(kind) for kind in KINDS)]
+
+
+def _floor_division(kind: str) -> Case:
+    """The older exporter of torch rounds `-9 // 2`, in the padding of a convolution, towards zero."""
+    words = ("pad",)
+    expected = {"kind": ("attribute", "structure"), "words": words}
+    return Case(
+        "efficientnet/torch's file, floor division", "efficientnet", kind, ("blocks.1.expand",), "padding", (expected,),
+        words, lambda: pair_of_files("efficientnet", exported("efficientnet", "torch"), kind),
+    )  # fmt: skip
 
 
 def _pair(fault: OnnxFault, kind: str) -> Pair:

@@ -17,6 +17,8 @@ from ..transformations import TRANSFORMATIONS
 from .files import file_cases
 from .rewritten import REWRITTEN
 
+IN_TRAIN_MODE = ("copied", "classes renamed", "matrices by column")
+
 
 def cases() -> list[Case]:
     """Return one case for each network and transformation, rewriting, port and file."""
@@ -24,6 +26,12 @@ def cases() -> list[Case]:
         _case(network, label, functools.partial(_transformed, NETWORKS[network], change))
         for network in NETWORKS
         for label, change in TRANSFORMATIONS.items()
+    ]
+    result += [
+        _case(network, f"{label}, train mode", functools.partial(_transformed, NETWORKS[network], change, train=True))
+        for network in NETWORKS
+        for label, change in TRANSFORMATIONS.items()
+        if label in IN_TRAIN_MODE
     ]
     result += [
         _case(network, label, functools.partial(_rewritten, NETWORKS[network], plant))
@@ -38,9 +46,9 @@ def _case(network: str, label: str, pair: Callable[[], Pair]) -> Case:
     return Case(f"{network}/{label}", network, SOUND, (), label, (), (), pair)
 
 
-def _transformed(network: Network, change: Callable[[nn.Module], nn.Module]) -> Pair:
+def _transformed(network: Network, change: Callable[[nn.Module], nn.Module], train: bool = False) -> Pair:
     reference = network.module()
-    return Pair(reference, change(copy_of(reference)).eval(), network.inputs())
+    return Pair(reference, change(copy_of(reference)).eval(), network.inputs(), train=train)
 
 
 def _rewritten(network: Network, plant: Plant) -> Pair:

@@ -76,4 +76,7 @@ WAYS = [
     ("renamed", _renamed, ("onnx", "files")),
     ("by torch", _by_torch, ("onnx", "files")),
 ]
-REFUSED = [("mamba", "by torch")]  # torch's older exporter has no RMS norm
+REFUSED = [
+    ("mamba", "by torch"),  # it has no RMS norm
+    ("efficientnet", "by torch"),  # it is wrong: see `onnx_faults`
+]

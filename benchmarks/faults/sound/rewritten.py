@@ -86,7 +86,7 @@ REWRITTEN: list[tuple[str, str, Plant]] = [
      "scores = torch.where(mask < 0, scores - 1e4, scores)"))),
     ("bert", "sum in another order", editing("embeddings", ("self.word(ids) + self.position(positions) + "
      "self.token_type(types)", "(self.token_type(types) + self.position(positions)) + self.word(ids)"))),
-    ("bert", "activation from its formula", editing("", ("F.gelu(self.transform(x))",
+    ("bert", "Cell called twice for one value", editing("", ("F.gelu(self.transform(x))",
      "self.transform(x) * torch.special.ndtr(self.transform(x))"))),
     ("bert", "scale before the product", _in_all(BERT, ("q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5",
      "(q / q.shape[-1] ** 0.25) @ (k / q.shape[-1] ** 0.25).transpose(-2, -1)"))),
