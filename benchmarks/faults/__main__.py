@@ -8,10 +8,11 @@ import json
 import random
 import sys
 from pathlib import Path
+from typing import Any
 
 from . import catalogue, table
 from .cases import Case
-from .outcomes import Outcome, run
+from .outcomes import run
 from .tools import tools
 
 
@@ -30,33 +31,36 @@ def main() -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="only N of the cases, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of every case")
+    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print the table of such files and end")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     parser.add_argument("--quiet", action="store_true", help="print no line for each case")
     arguments = parser.parse_args()
+    if arguments.table:
+        _print([row for file in arguments.table for row in json.loads(file.read_text(encoding="utf-8"))])
+        return
     cases = select(catalogue.cases(), arguments.only, arguments.sample, arguments.seed)
     if not cases:
         parser.error(f"no case is of the kind or has a name like {arguments.only!r}")
     if arguments.list:
         print("\n".join(f"{case.kind:<9}{case.name}" for case in cases))
         return
-    outcomes: list[Outcome] = []
+    rows: list[dict[str, Any]] = []
 
     def progress(case: Case) -> None:
         if not arguments.quiet:
             print(f"{case.kind} {case.name}", file=sys.stderr, flush=True)
 
-    for outcome in run(cases, tools(), progress):
-        outcomes.append(outcome)
-        if arguments.json is not None and outcome.tool == "cellbridge":
-            _write(arguments.json, outcomes)
-    if arguments.json is not None:
-        _write(arguments.json, outcomes)
-    print(table.faults_missed(outcomes))
-    print(f"\n{table.text(outcomes)}")
+    try:
+        for outcome in run(cases, tools(), progress):
+            rows.append(outcome.to_dict())
+    finally:  # what was done before the user stopped it
+        if arguments.json is not None:
+            arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    _print(rows)
 
 
-def _write(path: Path, outcomes: list[Outcome]) -> None:
-    path.write_text(json.dumps([outcome.to_dict() for outcome in outcomes], indent=1), encoding="utf-8")
+def _print(rows: list[dict[str, Any]]) -> None:
+    print(f"{table.mistakes(rows)}\n\n{table.text(rows)}")
 
 
 if __name__ == "__main__":

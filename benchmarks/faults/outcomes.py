@@ -12,6 +12,8 @@ from .judge import Verdict, judge
 from .tools import Tool
 from .tools.finding import Finding
 
+JSON_NAMES = {"cause": "is_cause"}  # `cause` is that of the case
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -47,7 +49,7 @@ class Outcome:
         return {
             **result,
             "compared": True,
-            **{f"is_{name}" if name == "cause" else name: value for name, value in asdict(self.verdict).items()},
+            **{JSON_NAMES.get(name, name): value for name, value in asdict(self.verdict).items()},
             "accused": sorted(finding.accused) if finding.accused is not None else None,
             "causes": {path: [_summary(cause) for cause in causes] for path, causes in finding.causes.items()},
             "texts": {path: list(texts) for path, texts in finding.texts.items()},

@@ -1,52 +1,49 @@
-"""The figures, by kind of candidate, in 80 columns."""
+"""The figures, by kind of candidate, in 80 columns, from outcomes as JSON values."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .cases import SOUND
-from .outcomes import Outcome
+from .tools import FIRST
+
+Row = Mapping[str, Any]
+"""What `Outcome.to_dict` returns."""
 
 WIDTHS = {"found": 8, "placed": 9, "innocent": 10, "cause": 8, "explained": 11, "side": 8, "seconds": 9}
-SHARES = ("found", "placed", "cause", "explained", "side")
+SHARES = {"found": "found", "placed": "placed", "cause": "is_cause", "explained": "explained", "side": "side"}
 
 
-def text(outcomes: Sequence[Outcome]) -> str:
+def text(rows: Sequence[Row]) -> str:
     """Return the table of the first tool, and a shorter one of all tools."""
-    return "\n".join([_of_first(outcomes), "", _of_all(outcomes)])
+    compared = [row for row in rows if row["compared"]]
+    return f"{_of_first([row for row in compared if row['tool'] == FIRST])}\n\n{_of_all(compared)}"
 
 
-def _of_first(outcomes: Sequence[Outcome]) -> str:
-    first = outcomes[0].tool if outcomes else ""
-    lines = [f"{first:<10}{'cases':>7}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())]
-    ours = [outcome for outcome in outcomes if outcome.tool == first and outcome.finding is not None]
-    faults = [outcome for outcome in ours if outcome.case.is_fault]
-    for kind in dict.fromkeys(outcome.case.kind for outcome in faults):
-        lines.append(_row(kind, [outcome for outcome in faults if outcome.case.kind == kind]))
+def _of_first(rows: Sequence[Row]) -> str:
+    lines = [f"{FIRST:<12}{'cases':>5}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())]
+    faults = [row for row in rows if row["kind"] != SOUND]
+    for kind in dict.fromkeys(row["kind"] for row in faults):
+        lines.append(_line(kind, [row for row in faults if row["kind"] == kind]))
     if faults:
-        lines.append(_row("all faults", faults))
-    sound = [outcome for outcome in ours if not outcome.case.is_fault]
+        lines.append(_line("all faults", faults))
+    sound = [row for row in rows if row["kind"] == SOUND]
     if sound:
-        alarms = sum(outcome.verdict is not None and outcome.verdict.found for outcome in sound)
-        errors = sum(bool(outcome.finding and outcome.finding.error) for outcome in sound)
-        seconds = sum(outcome.seconds for outcome in sound) / len(sound)
-        lines.append(f"{SOUND:<10}{len(sound):>7}  {alarms} false alarms, {errors} refused, {seconds:.1f} s each")
+        alarms, refused = sum(row["found"] for row in sound), sum(bool(row["error"]) for row in sound)
+        seconds = sum(row["seconds"] for row in sound) / len(sound)
+        lines.append(f"{SOUND:<12}{len(sound):>5}   {alarms} false alarms, {refused} refused, {seconds:.1f} s each")
     return "\n".join(lines)
 
 
-def _row(name: str, outcomes: Sequence[Outcome]) -> str:
-    verdicts = [outcome.verdict for outcome in outcomes if outcome.verdict is not None]
-    figures = {
-        column: _share([getattr(verdict, column) for verdict in verdicts]) for column in WIDTHS if column in SHARES
-    }
-    figures["innocent"] = str(sum(verdict.innocent for verdict in verdicts))
-    figures["seconds"] = f"{sum(outcome.seconds for outcome in outcomes) / max(1, len(outcomes)):.1f}"
-    cells = "".join(f"{figures[column]:>{width}}" for column, width in WIDTHS.items())
-    return f"{name:<10}{len(verdicts):>7}{cells}"
+def _line(name: str, rows: Sequence[Row]) -> str:
+    figures = {column: _share([row[key] for row in rows]) for column, key in SHARES.items()}
+    figures["innocent"] = str(sum(row["innocent"] for row in rows))
+    figures["seconds"] = f"{sum(row['seconds'] for row in rows) / len(rows):.1f}"
+    return f"{name:<12}{len(rows):>5}" + "".join(f"{figures[column]:>{width}}" for column, width in WIDTHS.items())
 
 
-def _share(values: Sequence[Any]) -> str:
+def _share(values: Sequence[bool | None]) -> str:
     """Number of true values, and of values if some are unknown."""
     known = [value for value in values if value is not None]
     if not known:
@@ -54,40 +51,35 @@ def _share(values: Sequence[Any]) -> str:
     return f"{sum(known)}" if len(known) == len(values) else f"{sum(known)}/{len(known)}"
 
 
-def _of_all(outcomes: Sequence[Outcome]) -> str:
-    names = list(dict.fromkeys(outcome.tool for outcome in outcomes))
-    head = f"{'tool':<18}{'faults':>8}{'found':>8}{'placed':>8}{'sound pairs':>14}{'false alarms':>14}"
-    return "\n".join([head, *(_tool_row(name, [o for o in outcomes if o.tool == name]) for name in names)])
-
-
-def _tool_row(name: str, outcomes: Sequence[Outcome]) -> str:
-    compared = [o for o in outcomes if o.verdict is not None]
-    faults = [o.verdict for o in compared if o.case.is_fault and o.verdict is not None]
-    sound = [o.verdict for o in compared if not o.case.is_fault and o.verdict is not None]
-    found, placed = sum(v.found for v in faults), sum(bool(v.placed) for v in faults)
-    alarms = sum(v.found for v in sound)
-    return f"{name:<18}{len(faults):>8}{found:>8}{placed:>8}{len(sound):>14}{alarms:>14}"
-
-
-def faults_missed(outcomes: Sequence[Outcome]) -> str:
-    """Return a line for each case in which the first tool is wrong, with what it said."""
-    first = outcomes[0].tool if outcomes else ""
-    lines = []
-    for outcome in outcomes:
-        verdict, finding, case = outcome.verdict, outcome.finding, outcome.case
-        if outcome.tool != first or verdict is None or finding is None:
-            continue
-        if not case.is_fault and (verdict.found or finding.error):
-            wrong = "false alarm" if verdict.found else "refused"
-        elif case.is_fault and not verdict.found:
-            wrong = "not found"
-        elif case.is_fault and verdict.placed is False:
-            wrong = "not placed"
-        else:
-            continue
-        accused = ", ".join(path or "(root)" for path in sorted(finding.accused or ()))
-        true = ", ".join(path or "(root)" for path in case.cells)
-        lines.append(
-            f"{wrong}: {case.kind} {case.name} [true: {true}; accused: {accused}] {finding.error or finding.said}"
-        )
+def _of_all(rows: Sequence[Row]) -> str:
+    lines = [f"{'tool':<18}{'faults':>8}{'found':>8}{'placed':>8}{'sound pairs':>14}{'false alarms':>14}"]
+    for tool in dict.fromkeys(row["tool"] for row in rows):
+        faults = [row for row in rows if row["tool"] == tool and row["kind"] != SOUND]
+        sound = [row for row in rows if row["tool"] == tool and row["kind"] == SOUND]
+        found, placed = sum(row["found"] for row in faults), sum(bool(row["placed"]) for row in faults)
+        alarms = sum(row["found"] for row in sound)
+        lines.append(f"{tool:<18}{len(faults):>8}{found:>8}{placed:>8}{len(sound):>14}{alarms:>14}")
     return "\n".join(lines)
+
+
+def mistakes(rows: Sequence[Row]) -> str:
+    """Return a line for each case in which the first tool is wrong, with what it said."""
+    lines = []
+    for row in rows:
+        if row["tool"] == FIRST and row["compared"] and (mistake := _mistake(row)):
+            true, accused = (_paths(row[name]) for name in ("cells", "accused"))
+            said = row["error"] or row["said"]
+            lines.append(f"{mistake}: {row['kind']} {row['name']} [true: {true}; accused: {accused}] {said}".rstrip())
+    return "\n".join(lines)
+
+
+def _mistake(row: Row) -> str:
+    if row["kind"] == SOUND:
+        return "false alarm" if row["found"] else "refused" if row["error"] else ""
+    if not row["found"]:
+        return "not found"
+    return "not placed" if row["placed"] is False else ""
+
+
+def _paths(paths: Sequence[str] | None) -> str:
+    return ", ".join(path or "(root)" for path in paths or ())

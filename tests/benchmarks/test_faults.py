@@ -85,10 +85,8 @@ def test_the_table_counts_and_has_80_columns() -> None:
     def says_so(pair: Pair) -> Finding | None:
         return Finding(True, frozenset(["norm"]))
 
-    outcomes = list(
-        run([case for case in select(CASES, "vit/eps*", None, 0) if case.kind == "torch"], {"one": says_so})
-    )
-    text = table.text(outcomes)
+    cases = [case for case in select(CASES, "vit/eps*", None, 0) if case.kind == "torch"]
+    text = table.text([outcome.to_dict() for outcome in run(cases, {"cellbridge": says_so})])
     rows = [line.split() for line in text.splitlines()]
     assert ["torch", "2", "2", "1", "1", "0", "0", "0.0"] in rows
     assert max(map(len, text.splitlines())) <= 80

@@ -10,13 +10,16 @@ from .finding import Finding
 Tool = Callable[[Pair], Finding | None]
 """Compares the two sides of a pair; None if it can't compare such a pair at all."""
 
+FIRST = "cellbridge"
+"""The tool whose figures are given in full."""
+
 
 def tools() -> dict[str, Tool]:
-    """Return the tools by name; the first is the one whose figures are given in full."""
+    """Return the tools by name."""
     from . import cellbridge_tool, final_outputs, module_outputs
 
     return {
-        "cellbridge": cellbridge_tool.judge,
+        FIRST: cellbridge_tool.judge,
         "assert_allclose": final_outputs.judge,
         "hooks": module_outputs.judge,
     }
