@@ -9,6 +9,7 @@ from typing import Any
 from .pairs import Pair
 
 SOUND = "sound"
+UNKNOWN = "?"  # a value of an attribute that one of the two APIs doesn't have
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,8 @@ class Case:
         kind: "torch", "onnx", "files", "port", "training", "two" or "sound".
         cells: paths of the Cells that are wrong; empty for a sound pair.
         cause: what is wrong, in a word.
-        expected: what a tool should say of the cause: `kind` (one or several), `name`, `reference` and `candidate` of
-            an attribute, each where it is known; or `words` that its summary contains.
+        expected: what a tool should say of the cause: `kind` (one or several); `name` (alternatives are divided
+            by `|`), `reference` and `candidate` of an attribute; or `words` that its summary contains.
         words: words that must all occur in a correct text on the cause, in any case; alternatives are divided by `|`.
         pair: makes the pair to compare.
         hidden: the outputs in float64 are the same: the fault shows in gradients or in the working dtype only, which

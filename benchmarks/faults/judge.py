@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import Case
+from .cases import UNKNOWN, Case
 from .tools.finding import Finding
 
 TOLERANCE = 1e-6
+ANY_NAME = "value"  # of a number in an expression, which has no name of its own
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Verdict:
         found: it says that the two differ.
         placed: it accuses the Cells that are wrong and no others.
         innocent: number of Cells that it accuses and that aren't wrong.
-        cause: the first cause that it names for each wrong Cell is the true one.
+        cause: the first cause that it names for each wrong Cell is true, and all that is wrong is named so.
         explained: its texts for the wrong Cells contain the words of the true cause.
         side: the values that it gives for the two sides are those of these sides, and not exchanged.
     """
@@ -42,10 +43,10 @@ def judge(case: Case, finding: Finding) -> Verdict:
     if not case.is_fault:
         return Verdict(finding.found, None, innocent, None, None, None)
     placed = accused == true if case.cells else None
-    first = [
-        causes[number] for causes in _of(case, finding.causes) for number in range(min(len(case.expected), len(causes)))
-    ][: len(case.expected)]
-    right = bool(first) and all(any(matches(cause, one) for cause in first) for one in case.expected)
+    faults_of_one = max(1, len(case.expected) - len(case.cells) + 1)  # two faults may be in one Cell
+    first = [cause for causes in _of(case, finding.causes) for cause in causes[:faults_of_one]]
+    right = all(any(matches(cause, one) for cause in first) for one in case.expected)
+    right = right and all(any(matches(cause, one) for one in case.expected) for cause in first)
     texts = " ".join(text for texts in _of(case, finding.texts) for text in texts).lower()
     explained = bool(texts) and contains(texts, case.words)
     return Verdict(finding.found, placed if finding.found else False, innocent, right, explained, _side(case, first))
@@ -63,11 +64,15 @@ def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
         return False
     if "name" not in expected:
         return contains(_text(cause), expected.get("words", ()))
-    if getattr(cause, "attribute", None) != expected["name"]:
+    names = expected["name"].split("|")
+    if names != [ANY_NAME] and getattr(cause, "attribute", None) not in names:
         return False
-    given = [cause.reference_value, cause.candidate_value]
     known = [expected.get("reference"), expected.get("candidate")]
-    return _all_equal(given, known) or _all_equal(given[::-1], known)
+    return _all_equal(_values(cause), known) or _all_equal(_values(cause)[::-1], known)
+
+
+def _values(cause: Any) -> list[Any]:
+    return [getattr(cause, name, None) for name in ("reference_value", "candidate_value")]
 
 
 def contains(text: str, words: Sequence[str]) -> bool:
@@ -87,7 +92,7 @@ def _side(case: Case, causes: Sequence[Any]) -> bool | None:
         for cause in causes:
             if "name" in expected and matches(cause, expected):
                 known = [expected.get("reference"), expected.get("candidate")]
-                return _all_equal([cause.reference_value, cause.candidate_value], known)
+                return _all_equal(_values(cause), known)
     return None
 
 
@@ -96,11 +101,13 @@ def _all_equal(given: Sequence[Any], known: Sequence[Any]) -> bool:
 
 
 def _equal(a: Any, b: Any) -> bool:
+    if isinstance(b, str) and b == UNKNOWN:
+        return True
     if isinstance(a, (tuple, list)) or isinstance(b, (tuple, list)):
         here, there = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (a, b))
         if len(here) != len(there):  # 2 is (2, 2)
             return len({*map(str, here)}) == 1 and len({*map(str, there)}) == 1 and _equal(here[0], there[0])
         return all(_equal(x, y) for x, y in zip(here, there, strict=True))
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)) and not isinstance(a, bool):
+    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
         return a == b or math.isclose(a, b, rel_tol=TOLERANCE)
     return str(a) == str(b)

@@ -38,7 +38,8 @@ def written(
     required = tuple(words.split()) or (cause,)
     expected: dict[str, Any] = {"kind": kind, "words": required}
     if name:
-        expected = {"kind": "attribute", "name": name, "reference": reference, "candidate": candidate}
+        kind = ("attribute", "structure")
+        expected = {"kind": kind, "name": name, "reference": reference, "candidate": candidate}
     return Fault(label, (cell,), cause, expected, editing(cell, (old, new), *more), required, train)
 
 

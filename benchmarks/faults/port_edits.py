@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cases import UNKNOWN
+
 
 @dataclass(frozen=True)
 class PortFault:
@@ -65,40 +67,40 @@ def inside(paths: str, name: str) -> str:
 FAULTS = [
     fault("resnet", "padding same by default", "conv1", "nn.Conv2d(3, 8, 3, 1, pad_mode=\"pad\", padding=1, "
           "has_bias=False)", "nn.Conv2d(3, 8, 3, 1, pad_mode=\"valid\", has_bias=False)", "padding", "pad_mode",
-          ("pad_mode", None, "valid")),
+          ("pad_mode", UNKNOWN, "valid")),
     fault("resnet", "eps", "bn1", "self.bn1 = nn.BatchNorm2d(8, eps=1e-5", "self.bn1 = nn.BatchNorm2d(8, eps=1e-3",
           "eps", "eps", ("eps", 1e-5, 1e-3)),
     fault("resnet", "momentum from the other end", "bn1", "self.bn1 = nn.BatchNorm2d(8, eps=1e-5, momentum=0.9)",
           "self.bn1 = nn.BatchNorm2d(8, eps=1e-5, momentum=0.1)", "momentum", "momentum", ("momentum", 0.1, 0.1),
           train=True),
     fault("resnet", "default slope", "relu", "nn.LeakyReLU(alpha=0.1)", "nn.LeakyReLU()", "negative slope", "alpha",
-          ("alpha", 0.1, 0.2)),
+          ("negative_slope|alpha", 0.1, 0.2)),
     fault("resnet", "padding of pooling", "maxpool", "nn.MaxPool2d(3, 2, pad_mode=\"pad\", padding=1)",
-          "nn.MaxPool2d(3, 2, pad_mode=\"same\")", "padding", "pad_mode", ("pad_mode", None, "same")),
+          "nn.MaxPool2d(3, 2, pad_mode=\"same\")", "padding", "pad_mode", ("pad_mode", UNKNOWN, "same")),
     fault("resnet", "padding counted", "pool.avg", "pad_mode=\"pad\", padding=1)\n\n    def construct",
           "pad_mode=\"same\")\n\n    def construct", "padding", "pad_mode|count_include_pad",
-          ("pad_mode", None, "same")),
+          ("pad_mode", UNKNOWN, "same")),
     fault("resnet", "bias left out", "fc", "nn.Dense(16, 7)", "nn.Dense(16, 7, has_bias=False)", "bias", "bias",
-          ("has_bias", True, False)),
+          ("bias|has_bias", True, False)),
     fault("resnet", "residual left out", "layer1.0 layer1.1 layer2.0 layer2.1", "return self.relu(y + shortcut)",
           "return self.relu(y)", "residual", "add|shortcut"),
     fault("resnet", "softmax axis", "pool", "height * width), -1)", "height * width), 0)", "axis", "softmax axis",
-          ("axis", -1, 0)),
+          ("axis|dim", -1, 0)),
     fault("resnet", "stride of the shortcut", "layer2.0.shortcut.0", "channels, 1, stride, has_bias=False)",
-          "channels, 1, stride, pad_mode=\"valid\", has_bias=True)", "bias", "bias", ("has_bias", False, True)),
+          "channels, 1, stride, pad_mode=\"valid\", has_bias=True)", "bias", "bias", ("bias|has_bias", False, True)),
     fault("resnet", "norm of the features", ".", "ops.sqrt((x * x).sum(1, keepdims=True))",
           "ops.abs(x).sum(1, keepdims=True)", "norm", "norm|sqrt|abs"),
     fault("vit", "default eps", "norm", "self.norm = nn.LayerNorm((width,), epsilon=1e-6)",
-          "self.norm = nn.LayerNorm((width,))", "eps", "epsilon", ("epsilon", 1e-6, 1e-7)),
+          "self.norm = nn.LayerNorm((width,))", "eps", "epsilon", ("eps|epsilon", 1e-6, 1e-7)),
     fault("vit", "eps of torch", inside(BLOCKS, "norm1"), "self.norm1 = nn.LayerNorm((width,), epsilon=1e-6)",
-          "self.norm1 = nn.LayerNorm((width,), epsilon=1e-5)", "eps", "epsilon", ("epsilon", 1e-6, 1e-5)),
+          "self.norm1 = nn.LayerNorm((width,), epsilon=1e-5)", "eps", "epsilon", ("eps|epsilon", 1e-6, 1e-5)),
     fault("vit", "gelu approximated by default", inside(BLOCKS, "mlp.act"), "nn.GELU(approximate=False)", "nn.GELU()",
           "gelu", "approximate", ("approximate", "none", True)),
     fault("vit", "dropout keeps", inside(BLOCKS, "attn.drop"), "nn.Dropout(p=0.1)", "nn.Dropout(0.1)", "dropout rate",
           "dropout|keep_prob|p", ("p", 0.1, 0.9), train=True),
     fault("vit", "scale left out", inside(BLOCKS, "attn"), " * self.scale, -1)", ", -1)", "scale", "scale"),
     fault("vit", "softmax axis", inside(BLOCKS, "attn"), " * self.scale, -1)", " * self.scale, -2)", "axis",
-          "softmax axis", ("axis", -1, -2)),
+          "softmax axis", ("axis|dim", -1, -2)),
     fault("vit", "q and k exchanged", inside(BLOCKS, "attn"), "q, k, v = qkv[0], qkv[1]", "k, q, v = qkv[0], qkv[1]",
           "q/k exchanged", "0|1|exchange"),
     fault("vit", "heads not brought back", inside(BLOCKS, "attn"), "v).swapaxes(1, 2).reshape", "v).reshape", "layout",
@@ -144,7 +146,7 @@ FAULTS = [
     fault("lstm_tagger", "padding row trained", "embedding", "return rows * (ids != 0).expand_dims(-1).astype("
           "rows.dtype)", "return rows", "padding_idx", "padding_idx", ("padding_idx", 0, None), hidden=True),
     fault("lstm_tagger", "default eps", "norm", "nn.LayerNorm((2 * width,), epsilon=1e-5)",
-          "nn.LayerNorm((2 * width,))", "eps", "epsilon", ("epsilon", 1e-5, 1e-7)),
+          "nn.LayerNorm((2 * width,))", "eps", "epsilon", ("eps|epsilon", 1e-5, 1e-7)),
     fault("lstm_tagger", "time first by default", "lstm", ", batch_first=True)", ")", "batch first", "batch_first",
           ("batch_first", True, False)),
     fault("lstm_tagger", "gates in another order", "character", "i, f, g, o =", "f, i, g, o =", "gates", "gate|order"),
@@ -158,7 +160,7 @@ FAULTS = [
           "tanh relu"),
     fault("lstm_tagger", "residual left out", ".", "x = x + self.character(x)", "x = self.character(x)", "residual",
           "add"),
-    fault("lstm_tagger", "softmax axis", ".", "(x)), -1)", "(x)), 1)", "axis", "softmax axis", ("axis", -1, 1)),
+    fault("lstm_tagger", "softmax axis", ".", "(x)), -1)", "(x)), 1)", "axis", "softmax axis", ("axis|dim", -1, 1)),
     fault("lstm_tagger", "gate without gradient", "highway.0 highway.1", "gate = ops.sigmoid(self.gate(x))",
           "gate = ops.stop_gradient(ops.sigmoid(self.gate(x)))", "detached", "gradient|stop_gradient|detach",
           kind=("gradient", "structure"), hidden=True),

@@ -67,6 +67,9 @@ def test_of_two_faults_both_must_be_named() -> None:
     two = _case(EPS, words, cells=("a", "b"))
     assert judge(two, Finding(True, frozenset("ab"), {"a": [_cause()], "b": [added]})).cause
     assert not judge(two, Finding(True, frozenset("ab"), {"a": [_cause()]})).cause
+    assert not judge(two, Finding(True, frozenset("ab"), {"a": [_cause()], "b": [_cause(attribute="p"), added]})).cause
+    same = _case(EPS, words)
+    assert judge(same, Finding(True, frozenset("a"), {"a": [added, _cause()]})).cause
 
 
 def test_exchanged_values_are_a_right_cause_of_the_wrong_side() -> None:

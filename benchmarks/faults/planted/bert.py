@@ -36,7 +36,7 @@ FAULTS = [
             "mask"),
     written("mask too weak", "", "-1e4", "-5.0", "mask", "mask|-5", name="value", reference=-1e4, candidate=-5.0),
     written("mask of the wrong axis", "", "[:, None, None, :]", "[:, None, :, None]", "mask", "mask"),
-    written("softmax axis", "layers.1.attention", "dim=-1", "dim=1", "axis", "softmax", name="axis", reference=-1,
+    written("softmax axis", "layers.1.attention", "dim=-1", "dim=1", "axis", "softmax", name="axis|dim", reference=-1,
             candidate=1),
     written("q and k exchanged", "layers.1.attention", "self.split(self.query(x)), self.split(self.key(x))",
             "self.split(self.key(x)), self.split(self.query(x))", "q/k exchanged", "query|key"),

@@ -59,7 +59,7 @@ FAULTS = [
             "allowed)", "mask", "mask|mul", ("scores = torch.where(allowed, scores, torch.finfo(scores.dtype).min)\n",
             "\n")),
     written("softmax axis", "h.1.attn", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)", "axis", "softmax",
-            name="axis", reference=-1, candidate=-2),
+            name="axis|dim", reference=-1, candidate=-2),
     written("parts in another order", "h.0.attn", "query, key, value = self.c_attn(x)", "key, query, value = "
             "self.c_attn(x)", "q/k exchanged", "query|key|order|split"),
     written("parts interleaved", "h.1.attn", "self.c_attn(x).split(x.shape[-1], dim=2)",

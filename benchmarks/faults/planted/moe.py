@@ -26,7 +26,7 @@ FAULTS = [
     written("smallest experts", "layers.1.mixture", "scores.topk(self.top, dim=-1)",
             "scores.topk(self.top, dim=-1, largest=False)", "topk", "largest|topk|smallest", name="largest",
             reference=True, candidate=False),
-    written("softmax over tokens", MIXTURE, "softmax(dim=-1)", "softmax(dim=1)", "axis", "softmax", name="axis",
+    written("softmax over tokens", MIXTURE, "softmax(dim=-1)", "softmax(dim=1)", "axis", "softmax", name="axis|dim",
             reference=-1, candidate=1),
     written("sigmoid scores", "layers.1.mixture", "self.router(x).softmax(dim=-1)", "self.router(x).sigmoid()",
             "activation", "sigmoid softmax"),

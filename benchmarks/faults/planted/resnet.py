@@ -62,7 +62,7 @@ FAULTS = [
             "conv1|conv2"),
     written("norm and activation exchanged", "", "self.relu(self.bn1(self.conv1(images)))",
             "self.bn1(self.relu(self.conv1(images)))", "order", "bn1|relu"),
-    written("softmax axis", "pool", "softmax(-1)", "softmax(1)", "axis", "softmax", name="axis", reference=-1,
+    written("softmax axis", "pool", "softmax(-1)", "softmax(1)", "axis", "softmax", name="axis|dim", reference=-1,
             candidate=1),
     written("normalize axis", "", "dim=1)", "dim=0)", "axis", "normalize|axis|dim"),
     written("weights left out", "pool", "(x.flatten(2) * weights)", "x.flatten(2)", "factor", "mul|weights"),

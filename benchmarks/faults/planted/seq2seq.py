@@ -10,7 +10,7 @@ from ..planting import one_element
 FAULTS = [
     attribute("dropout rate", "dropout", "p", 0.2, 0.4, train=True),
     written("tanh left out", "attention", "features.tanh()", "features", "activation", "tanh"),
-    written("softmax axis", "attention", "softmax(dim=1)", "softmax(dim=0)", "axis", "softmax", name="axis",
+    written("softmax axis", "attention", "softmax(dim=1)", "softmax(dim=0)", "axis", "softmax", name="axis|dim",
             reference=1, candidate=0),
     written("coverage left out", "attention", " + self.coverage(read[..., None])", "", "Cell left out", "coverage"),
     written("memory projected", "attention", "weights[..., None] * memory).sum", "weights[..., None] * "

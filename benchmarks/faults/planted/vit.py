@@ -25,7 +25,7 @@ FAULTS = [
     attribute("dropout rate", "blocks.1.attn.drop", "p", 0.1, 0.2, train=True),
     written("scale left out", "blocks.0.attn", " * self.scale)", ")", "scale", "scale|0.5"),
     written("scale of the whole width", "blocks.1.attn", " * self.scale)", " * width**-0.5)", "scale", "scale|0.25"),
-    written("softmax axis", "blocks.1.attn", "dim=-1", "dim=-2", "axis", "softmax", name="axis", reference=-1,
+    written("softmax axis", "blocks.1.attn", "dim=-1", "dim=-2", "axis", "softmax", name="axis|dim", reference=-1,
             candidate=-2),
     written("q and k exchanged", "blocks.2.attn", "qkv[0], qkv[1], qkv[2]", "qkv[1], qkv[0], qkv[2]", "q/k exchanged",
             "0|1"),
