@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from ..kinds_of_fault import attribute, planted, replaced, weight, written
-from ..planting import heads_exchanged, one_element
+from ..planting import changing, heads_exchanged, one_element
 
 
 def _untie(network: nn.Module) -> None:
@@ -76,7 +76,8 @@ FAULTS = [
     weight("heads permuted", "layers.1.attention.value.weight", heads_exchanged(2), "permuted",
            "permut|exchange|order|rows"),
     weight("gain is one", "layers.1.attention_output.norm.weight", lambda w: w * 0 + 1, "not loaded", "1|initial"),
-    weight("rows shifted", "embeddings.word.weight", lambda w: w.roll(1, 0), "shifted", "roll|shift|permut"),
+    planted("rows shifted", ("embeddings.word", "decoder"), changing("embeddings.word.weight", lambda w: w.roll(1, 0)),
+            "shifted", "weight roll|shift|permut", ("weight", "layout")),
     weight("element of a weight", "layers.1.intermediate.weight", one_element, "element", "element"),
     planted("weights untied", "decoder", _untie, "untied", "tied|shared", ("weight", "state", "gradient", "structure")),
     planted("decoder not loaded", "decoder", _untie_and_train, "untied", "weight", ("weight", "state", "structure")),

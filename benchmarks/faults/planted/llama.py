@@ -94,7 +94,8 @@ FAULTS = [
     weight("element of a weight", "layers.1.mlp.down_proj.weight", one_element, "element", "element"),
     weight("rounded weight", "layers.0.mlp.up_proj.weight", lambda w: w.half().float(), "rounded",
            "half|float16|round"),
-    planted("heads", "layers.1.self_attn", lambda m: _regroup(m.layers[1].self_attn), "heads", "head", "attribute"),
+    planted("heads", ("layers.1.self_attn", "layers.1.self_attn.rotary"), lambda m: _regroup(m.layers[1].self_attn),
+            "heads", "head", "attribute"),
 ]  # fmt: skip
 
 
