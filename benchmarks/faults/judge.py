@@ -53,8 +53,8 @@ def judge(case: Case, finding: Finding) -> Verdict:
 
 
 def _of(case: Case, by_cell: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:
-    """What is said of the Cells that are wrong; of everything where a case has no Cells."""
-    return [said for path, said in by_cell.items() if path in case.cells or not case.cells]
+    """What is said of the Cells that are wrong; of everything in training, where a case has none or tensors instead."""
+    return [said for path, said in by_cell.items() if path in case.cells or case.kind == "training"]
 
 
 def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
