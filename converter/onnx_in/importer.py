@@ -31,6 +31,7 @@ from .model.order import topological_order
 from .model.schemas import require_complete, require_valid
 from .model.subprograms import MISSING, Draft, Incomplete
 from .model.values import Imported, KnownTensor, Optional, Pieces, Sequence, known_tensor
+from .model.written import describe_attributes
 from .tables import load_all
 from .tables.context import Context
 from .tables.table import TABLE, Translation
@@ -121,7 +122,9 @@ class Importer:
             where = f"{node.op_type} node {label!r}" + (f" in function call {scope.call!r}" if scope.call else "")
             operands = [self.lookup(scope, name, where) if name else None for name in node.input]
             call = 0 if self.is_subprogram else self.cells.call_of(node, self.builder.cell)
-            with self.builder.at(call, Source("", 0, "", f"{node.op_type} {label}")):
+            described = describe_attributes(node)
+            operator = f"{node.op_type} {label}" + (f" ({described})" if described else "")
+            with self.builder.at(call, Source("", 0, "", operator)):
                 results = self.import_node(node, operands, scope, where)
             for name, value in zip(node.output, results, strict=False):
                 if name:

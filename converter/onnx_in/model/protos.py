@@ -19,6 +19,7 @@ from ....runtime.ir.dims import Dim, SymbolicDim, substitute, symbol
 from ....runtime.ir.types import MAX_RANK, Type
 from ....runtime.memory import check_memory
 from ....runtime.namespace import Namespace
+from .written import written_number
 
 Array = np.ndarray[Any, Any]
 
@@ -172,7 +173,7 @@ def attribute(proto: AttributeProto, where: str) -> Any:
     """The value of an attribute: strings decoded, tensors and graphs as protos."""
     match proto.type:
         case AttributeProto.FLOAT:
-            return proto.f
+            return written_number(proto.f)
         case AttributeProto.INT:
             return proto.i
         case AttributeProto.STRING:
@@ -182,7 +183,7 @@ def attribute(proto: AttributeProto, where: str) -> Any:
         case AttributeProto.GRAPH:
             return proto.g
         case AttributeProto.FLOATS:
-            return list(proto.floats)
+            return [written_number(number) for number in proto.floats]
         case AttributeProto.INTS:
             return list(proto.ints)
         case AttributeProto.STRINGS:
