@@ -58,7 +58,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("weights", "differences", "verdicts"),
         ("report", "sides"),
         ("comparison", "inputs"),
-        ("porting", "quantized"),
+        ("porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),
         ("training",),
         ("assertions.py",),

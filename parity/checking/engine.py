@@ -26,6 +26,7 @@ from ...runtime.lowering import opsets
 from ...runtime.tensor_like import TensorLike
 from ..comparison.trial import judge_sides
 from ..dtypes import WORKING_DTYPES
+from ..onnx_cells.compare import ModuleAndFile, is_imported
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
 from ..report.report import Report
@@ -224,9 +225,18 @@ def compare(
     framework = framework_of(candidate)
     _require_comparable(reference, framework is not None, cells is not None or weights is not None, candidate)
 
+    of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
+        isinstance(candidate, Program) and is_imported(candidate)
+    )
+    file = None
+    if of_file and isinstance(reference, torch.nn.Module):
+        file = ModuleAndFile(reference, candidate, chosen, stages)
+
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if framework is not None:
             return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
+        if file is not None:
+            return file.judge_inputs(args, keywords)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
@@ -234,6 +244,8 @@ def compare(
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
     report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
+    if file is not None and not (chosen.fail_fast and not report.ok):
+        file.judge_at_other_sizes(report, args, keywords)
     if framework is None and isinstance(reference, torch.nn.Module):
         report.notes += eval_mode_notes(reference, chosen.train)
     return report

@@ -44,6 +44,20 @@ def require_affordable(program: Program, inputs: Sequence[Array], *, grads: bool
             execute(program, list(inputs))
 
 
+def require_room_for_values(program: Program, inputs: Sequence[Array], *, samples: int) -> None:
+    """Raise `UsageError` if all values of a program, in float64 and on that many samples, don't fit into memory.
+
+    Half of it is left for the rest.
+    """
+    sizes = bind(program, inputs)
+    values = [*program.inputs, *(value for node in program.nodes for value in node.outputs)]
+    total = sum(_count(value, sizes) for value in values) * FLOAT64.itemsize * samples
+    if total > memory_size() // 2:
+        raise UsageError(
+            f"keeping all of its values takes {size_in_words(total)}; there is {size_in_words(memory_size())} of memory"
+        )
+
+
 def memory_of_records(program: Program, inputs: Sequence[Array], *, grads: bool) -> int:
     """A lower bound of the bytes of the records at Cell boundaries while a side is judged.
 

@@ -153,11 +153,11 @@ class OnnxModelSide:
         self.names = names
         self.model = model
         self.provider = provider
-        graph_model = model if isinstance(model, onnx.ModelProto) else _graph_only(model)
+        graph_model = model if isinstance(model, onnx.ModelProto) else graph_only(model)
         quantized = is_quantized(graph_model)
         self.capabilities = Capabilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
-        graph = graph_model.graph
-        self.inputs = self._pair_inputs(graph, args, kwargs)
+        self.graph = graph = graph_model.graph
+        self.inputs = self.pair_inputs(graph, args, kwargs)
         self.resolutions = resolutions(graph)
         self.session = IsolatedSession(model, provider, optimized=optimized)  # it loads while the other sides run
 
@@ -170,7 +170,7 @@ class OnnxModelSide:
         records = Records()
         results = self._run_from_same_codes(records) if run.same_codes else self.session.run(self.inputs)
         outputs = tensors_of(results)
-        partners, notes = self._partners(run, list(outputs))
+        partners, notes = self.pair_results(run, list(outputs))
         records.notes += [*notes, *legend(results)]
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
@@ -194,7 +194,7 @@ class OnnxModelSide:
         records.notes, records.mismatches = cut.notes, cut.mismatches
         return outputs
 
-    def _partners(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
+    def pair_results(self, run: Run, names: Sequence[str]) -> tuple[list[int | None], list[str]]:
         """Pair the file's outputs with the reference's, by name if possible, else by position; with a note on how."""
         slots = run.slots.get(("", 0, OUTPUT), names)
         expected_names = naming.names_in(run.result) if run.result is not None and run.result.keys else []
@@ -215,9 +215,7 @@ class OnnxModelSide:
         how = "; ".join(f"{how} {', '.join(which)}" for how, which in hows.items() if which)
         return partners, [f"outputs of {self.name} were paired {how}"]
 
-    def _pair_inputs(
-        self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-    ) -> dict[str, Given]:
+    def pair_inputs(self, graph: onnx.GraphProto, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Given]:
         """Return the arguments by input name: keyword arguments by their name, the others by position."""
         initializers = {tensor.name for tensor in graph.initializer}
         inputs = [value for value in graph.input if value.name not in initializers]
@@ -239,10 +237,11 @@ class OnnxModelSide:
 
 def output_names(model: str | PathLike[str]) -> list[str]:
     """The names of a file's outputs, in order."""
-    return [value.name for value in _graph_only(model).graph.output]
+    return [value.name for value in graph_only(model).graph.output]
 
 
-def _graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
+def graph_only(path: str | PathLike[str]) -> onnx.ModelProto:
+    """The model in a file without its external data; raises `UsageError` if there is none."""
     try:
         return onnx.load(path, load_external_data=False)
     except FileNotFoundError as error:

@@ -61,23 +61,29 @@ def perturb_program(program: Program, weights: Collection[str] = (), sample: int
 
     Args:
         program: a program.
-        weights: names of constants, float32 tensors, whose elements are perturbed too, each up or down.
+        weights: names of constants and parameters, float32 tensors, whose elements are perturbed too, each up or down.
         sample: seed that decides which elements go up, and which down.
     """
     generator = np.random.default_rng(sample)
+
+    def up_or_down(data: Array) -> Array:
+        exact = data.astype(np.float64)
+        signs = generator.choice([-1.0, 1.0], exact.shape)
+        result: Array = exact + signs * (perturb(data) - exact)
+        return result
 
     def constant(item: Constant) -> Constant:
         if item.value.dtype != FLOAT32:
             return item
         if item.data.size == 1:
             return replace(item, data=perturb(item.data))
-        if item.value.name not in weights:
-            return item
-        exact = item.data.astype(np.float64)
-        signs = generator.choice([-1.0, 1.0], exact.shape)
-        return replace(item, data=exact + signs * (perturb(item.data) - exact))
+        return replace(item, data=up_or_down(item.data)) if item.value.name in weights else item
 
-    return program.replace(constants=tuple(map(constant, program.constants)))
+    parameters = {
+        name: replace(parameter, data=up_or_down(parameter.data)) if parameter.value.name in weights else parameter
+        for name, parameter in program.parameters.items()
+    }
+    return program.replace(constants=tuple(map(constant, program.constants)), parameters=parameters)
 
 
 def weights_of_one(program: Program, other: Program) -> frozenset[str]:

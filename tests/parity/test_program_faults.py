@@ -172,19 +172,21 @@ def test_onnx_file_passes(tmp_path: Path) -> None:
     for candidate in (tmp_path / "model.onnx", str(tmp_path / "model.onnx"), onnx.load(tmp_path / "model.onnx")):
         report = parity.compare(module, candidate, args)
         assert report.ok
-        assert [c.kind for c in report.cells[""].comparisons] == ["output"]
+        assert report.sides == ["candidate", "candidate in onnxruntime"]
+        assert {c.check for c in report.cells["norm"].comparisons} == {"meaning", "rounding"}
 
 
-@pytest.mark.parametrize("fault", [_perturb_initializer, _change_epsilon, _replace_node])
-def test_onnx_file_with_a_fault(tmp_path: Path, fault: Any) -> None:
+@pytest.mark.parametrize(
+    ("fault", "cell"), [(_perturb_initializer, "head"), (_change_epsilon, "norm"), (_replace_node, "softmax")]
+)
+def test_onnx_file_with_a_fault(tmp_path: Path, fault: Any, cell: str) -> None:
     path = tmp_path / "model.onnx"
     module, args = _exported(path)
     model = onnx.load(path)
     fault(model)
     onnx.save(model, path)
     report = parity.compare(module, path, args)
-    assert report.failing == [""]
-    assert [(c.status, c.kind) for c in report.cells[""].failures] == [("fail", "output")]
+    assert report.failing == [cell]
 
 
 def test_onnx_file_with_one_output_less(tmp_path: Path) -> None:

@@ -1,0 +1,201 @@
+"""A torch module aligned with the program of a file: the sides to compare, and notes on what could be aligned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.cell_hooks import input_slots
+from ...converter.structure.program_names import named_buffers, named_parameters
+from ...runtime.errors import UsageError
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Value, as_dtype
+from ...runtime.programs.call import as_array
+from ...runtime.tree import positional_arguments
+from ..dtypes import cast_floating
+from ..inputs.affordable import require_affordable, require_room_for_values
+from ..options import Options
+from ..pairing.structures import match_results
+from ..report.globs import list_names, summarize_paths
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run
+from ..sides.torch_side import TorchSide
+from .crossings import Crossing, crossings, other_sample
+from .file_values import FileValues
+from .flat import FlatProgram
+from .marking import mark
+from .ownership import Ownership, own_nodes
+from .parameters import ModuleParameters, pair_parameters
+from .places import PlaceFinder, Places
+from .sides import FileSide, ModuleSide
+
+Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
+Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
+"""Returns the arguments of the module as the inputs of the file, in its order."""
+PairResults = Callable[[Records], Sequence[int | None] | None]
+"""Returns, for each result of the file, the position of the module's result that it is, given the module's records.
+
+None if the file's program has a structure of results to pair them by.
+"""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The two sides, with the same boundaries.
+
+    Attributes:
+        reference: the module.
+        side: the program of the file.
+        notes: how its Cells and parameters were found, and which weren't.
+    """
+
+    reference: TorchSide
+    side: FileSide
+    notes: list[str]
+
+
+def align(
+    name: str,
+    module: torch.nn.Module,
+    program: Program,
+    arguments: Arguments,
+    arrange: Arrange,
+    pair_results: PairResults,
+    options: Options,
+) -> Alignment:
+    """Find the Cells of a module in the program of a file, and return both as sides.
+
+    Args:
+        name: name of the file's side.
+        module: the module.
+        program: the program read from the file.
+        arguments: the module's arguments.
+        arrange: see `Arrange`.
+        pair_results: see `PairResults`.
+        options: options of the run.
+
+    Raises:
+        CellbridgeError: the module or the program doesn't run on these inputs, or doesn't fit into memory.
+    """
+    args, kwargs = arguments
+    how: dict[str, Any] = {
+        "train": options.train, "loss": options.loss, "working_dtype": options.dtype, "seed": options.seed,
+    }  # fmt: skip
+    first = arrange(args, kwargs)
+    require_affordable(program, first, grads=options.grads)
+    plain = TorchSide("torch", module, args, kwargs, **how)
+    truth = plain.run(Run("float64", options.grads))
+    program, outputs = _with_results_of(program, truth, pair_results(truth))
+    program = program.replace(arguments=positional_arguments(len(program.inputs)))
+    flat = FlatProgram(program)
+    samples, records = [first], [truth]
+    if (other := other_sample(args, kwargs)) is not None:
+        try:
+            records.append(TorchSide("torch", module, *other, **how).run(Run("float64", grads=False)))
+            samples.append(arrange(*other))
+        except UsageError:  # the module doesn't take these numbers
+            del records[1:]
+    require_room_for_values(flat.program, first, samples=len(samples))
+    tensors = crossings(records)
+    dtype = as_dtype(options.dtype)
+    file = FileValues(flat, [[cast_floating(array, dtype) for array in arrays] for arrays in samples])
+    fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
+    places = PlaceFinder(file, tensors, fixed).find()
+    found = own_nodes(flat, truth, tensors, places.of)
+    marked = mark(flat, found)
+    paths = {call.path for call in found.calls}
+    parameters = plain.parameters()
+    buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
+    paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
+    reference = ModuleSide(
+        "torch", module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
+        paired=paired.paired, ignored=parameters.keys() - paired.paired,
+    )  # fmt: skip
+    side = FileSide(
+        name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired,
+        working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
+    )  # fmt: skip
+    notes = [_how(name, found, places)]
+    if found.left_out:
+        notes.append(
+            f"judged in the Cells around them, because {name} doesn't compute them by themselves: "
+            f"{summarize_paths(sorted(found.left_out))}"
+        )
+    unpaired = [n for n, info in parameters.items() if info.trainable and n not in paired.paired]
+    if options.grads and unpaired:
+        notes.append(
+            f"gradients not compared, of parameters that {name} doesn't hold as they are: {list_names(unpaired)}"
+        )
+    return Alignment(reference, side, notes)
+
+
+def _shared(module: torch.nn.Module) -> set[str]:
+    """Return the names of the parameters that several modules use."""
+    count = Counter(id(parameter) for _, parameter in named_parameters(module, remove_duplicate=False))
+    return {name for name, parameter in named_parameters(module) if count[id(parameter)] > 1}
+
+
+def _how(name: str, found: Ownership, places: Places) -> str:
+    """Return a note on how the Cells were found."""
+    count = len({call.path for call in found.calls}) - 1
+    ways = [f"{count} Cells of {name} were found by the values at their boundaries"]
+    for which, way in ((places.by_trial, "the values that follow"), (places.by_paths, "the paths of its nodes")):
+        paths = list(dict.fromkeys(key.path for one in which for key in one.keys if key.path))
+        if paths:
+            ways.append(f"where values differ, by {way} ({summarize_paths(paths)})")
+    return "; ".join(ways)
+
+
+def _with_results_of(
+    program: Program, truth: Records, partners: Sequence[int | None] | None
+) -> tuple[Program, list[int | None]]:
+    """Return a program with the module's results in their order, and for each output its position in the module's.
+
+    With `partners` None, the program keeps its own structure of results.
+    """
+    assert truth.result is not None, "torch records its result"
+    if partners is None:
+        return program, match_results(truth.result, program.result).partners
+    if sorted(-1 if place is None else place for place in partners) != list(range(truth.result.tensors)):
+        return program, list(partners)
+    outputs = [program.outputs[partners.index(place)] for place in range(len(partners))]
+    return program.replace(outputs=tuple(outputs), result=truth.result), list(range(len(partners)))
+
+
+def order_of_inputs(arguments: Arguments, arrange: Arrange) -> list[int]:
+    """Return for each input of the file the position among the module's tensors, in flat order."""
+    count = -1
+
+    def number(_: torch.Tensor) -> torch.Tensor:
+        nonlocal count
+        count += 1
+        return torch.tensor(count)
+
+    args, kwargs = pytree.tree_map_only(torch.Tensor, number, (arguments[0], dict(arguments[1])))
+    return [int(array) for array in arrange(args, kwargs)]
+
+
+def _fixed(
+    flat: FlatProgram,
+    tensors: Sequence[Crossing],
+    truth: Records,
+    order: Sequence[int],
+    outputs: Sequence[int | None],
+    module: torch.nn.Module,
+    arguments: Arguments,
+) -> dict[Crossing, Value]:
+    """Return the places of the module's inputs and outputs."""
+    crossing = {key: one for one in tensors for key in one.keys}
+    slots = [slot for _, slot in sorted(input_slots(module, arguments[0], dict(arguments[1])))]
+    places = {Key("", 0, INPUT, slots[place]): v for place, v in zip(order, flat.program.inputs, strict=True)}
+    results = truth.slots.get(("", 0, OUTPUT), [])
+    places |= {
+        Key("", 0, OUTPUT, results[place]): value
+        for place, value in zip(outputs, flat.program.outputs, strict=True)
+        if place is not None and place < len(results)
+    }
+    return {crossing[key]: value for key, value in places.items() if key in crossing}

@@ -1,0 +1,191 @@
+"""The comparison of a torch module with an ONNX file, or with the program of one, Cell by Cell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import onnx
+import torch
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.cell_hooks import input_slots
+from ...converter.onnx_in.inputs import Shapes
+from ...runtime import tree
+from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import FLOAT64
+from ...runtime.programs.call import as_array
+from ...runtime.programs.interpreter import execute
+from ..comparison.trial import judge_sides
+from ..dtypes import HALVES, WORKING_DTYPES, cast_floating
+from ..inputs.onnx_optionals import first_line
+from ..inputs.onnx_reading import OnnxFile, dtype_of, read
+from ..inputs.sizes import format_sizes, other_sizes, resize
+from ..options import Options
+from ..report.report import Report
+from ..results.comparison import FAIL, Comparison
+from ..sides.names import ONNXRUNTIME
+from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.records import Array, Run, Side
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from .alignment import Arrange, PairResults, align, order_of_inputs
+
+CANDIDATE = "candidate"
+
+
+def is_imported(program: Program) -> bool:
+    """Whether a program was read from an ONNX file: its nodes come from no line of Python."""
+    sources = [node.source for node in program.nodes if node.source is not None]
+    return bool(sources) and not any(source.file for source in sources)
+
+
+@dataclass
+class ModuleAndFile:
+    """A module and an ONNX file, or the program of one, to be compared on any inputs.
+
+    Attributes:
+        module: the module, the reference.
+        candidate: the file or model, or a program read from one.
+        options: options of the run.
+        progress: receives the stages of the run.
+    """
+
+    module: torch.nn.Module
+    candidate: onnx.ModelProto | str | PathLike[str] | Program
+    options: Options
+    progress: Progress
+
+    def judge_inputs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:
+        """Compare the file's program with the module Cell by Cell, and its results in ONNX Runtime by rounding.
+
+        Where that is impossible, only the results in ONNX Runtime are compared, and a note has the reason.
+        """
+        runtime = None if isinstance(self.candidate, Program) else self._runtime_side(args, kwargs)
+        try:
+            program, notes = self._program(runtime)
+            alignment = align(
+                CANDIDATE, self.module, program, (args, kwargs), self._arrange(runtime), self._pair(runtime),
+                self.options,
+            )  # fmt: skip
+        except CellbridgeError as error:
+            if runtime is None:
+                raise
+            runtime.name = CANDIDATE
+            report = judge_sides(self._plain_side(args, kwargs), [runtime], self.options, self.progress)
+            report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
+            return report
+        sides: list[Side] = [alignment.side, *([runtime] if runtime is not None else [])]
+        rounded: list[Side] = [alignment.reference, alignment.side]
+        report = judge_sides(alignment.reference, sides, self.options, self.progress, rounded)
+        report.notes += [*alignment.notes, *notes]
+        return report
+
+    def judge_at_other_sizes(self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """If the file has dynamic axes, judge at other sizes too, and add the results to the report."""
+        if isinstance(self.candidate, Program):
+            program, arrange = self.candidate, self._arrange(None)
+        else:
+            runtime = self._runtime_side(args, kwargs)
+            file = self._open
+            if file is None or file.program is None or CANDIDATE in report.sides[1:]:
+                return
+            program, arrange = file.program, self._arrange(runtime)
+        by_place = dict(zip(order_of_inputs((args, kwargs), arrange), program.inputs, strict=True))
+        like_module = program.replace(inputs=tuple(value for _, value in sorted(by_place.items(), key=lambda x: x[0])))
+        tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        forward = Run("float64", grads=False)
+        for sizes in other_sizes(like_module, tensors, None):
+            label = format_sizes(sizes)
+            other_args, other_kwargs = resize(like_module, args, kwargs, sizes)
+            try:
+                self._plain_side(other_args, other_kwargs).run(forward)
+            except UsageError as error:
+                report.notes.append(f"not compared at {label}: {first_line(error)}")
+                continue
+            try:
+                execute(
+                    program.astype("float64"), [cast_floating(x, FLOAT64) for x in arrange(other_args, other_kwargs)]
+                )
+            except CellbridgeError as error:
+                reason = f"doesn't run where the module does: {first_line(error)}"
+                failure = Comparison(CANDIDATE, "meaning", "end to end", "call", "", 0, FAIL, reason, sizes=label)
+                report.sizes.append(label)
+                report.cells[""].comparisons.append(failure)
+                continue
+            try:
+                report.join_sizes(self.judge_inputs(other_args, other_kwargs), label)
+            except UsageError as error:  # for example, results that are empty or not finite
+                report.notes.append(f"not compared at {label}: {first_line(error)}")
+
+    def _plain_side(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TorchSide:
+        options = self.options
+        return TorchSide(
+            "reference", self.module, args, kwargs,
+            train=options.train, loss=options.loss, working_dtype=options.dtype, seed=options.seed,
+        )  # fmt: skip
+
+    def _runtime_side(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OnnxModelSide:
+        assert not isinstance(self.candidate, Program), "ONNX Runtime runs models"
+        names = [slot for _, slot in sorted(input_slots(self.module, args, kwargs))]
+        dtype = WORKING_DTYPES[self.options.dtype].onnxruntime
+        name, provider = f"{CANDIDATE} in {ONNXRUNTIME}", self.options.provider
+        return OnnxModelSide(name, self.candidate, args, kwargs, dtype=dtype, provider=provider, names=names)
+
+    @cached_property
+    def _open(self) -> OnnxFile | None:
+        """The file, read with its open sizes."""
+        assert not isinstance(self.candidate, Program), "it is read already"
+        return self._read({})
+
+    def _read(self, shapes: Shapes) -> OnnxFile:
+        if isinstance(self.candidate, onnx.ModelProto):
+            return read("the model", shapes, self.candidate)
+        assert not isinstance(self.candidate, Program), "it is read already"
+        return read(str(self.candidate), shapes)
+
+    def _program(self, runtime: OnnxModelSide | None) -> tuple[Program, list[str]]:
+        """Return the program of the file, and notes on its conversion.
+
+        Raises:
+            CellbridgeError: it can't be read as a program, or not be judged in the working dtype.
+        """
+        if runtime is None:
+            assert isinstance(self.candidate, Program), "there is a runtime side for models"
+            return self.candidate, []
+        file = self._open
+        if file is None or file.program is None:
+            shapes = {name: x.shape for name, x in runtime.inputs.items() if isinstance(x, np.ndarray)}
+            file = self._read(shapes)
+        if file.program is None:
+            raise UsageError(file.unknown)
+        own, dtype = dtype_of(file.program), self.options.dtype
+        if own != dtype and {own, dtype} & HALVES:
+            raise UsageError(f"it computes in {own}, and was compared in {dtype}; --dtype {own} compares its Cells")
+        return file.program, list(file.notes)
+
+    def _arrange(self, runtime: OnnxModelSide | None) -> Arrange:
+        if runtime is None:
+            assert isinstance(self.candidate, Program), "there is a runtime side for models"
+            structure = self.candidate.arguments
+            return lambda args, kwargs: [as_array(leaf) for leaf in tree.match_call(structure, args, kwargs)]
+
+        def arrange(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
+            given = runtime.pair_inputs(runtime.graph, args, kwargs).values()
+            arrays = [x for x in given if isinstance(x, np.ndarray)]
+            if len(arrays) < len(given):
+                raise UsageError("it takes sequences of tensors")
+            return arrays
+
+        return arrange
+
+    def _pair(self, runtime: OnnxModelSide | None) -> PairResults:
+        if runtime is None:
+            return lambda truth: None
+        names = [value.name for value in runtime.graph.output]
+        return lambda truth: runtime.pair_results(Run("float64", slots=truth.slots, result=truth.result), names)[0]

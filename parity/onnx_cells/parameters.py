@@ -1,0 +1,154 @@
+"""The parameters of a file that are a module's, whatever their names; the others are constants."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value
+from ..results.cell_report import is_inside
+from ..sides.records import Array, ParameterInfo
+
+
+@dataclass(frozen=True)
+class ModuleParameters:
+    """The parameters of a module.
+
+    Attributes:
+        infos: parameters by name.
+        buffers: its buffers.
+        shared: names of the parameters that several of its modules use.
+    """
+
+    infos: Mapping[str, ParameterInfo]
+    buffers: Sequence[Array]
+    shared: Collection[str]
+
+
+@dataclass(frozen=True)
+class PairedParameters:
+    """A file's program with the parameters of a module.
+
+    Attributes:
+        program: the program; parameters that are the module's have its names.
+        paired: names of the module's parameters that it has.
+        rounded: names of tensors that the module doesn't have, such as folded weights.
+    """
+
+    program: Program
+    paired: frozenset[str]
+    rounded: frozenset[str]
+
+
+def pair_parameters(program: Program, module: ModuleParameters) -> PairedParameters:
+    """Pair a file's parameters with a module's by name or, if no name fits, by their numbers.
+
+    A parameter of the same name may have other numbers only where others were folded into it: in a Cell that isn't
+    judged by itself, and in most of its elements. A parameter that the file uses outside its Cell, or has twice, has
+    another gradient, and keeps the file's name. What is a buffer of the module is a constant.
+    """
+    users, judged = _users(program), {call.path for call in program.calls}
+    partner: dict[str, str] = {}
+    transposed: dict[str, str] = {}
+    for name, parameter in program.parameters.items():
+        info = module.infos.get(name)
+        if info is None or info.data.shape != parameter.data.shape:
+            continue
+        if name.rpartition(".")[0] in judged or _is_mostly_equal(info.data, parameter.data):
+            partner[name] = name
+    free = {name: info for name, info in module.infos.items() if name not in partner}
+    for name, parameter in program.parameters.items():
+        if name in partner:
+            continue
+        ways = [(partner, parameter.data)]
+        ways += [(transposed, parameter.data.T)] if parameter.data.ndim == 2 else []
+        for found, data in ways:
+            same = [other for other, info in free.items() if _same(info.data, data)]
+            if len(same) == 1:
+                found[name] = same[0]
+                del free[same[0]]
+                break
+    for found in (partner, transposed):
+        for name, other in list(found.items()):
+            if not _is_alone(program, name, other, users.get(program.parameters[name].value, set()), judged, module):
+                del found[name]
+    named = partner | transposed
+    buffers = {_elements(array) for array in module.buffers}
+    known = buffers | {_elements(info.data) for info in module.infos.values()}
+    trained = {name.rpartition(".")[0] for name, info in module.infos.items() if info.trainable}
+    kept: dict[str, ProgramParameter] = {}
+    constants = list(program.constants)
+    turned: list[Node] = []
+    for name, parameter in program.parameters.items():
+        value, data = parameter.value, parameter.data
+        if name in transposed:
+            upright = Value(f"{value.name}_transposed", Type(value.dtype, value.shape[::-1]))
+            turned.append(Node("transpose", (upright,), {"permutation": (1, 0)}, (value,)))
+            value, data = upright, np.ascontiguousarray(data.T)
+        if name in named:
+            kept[named[name]] = ProgramParameter(value, data, module.infos[named[name]].trainable)
+        elif _elements(data) in buffers:
+            constants.append(Constant(value, data))
+        else:
+            inside = (path == user or is_inside(path, user) for path in trained for user in users.get(value, ()))
+            kept[_unlike(name, module.infos)] = ProgramParameter(value, data, any(inside))
+    result = program.replace(parameters=kept, constants=tuple(constants), nodes=(*turned, *program.nodes))
+    tensors = [(item.value, item.data) for item in constants] + [(item.value, item.data) for item in kept.values()]
+    rounded = frozenset(
+        value.name
+        for value, data in tensors
+        if value.dtype == FLOAT32 and data.size > 1 and _elements(data) not in known
+    )
+    return PairedParameters(result, frozenset(named.values()), rounded)
+
+
+def _unlike(name: str, others: Mapping[str, ParameterInfo]) -> str:
+    """Return a name that isn't one of the module's."""
+    while name in others:
+        name += " (file)"
+    return name
+
+
+def _is_alone(
+    program: Program, name: str, other: str, users: set[str], judged: set[str], module: ModuleParameters
+) -> bool:
+    """Whether the gradient of a parameter of the file must be that of the module's parameter `other`."""
+    if other in module.shared:
+        elements = _elements(program.parameters[name].data)
+        return [_elements(p.data) for p in program.parameters.values()].count(elements) == 1
+    holder = other.rpartition(".")[0]
+    while holder not in judged:
+        holder = holder.rpartition(".")[0]
+    return all(path == holder or is_inside(path, holder) for path in users)
+
+
+def _users(program: Program) -> dict[Value, set[str]]:
+    """Return the paths of the Cells that use a parameter, or what is computed from it alone."""
+    origins: dict[Value, set[Value]] = {value: set() for value in program.constant_data}
+    origins |= {parameter.value: {parameter.value} for parameter in program.parameters.values()}
+    users: dict[Value, set[str]] = {}
+    for node in program.nodes:
+        operands = [value for value in node.inputs if value is not None]
+        used = {origin for value in operands for origin in origins.get(value, ())}
+        if operands and all(value in origins for value in operands):
+            origins |= dict.fromkeys(node.outputs, used)
+        elif node.op != "boundary":
+            for origin in used:
+                users.setdefault(origin, set()).add(program.calls[node.cell].path)
+    return users
+
+
+def _is_mostly_equal(one: Array, other: Array) -> bool:
+    """Whether two arrays have most of their elements in common: a weight that others were folded into doesn't."""
+    return int(np.count_nonzero(one.astype(other.dtype) != other)) * 2 < max(1, int(np.count_nonzero(one)))
+
+
+def _elements(array: Array) -> bytes:
+    return np.sort(array.astype(np.float32), axis=None).tobytes()
+
+
+def _same(one: Array, other: Array) -> bool:
+    return one.shape == other.shape and np.array_equal(one.astype(other.dtype), other)

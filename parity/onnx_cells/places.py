@@ -1,0 +1,281 @@
+"""Finds the places of a module's boundaries in a file: the values there that are the tensors of the module.
+
+Places are found by values first: a tensor of the module and a value of the file that agree are the same, whatever
+their names. Where the file has a fault, nothing after it agrees. There, a value is the place of a tensor if with the
+tensor in its place more of what follows agrees. The paths that the file gives for its nodes say which values to try
+first.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...runtime.ir.types import Value
+from ..sides.records import INPUT, OUTPUT
+from .crossings import Crossing
+from .file_values import Arrays, FileValues, distance
+
+CLOSE = 1e-2
+"""Distance up to which a value may be the place of a tensor: whether it is right is judged later."""
+ROUNDED = 3e-7
+"""Distance of values that differ only because weights were rounded to float32."""
+EXACT = 1e-10
+"""Distance of values that needn't be replaced by the module's for what follows to agree."""
+DIGITS = 10.0
+LITTLE = 0.5
+"""Gain in digits that may be chance."""
+MAX_TRIALS = 400
+MAX_CANDIDATES = 48
+RIVALS = 3
+
+
+@dataclass
+class Places:
+    """The places of the tensors, and how many were found in which way.
+
+    Attributes:
+        of: the value of the file that is the place of a tensor.
+        by_paths: the tensors whose places only the paths of the file's nodes tell.
+        by_trial: those whose places were found by trying.
+    """
+
+    of: dict[Crossing, Value] = field(default_factory=dict)
+    by_paths: set[Crossing] = field(default_factory=set)
+    by_trial: set[Crossing] = field(default_factory=set)
+
+
+class PlaceFinder:
+    """Finds the places of tensors in a file.
+
+    Args:
+        file: the values of the file's program.
+        tensors: the tensors that cross the module's boundaries, in order.
+        fixed: the places of the module's inputs and outputs.
+    """
+
+    def __init__(self, file: FileValues, tensors: Sequence[Crossing], fixed: dict[Crossing, Value]) -> None:
+        self.file = file
+        self.flat = file.flat
+        self.tensors = [one for one in tensors if one.varies and (one.floating or one not in fixed)]
+        self.ends = {one: place for one, place in fixed.items() if any(k == OUTPUT for _, _, k, _ in one.keys)}
+        self.places = Places(dict(fixed))
+        self.trials = 0
+        self.absent: set[Crossing] = set()
+        stored = set(self.flat.program.constant_data)
+        self.candidates = [v for v in self.file.rank if v not in stored]
+        self._norms = {one: _norm(one.arrays) for one in self.tensors}
+
+    def find(self) -> Places:
+        """Return the places."""
+        self._match_all()
+        # with sizes that only a run determines, parts of the program can't be run alone
+        while not self.file.wide.symbol_readings and self._continue():
+            self._match_all()
+        self._move_to_cells()
+        return self.places
+
+    def _move_to_cells(self) -> None:
+        """Of equal values, take the last before a Cell as the place of a tensor that only enters it."""
+        output = {key[:2]: place for one, place in self.places.of.items() for key in one.keys if key.kind == OUTPUT}
+        taken = set(self.places.of.values())
+        for one, place in list(self.places.of.items()):
+            if any(key.kind == OUTPUT or not key.path for key in one.keys):
+                continue
+            ends = [output[key[:2]] for key in one.keys if key[:2] in output]
+            equal = [
+                value
+                for value in self.flat.after(place)
+                if value not in taken
+                and self._fits(value, one)
+                and distance(self.file.values[value], self.file.fed.get(place) or self.file.values[place]) <= EXACT
+                and all(end in self.flat.after(value) for end in ends)
+            ]
+            if equal:
+                self.places.of[one] = max(equal, key=self.file.rank.__getitem__)
+                taken.add(self.places.of[one])
+
+    def _continue(self) -> bool:
+        """Find one more place other than by agreement; return whether there is one."""
+        if self._agrees():
+            return self._repair(everywhere=False)
+        return self._repair(everywhere=True) or self._match_first() or self._trust()
+
+    def _agrees(self) -> bool:
+        """Whether the file's results are the module's, given the module's values at the places found so far."""
+        return all(distance(self.file.values[place], one.arrays) <= ROUNDED for one, place in self.ends.items())
+
+    def _unplaced(self) -> list[Crossing]:
+        return [one for one in self.tensors if one not in self.places.of]
+
+    def _match_all(self) -> None:
+        """Give places to all tensors that agree with values."""
+        while self._match(ROUNDED):
+            self.file.compute()
+
+    def _match_first(self) -> bool:
+        """Give a place to the first tensor that hardly agrees with a value; return whether there is one."""
+        if not self._match(CLOSE, only_first=True):
+            return False
+        self.file.compute()
+        return True
+
+    def _match(self, limit: float, *, only_first: bool = False) -> bool:
+        """Give places to tensors, the closest first, or to the first alone; return whether a place must be fed."""
+        taken = set(self.places.of.values())
+        by_shape: dict[tuple[int, ...], list[tuple[Value, float]]] = {}
+        for value in self.candidates:
+            if value not in taken:
+                arrays = self.file.values[value]
+                by_shape.setdefault(arrays[0].shape, []).append((value, _norm(arrays)))
+        pairs: list[tuple[float, bool, int, Crossing, Value]] = []
+        for one in self._unplaced():
+            hints = set(self._hints(one))
+            for value, norm in by_shape.get(one.shape, []):
+                if not _is_similar(norm, self._norms[one]):
+                    continue
+                apart = distance(self.file.values[value], one.arrays)
+                if apart <= limit:
+                    pairs.append((max(apart, EXACT), value not in hints, self.file.rank[value], one, value))
+            if pairs and only_first:
+                break
+        found = False
+        for _, _, _, one, value in sorted(pairs, key=lambda pair: pair[:3]):
+            if one in self.places.of or value in taken:
+                continue
+            taken.add(value)
+            self.places.of[one] = value
+            if one.floating and distance(self.file.values[value], one.arrays) > EXACT:
+                self.file.fed[value] = one.arrays
+                found = True
+        return found
+
+    def _hints(self, one: Crossing) -> list[Value]:
+        """Return the values that the paths of the file's nodes give for a tensor, in order."""
+        found: dict[Value, None] = {}
+        for key in one.keys:
+            if key.path in self.flat.paths:
+                ends = self.flat.ends(key.path)
+                found |= dict.fromkeys(ends.entering if key.kind == INPUT else ends.leaving)
+        return [value for value in found if self._fits(value, one)]
+
+    def _fits(self, value: Value, one: Crossing) -> bool:
+        array = self.file.values[value][0] if value in self.file.values else None
+        return array is not None and array.shape == one.shape and (array.dtype.kind == "f") == one.floating
+
+    def _repair(self, *, everywhere: bool) -> bool:
+        """Give a place to the first tensor that makes more of what follows agree there; return whether there is one.
+
+        Unless it is sought `everywhere`, only values that hardly differ from it are tried.
+        """
+        unplaced = [one for one in self._unplaced() if one.floating]
+        for position, one in enumerate(unplaced):
+            if one in self.absent:
+                continue
+            best, place = LITTLE, None
+            likely, others = self._options(one)
+            if not everywhere:
+                likely = [value for value in likely if distance(self.file.values[value], one.arrays) <= CLOSE]
+                others = []
+            for value in [*likely, *others][:MAX_CANDIDATES]:
+                if self.trials >= MAX_TRIALS:
+                    return False
+                gain = self._gain(one, value)
+                if gain > best:
+                    best, place = gain, value
+                    if value in likely and gain >= DIGITS - 1:
+                        break
+            if place is None:
+                if everywhere:
+                    self.absent.add(one)
+                continue
+            for rival in unplaced[position + 1 : position + 1 + RIVALS]:
+                if self._fits(place, rival) and (gain := self._gain(rival, place)) > best:
+                    best, one = gain, rival
+            if distance(self.file.values[place], one.arrays) > CLOSE:
+                self.places.by_trial.add(one)
+            self._place(one, place)
+            self.absent.clear()  # what was tried in vain may have its place now
+            return True
+        return False
+
+    def _options(self, one: Crossing) -> tuple[list[Value], list[Value]]:
+        """Return the likely places of a tensor, and the others to try, the nearest in order of computation first."""
+        taken = set(self.places.of.values())
+        fits = [value for value in self.candidates if self._fits(value, one)]
+        apart = {value: distance(self.file.values[value], one.arrays) for value in fits if value not in taken}
+        likely = sorted((value for value, far in apart.items() if far <= CLOSE), key=lambda value: apart[value])
+        likely += [value for value in self._hints(one) if value not in likely and value not in taken]
+        last = max((self.file.rank[v] for other, v in self.places.of.items() if other.order < one.order), default=-1)
+        others = [value for value in fits if value not in likely]
+        others.sort(key=lambda v: (v in taken, self.file.rank[v] < last, self.file.rank[v]))
+        return likely, others
+
+    def _gain(self, one: Crossing, value: Value) -> float:
+        """Return how many more digits agree in total if a value is replaced by a tensor."""
+        self.trials += 1
+        changed = self.file.trial(value, one.arrays)
+        before = {result: self.file.values[result] for result in changed}
+        gain = 0.0
+        for other, place in self.places.of.items():
+            if place in changed and other.floating:
+                gain += _digits(changed[place], other.arrays) - _digits(before[place], other.arrays)
+        norms = {result: (_norm(arrays), _norm(before[result])) for result, arrays in changed.items()}
+        for other in self._unplaced():
+            if other is not one and other.floating:
+                gain += self._most_digits(other, changed, {v: new for v, (new, _) in norms.items()})
+                gain -= self._most_digits(other, before, {v: old for v, (_, old) in norms.items()})
+        return gain
+
+    def _most_digits(self, one: Crossing, among: Mapping[Value, Arrays], norms: Mapping[Value, float]) -> float:
+        """Return the number of digits that the closest of these arrays has in common with a tensor."""
+        similar = (
+            arrays
+            for value, arrays in among.items()
+            if arrays[0].shape == one.shape and _is_similar(norms[value], self._norms[one])
+        )
+        return max((_digits(arrays, one.arrays) for arrays in similar), default=0.0)
+
+    def _place(self, one: Crossing, value: Value) -> None:
+        self.places.of[one] = value
+        self.file.fed[value] = one.arrays
+        self.file.compute()
+
+    def _trust(self) -> bool:
+        """Give a tensor the only place that the paths of the file's nodes give for it; return whether there is one."""
+        taken = set(self.places.of.values())
+        unplaced = [one for one in self._unplaced() if one.floating]
+        for one, following in zip(unplaced, [*unplaced[1:], None], strict=False):
+            # the Cell may be computed together with the next one, which the file then doesn't name
+            if following is not None and following.shape == one.shape and not self._named(following):
+                continue
+            free = [value for value in self._hints(one) if value not in taken]
+            if len(free) == 1:
+                self._place(one, free[0])
+                self.places.by_paths.add(one)
+                return True
+        return False
+
+    def _named(self, one: Crossing) -> bool:
+        return all(key.path in self.flat.paths for key in one.keys if key.kind == OUTPUT)
+
+
+def _digits(arrays: Arrays, truth: Arrays) -> float:
+    """Return the number of digits that agree; 0 if the arrays aren't close."""
+    apart = distance(arrays, truth)
+    return 0.0 if apart > CLOSE else min(DIGITS, -math.log10(max(apart, 1e-300)))
+
+
+def _norm(arrays: Arrays) -> float:
+    first = arrays[0]
+    return float(np.linalg.norm(first)) if first.dtype.kind == "f" else math.nan
+
+
+def _is_similar(norm: float, other: float) -> bool:
+    """Whether arrays of these norms may be close; integers and arrays that aren't finite always may."""
+    if not (math.isfinite(norm) and math.isfinite(other)):
+        return True
+    return abs(norm - other) <= 2 * CLOSE * max(norm, other)

@@ -1,0 +1,90 @@
+"""A module and the program of a file as sides with the same boundaries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, ParameterInfo, Records, Run
+from ..sides.torch_side import TorchSide
+from .crossings import gradient_key
+
+_VALUE_OF = {INPUT_GRADIENT: INPUT, OUTPUT_GRADIENT: OUTPUT}
+
+
+class ModuleSide(TorchSide):
+    """A module, of which only the boundaries, and the parameters, are recorded that a file has too.
+
+    Args:
+        kept: the boundaries.
+        aliases: for a tensor that a Cell is given several times, its first boundary, at which the file has the sum of
+            the gradients.
+        paired: names of the parameters.
+        **more: arguments of `TorchSide`.
+    """
+
+    def __init__(
+        self, *args: Any, kept: Collection[Key], aliases: Mapping[Key, Key], paired: Collection[str], **more: Any
+    ) -> None:
+        super().__init__(*args, **more)
+        self.kept = frozenset(kept)
+        self.aliases = aliases
+        self.paired = paired
+        self.shared = {}  # a file doesn't tell which Cell uses a parameter
+        self._slots: dict[tuple[str, int, str], list[str]] = {}
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """The parameters that the file has too."""
+        return {name: info for name, info in super().parameters().items() if name in self.paired}
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `Run`."""
+        # torch's own slots are those of all boundaries
+        records = super().run(replace(run, slots=self._slots | _root_only(run.slots)) if run.slots else run)
+        if not run.slots:
+            self._slots = {place: list(slots) for place, slots in records.slots.items()}
+        for alias, first in self.aliases.items():
+            gradient = records.values.pop(gradient_key(alias), None)
+            key = gradient_key(first)
+            if gradient is not None:
+                records.values[key] = records.values[key] + gradient if key in records.values else gradient
+                records.untracked.discard(first)
+        records.values = {key: array for key, array in records.values.items() if self._is_kept(key)}
+        records.slots = {
+            (path, call, kind): [slot for slot in slots if self._is_kept(Key(path, call, kind, slot))]
+            for (path, call, kind), slots in records.slots.items()
+        }
+        return records
+
+    def _is_kept(self, key: Key) -> bool:
+        return not key.path or key._replace(kind=_VALUE_OF.get(key.kind, key.kind)) in self.kept
+
+
+class FileSide(InterpreterSide):
+    """The program of a file with the boundaries of a module; `aliases` and `paired` as in `ModuleSide`."""
+
+    def __init__(self, *args: Any, aliases: Mapping[Key, Key], paired: Collection[str], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self.aliases = aliases
+        self.paired = paired
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """The parameters that the module has too."""
+        return {name: info for name, info in super().parameters().items() if name in self.paired}
+
+    def run(self, run: Run) -> Records:
+        """Run once; see `Run`."""
+        records = super().run(run)
+        for alias, first in self.aliases.items():
+            if first in records.values:
+                records.add(alias, records.values[first])
+                records.sources[alias] = records.sources.get(first, "")
+        gradients = records.parameter_gradients.items()
+        records.parameter_gradients = {name: gradient for name, gradient in gradients if name in self.paired}
+        return records
+
+
+def _root_only(slots: Mapping[tuple[str, int, str], Any]) -> dict[tuple[str, int, str], Any]:
+    return {place: names for place, names in slots.items() if not place[0]}
