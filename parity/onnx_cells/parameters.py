@@ -48,7 +48,8 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
 
     A parameter of the same name may have other numbers only where others were folded into it: in a Cell that isn't
     judged by itself, and in most of its elements. A parameter that the file uses outside its Cell, or has twice, has
-    another gradient, and keeps the file's name. What is a buffer of the module is a constant.
+    another gradient, and keeps the file's name. What is a buffer of the
+    module, or a single number, is a constant.
     """
     users, judged = _users(program), {call.path for call in program.calls}
     partner: dict[str, str] = {}
@@ -90,7 +91,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
             value, data = upright, np.ascontiguousarray(data.T)
         if name in named:
             kept[named[name]] = ProgramParameter(value, data, module.infos[named[name]].trainable)
-        elif _elements(data) in buffers:
+        elif data.size == 1 or _elements(data) in buffers:
             constants.append(Constant(value, data))
         else:
             inside = (path == user or is_inside(path, user) for path in trained for user in users.get(value, ()))

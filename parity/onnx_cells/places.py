@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -79,24 +79,41 @@ class PlaceFinder:
         return self.places
 
     def _move_to_cells(self) -> None:
-        """Of equal values, take the last before a Cell as the place of a tensor that only enters it."""
+        """Choose among equal values: the last before a Cell for what only enters it, else the last before a branch."""
         output = {key[:2]: place for one, place in self.places.of.items() for key in one.keys if key.kind == OUTPUT}
         taken = set(self.places.of.values())
         for one, place in list(self.places.of.items()):
-            if any(key.kind == OUTPUT or not key.path for key in one.keys):
+            if any(not key.path for key in one.keys):
                 continue
-            ends = [output[key[:2]] for key in one.keys if key[:2] in output]
-            equal = [
-                value
-                for value in self.flat.after(place)
-                if value not in taken
-                and self._fits(value, one)
-                and distance(self.file.values[value], self.file.fed.get(place) or self.file.values[place]) <= EXACT
-                and all(end in self.flat.after(value) for end in ends)
-            ]
-            if equal:
-                self.places.of[one] = max(equal, key=self.file.rank.__getitem__)
-                taken.add(self.places.of[one])
+            if any(key.kind == OUTPUT for key in one.keys):
+                named = place in self._hints(one)
+                better = place if named else self._last_before_branch(place, taken)
+            else:
+                ends = [output[key[:2]] for key in one.keys if key[:2] in output]
+                before = [
+                    value
+                    for value in self.flat.after(place)
+                    if value not in taken
+                    and self._equals(value, place)
+                    and all(end in self.flat.after(value) for end in ends)
+                ]
+                better = max(before, key=self.file.rank.__getitem__, default=place)
+            self.places.of[one] = better
+            taken.add(better)
+
+    def _last_before_branch(self, place: Value, taken: Collection[Value]) -> Value:
+        """Follow a value to an equal one as long as a single node uses it: a factor of 1 belongs to its Cell."""
+        while len(nodes := self.flat.consumers.get(place, [])) == 1 and place not in self.flat.program.outputs:
+            following = [v for v in nodes[0].outputs if v not in taken and self._equals(v, place)]
+            if not following:
+                break
+            place = following[0]
+        return place
+
+    def _equals(self, value: Value, place: Value) -> bool:
+        """Whether a value is equal to that of a place, as it is used."""
+        arrays = self.file.fed.get(place) or self.file.values[place]
+        return value in self.file.values and distance(self.file.values[value], arrays) <= EXACT
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import FLOAT32, Constant
+from ...runtime.ir.types import FLOAT32, Constant, Node
 from .records import Array
 
 EXACT_BITS = 12
@@ -59,6 +59,8 @@ def perturb_angle(angle: torch.Tensor) -> torch.Tensor:
 def perturb_program(program: Program, weights: Collection[str] = (), sample: int = 1) -> Program:
     """Return the program with its scalar constants perturbed, and of its tensors only those in `weights`.
 
+    Attributes are perturbed that a file held in float32, and that nobody wrote: they have more than seven digits.
+
     Args:
         program: a program.
         weights: names of constants and parameters, float32 tensors, whose elements are perturbed too, each up or down.
@@ -83,7 +85,17 @@ def perturb_program(program: Program, weights: Collection[str] = (), sample: int
         name: replace(parameter, data=up_or_down(parameter.data)) if parameter.value.name in weights else parameter
         for name, parameter in program.parameters.items()
     }
-    return program.replace(constants=tuple(map(constant, program.constants)), parameters=parameters)
+    nodes = tuple(map(_perturb_attributes_of_node, program.nodes))
+    return program.replace(constants=tuple(map(constant, program.constants)), parameters=parameters, nodes=nodes)
+
+
+def _perturb_attributes_of_node(node: Node) -> Node:
+    rounded = {name: number for name, number in node.attributes.items() if isinstance(number, float)}
+    rounded = {name: number for name, number in rounded.items() if float(f"{number:.7g}") != number}
+    changed = {name: float(perturb(np.asarray(x))) for name, x in rounded.items() if float(np.float32(x)) == x}
+    if not changed:
+        return node
+    return Node(node.op, node.inputs, {**node.attributes, **changed}, node.outputs, node.cell, node.source)
 
 
 def weights_of_one(program: Program, other: Program) -> frozenset[str]:

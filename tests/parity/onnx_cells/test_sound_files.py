@@ -1,0 +1,238 @@
+"""Files that compute what the module computes hold, however they were written."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import onnx
+import onnxruntime
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+
+from cellbridge import converter, parity
+from cellbridge.parity.report.report import Report
+from cellbridge.parity.results.comparison import UNPAIRED
+
+from .networks import (
+    Images,
+    Layers,
+    Steps,
+    Words,
+    network,
+    own_export,
+    stripped,
+    with_paths_in_names,
+    with_scopes_of_torch,
+)
+
+KINDS = [Images, Layers, Steps, Words]
+
+
+def apart(report: Report) -> list[str]:
+    """The Cells that are judged in the Cells around them."""
+    return [path for path, cell in report.cells.items() if cell.presence == UNPAIRED]
+
+
+def require_sound(report: Report) -> None:
+    assert report.ok, str(report)
+    assert report.failing == []
+    assert not any(cell.status == "not compared" for cell in report.cells.values())
+
+
+@pytest.mark.parametrize("form", [lambda model: model, with_scopes_of_torch, with_paths_in_names, stripped])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file(kind: type[nn.Module], form: object) -> None:
+    module, args = network(kind)
+    assert callable(form)
+    report = parity.compare(module, form(own_export(module, args)), args)
+    require_sound(report)
+    assert report.sides == ["candidate", "candidate in onnxruntime"]
+    assert any(note.endswith("were found by the values at their boundaries") for note in report.notes)
+    for path, cell in report.cells.items():
+        if cell.presence is None:
+            checks = {(c.check, c.kind) for c in cell.comparisons if c.side == "candidate"}
+            assert ("meaning", "output") in checks, path
+            assert ("rounding", "output") in checks, path
+    assert any(c.kind == "input gradient" for c in report.cells[list(report.cells)[-1]].comparisons)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_program_of_a_file(kind: type[nn.Module]) -> None:
+    module, args = network(kind)
+    model = own_export(module, args)
+    for program in (converter.from_onnx(model), converter.from_onnx(stripped(model))):
+        report = parity.compare(module, program, args)
+        if kind is Layers and program.result.kind != "dict":  # without metadata, the program has no names of results
+            assert {c.reason for c in report.cells[""].failures if c.kind == "call"}
+        else:
+            require_sound(report)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_that_onnxruntime_optimized(kind: type[nn.Module], tmp_path: Path) -> None:
+    module, args = network(kind)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    model = own_export(module, args).SerializeToString()
+    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    require_sound(parity.compare(module, tmp_path / "optimized.onnx", args))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_the_older_exporter_of_torch(kind: type[nn.Module], tmp_path: Path) -> None:
+    module, args = network(kind)
+    try:
+        torch.onnx.export(module, args, str(tmp_path / "model.onnx"), dynamo=False)
+    except ImportError as error:
+        pytest.skip(str(error))
+    require_sound(parity.compare(module, tmp_path / "model.onnx", args))
+
+
+def test_a_batch_norm_is_judged_with_its_convolution() -> None:
+    module, args = network(Images)
+    report = parity.compare(module, own_export(module, args), args)
+    assert apart(report) == ["first.0", "first.1", "second.0", "second.1"]
+    assert report.cells["first"].status == report.cells["first.2"].status == "pass"
+    (note,) = [note for note in report.notes if note.startswith("judged in the Cells around them")]
+    assert note.endswith("doesn't compute them by themselves: first.0, first.1, second.0, second.1")
+    assert any(note.startswith("gradients not compared") and "first.0.weight" in note for note in report.notes)
+
+
+def test_gradients_of_transposed_and_renamed_weights() -> None:
+    module, args = network(Words)
+    model = own_export(module, args)
+    assert any(tensor.name == "blocks.0.attention.query.weight.transpose" for tensor in model.graph.initializer)
+    report = parity.compare(module, stripped(model), args)
+    compared = {c.tensor for cell in report.cells.values() for c in cell.comparisons if c.kind == "parameter gradient"}
+    assert {"blocks.0.attention.query.weight", "blocks.1.mlp.3.bias", "embed.weight"} <= compared
+
+
+class Shared(nn.Module):
+    """A Cell that is called twice, a tied weight, and an input that is passed twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.norm = nn.Linear(5, 5), nn.LayerNorm(5)
+        self.tied = nn.Linear(5, 5, bias=False)
+        self.tied.weight = self.layer.weight
+        self.product = Product()
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        z = self.norm(self.layer(x))
+        z = self.tied(self.layer(z.tanh()))
+        result: Tensor = self.product(z, z) * y
+        return result
+
+
+class Product(nn.Module):
+    def forward(self, a: Tensor, b: Tensor) -> Tensor:
+        return (a @ b.transpose(0, 1)).softmax(-1) @ a
+
+
+@pytest.mark.parametrize("form", [lambda model: model, stripped])
+def test_shared_cells_weights_and_tensors(form: object) -> None:
+    torch.manual_seed(0)
+    module, x = Shared().eval(), torch.randn(2, 5)
+    assert callable(form)
+    report = parity.compare(module, form(own_export(module, (x, x.clone()))), (x, x.clone()))  # two equal inputs
+    require_sound(report)
+    assert apart(report) == []
+    assert report.cells["layer"].calls == 2
+
+
+def test_half_precision() -> None:
+    module, args = network(Layers)
+    half, inputs = module.half(), tuple(x.half() for x in args)
+    model = converter.to_onnx(converter.from_torch(half, inputs))
+    report = parity.compare(half, model, inputs, dtype="float16")
+    require_sound(report)
+    assert {c.check for c in report.cells["second"].comparisons} == {"meaning", "rounding"}
+    other = parity.compare(half, model, inputs)
+    assert any("--dtype float16 compares its Cells" in note for note in other.notes)
+
+
+def test_dynamic_axes_are_tried_at_other_sizes() -> None:
+    module, args = network(Layers)
+    model = converter.to_onnx(converter.from_torch(module, args, dynamic_shapes=({0: torch.export.Dim("batch")},)))
+    report = parity.compare(module, model, args)
+    require_sound(report)
+    assert report.sizes == ["batch=1", "batch=7"]
+    assert {c.sizes for c in report.cells["second"].comparisons} == {"", "batch=1", "batch=7"}
+
+
+def test_a_frozen_size_is_found_at_other_sizes() -> None:
+    x = torch.randn(3, 4)
+    float_type = onnx.TensorProto.FLOAT
+    nodes = [helper.make_node("Reshape", ["x", "shape"], ["r"]), helper.make_node("ReduceSum", ["r"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "Frozen",
+        [helper.make_tensor_value_info("x", float_type, ["batch", 4])],
+        [helper.make_tensor_value_info("y", float_type, None)],
+        [numpy_helper.from_array(torch.tensor([3, 4]).numpy(), "shape")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    report = parity.compare(Sum(), model, (x,))
+    assert not report.ok
+    assert {c.sizes for c in report.cells[""].failures} == {"batch=1", "batch=5"}
+
+
+class Sum(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.sum((0, 1), keepdim=True)
+
+
+def test_a_file_that_is_no_program_is_compared_at_its_outputs(tmp_path: Path) -> None:
+    node = helper.make_node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft")
+    float_type = onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", float_type, [2, 3])],
+        [helper.make_tensor_value_info("y", float_type, [2, 3])],
+        [numpy_helper.from_array(torch.ones(3).numpy(), "b")],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
+    report = parity.compare(BiasGelu(), tmp_path / "m.onnx", (torch.randn(2, 3),))
+    assert report.ok
+
+
+@pytest.mark.parametrize("form", [lambda model: model, stripped])
+def test_numbers_that_a_file_rounds(form: object) -> None:
+    module, x = Numbers().eval(), torch.randn(2, 3, 8)
+    assert callable(form)
+    require_sound(parity.compare(module, form(own_export(module, (x,))), (x,)))
+
+
+class Numbers(nn.Module):
+    """A scale, constants of a GELU and a norm whose weight is one in every element."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = Norm()
+        self.query, self.key = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.norm(x)
+        y = nn.functional.scaled_dot_product_attention(self.query(x), self.key(x), x, scale=8**-0.5)
+        return 0.5 * y * (1 + torch.tanh(math.sqrt(2 / math.pi) * (y + 0.044715 * y**3)))
+
+
+class Norm(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class BiasGelu(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return nn.functional.gelu(x + 1)
