@@ -214,7 +214,10 @@ def compare(
         **options: fields of `Options`.
 
     Returns:
-        The report. An ONNX model is compared at its outputs, without gradients and inner Cells.
+        The report. An ONNX model is compared with a module Cell by Cell, in the interpreter with gradients, and at its
+        outputs in ONNX Runtime; at other sizes of its dynamic axes too. Cells that it computes together are judged in
+        the Cell around them. If it can't be read as a program, and with a program as the reference, it is compared at
+        its outputs alone; a note has the reason.
 
     Raises:
         UsageError: a side is of the wrong type, the inputs don't fit, or the parameters can't be matched unambiguously.

@@ -29,8 +29,9 @@ def compare(
 ) -> None:
     """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
-    Or REFERENCE is a model file, as for parity run: then the ONNX file is compared with the torch model at its outputs,
-    on all inputs of the model file.
+    Or REFERENCE is a model file, as for parity run: then the ONNX file, whoever wrote it, is compared with the torch
+    model Cell by Cell, on all inputs of the model file and at several sizes of dynamic dimensions. Cells that the file
+    computes together are judged in the Cell around them.
 
     Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
     shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same Cells (for

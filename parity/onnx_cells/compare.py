@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from os import PathLike
 from typing import Any
@@ -16,10 +16,11 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.onnx_in.inputs import Shapes
 from ...runtime import tree
-from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.errors import CellbridgeError, ProgramError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64
 from ...runtime.programs.call import as_array
+from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..comparison.trial import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES, cast_floating
@@ -35,6 +36,7 @@ from ..sides.records import Array, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Arrange, PairResults, align, order_of_inputs
+from .sides import FileSide
 
 CANDIDATE = "candidate"
 
@@ -80,9 +82,10 @@ class ModuleAndFile:
             report = judge_sides(self._plain_side(args, kwargs), [runtime], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
+        options = self._options_for(alignment.side, notes)
         sides: list[Side] = [alignment.side, *([runtime] if runtime is not None else [])]
         rounded: list[Side] = [alignment.reference, alignment.side]
-        report = judge_sides(alignment.reference, sides, self.options, self.progress, rounded)
+        report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
         report.notes += [*alignment.notes, *notes]
         return report
 
@@ -122,6 +125,17 @@ class ModuleAndFile:
                 report.join_sizes(self.judge_inputs(other_args, other_kwargs), label)
             except UsageError as error:  # for example, results that are empty or not finite
                 report.notes.append(f"not compared at {label}: {first_line(error)}")
+
+    def _options_for(self, side: FileSide, notes: list[str]) -> Options:
+        """Return the options, without gradients if the file's program has none, with a note on it."""
+        if not self.options.grads:
+            return self.options
+        try:
+            differentiate(side.program, every_boundary=True)
+        except ProgramError as error:
+            notes.append(f"gradients not compared: {first_line(error)}")
+            return replace(self.options, grads=False)
+        return self.options
 
     def _plain_side(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TorchSide:
         options = self.options

@@ -15,7 +15,7 @@ from .training import SEVERAL, worst_lines
 
 REASONS = {
     INLINED: "never called itself: its parameters are judged in the Cell that uses them",
-    UNPAIRED: "it has no port, or one that is called differently: judged in the Cell around it",
+    UNPAIRED: "it has no counterpart, or one that is called differently: judged in the Cell around it",
     NOT_REACHED: "never reached by the inputs: nothing is known about it",
     SKIPPED: "left out by --only or --skip, or not reached after a failure with --fail-fast",
 }

@@ -42,7 +42,7 @@ VERDICTS: dict[str, Piece] = {
 }
 MEANINGS = {
     AFFECTED: "affected: differs end to end only, because of the Cells that fail",
-    UNPAIRED: "unpaired: it has no port, or one that is called differently; judged in the Cell around it",
+    UNPAIRED: "unpaired: it has no counterpart, or one that is called differently; judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
 

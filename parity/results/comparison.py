@@ -13,7 +13,7 @@ FAIL = "fail"
 NOT_COMPARED = "not compared"
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
-UNPAIRED = "unpaired"  # it has no port: its computation is judged in the Cell around it
+UNPAIRED = "unpaired"  # it has no counterpart: its computation is judged in the Cell around it
 INLINED = "inlined"  # never called as a module: its parameters are judged in the Cell that uses them
 
 

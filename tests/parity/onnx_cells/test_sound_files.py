@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from torch import Tensor, nn
 
 from cellbridge import converter, parity
+from cellbridge.parity.inputs import affordable
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.comparison import UNPAIRED
 
@@ -188,19 +189,28 @@ class Sum(nn.Module):
 
 
 def test_a_file_that_is_no_program_is_compared_at_its_outputs(tmp_path: Path) -> None:
-    node = helper.make_node("BiasGelu", ["x", "b"], ["y"], domain="com.microsoft")
-    float_type = onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [node],
-        "g",
-        [helper.make_tensor_value_info("x", float_type, [2, 3])],
-        [helper.make_tensor_value_info("y", float_type, [2, 3])],
-        [numpy_helper.from_array(torch.ones(3).numpy(), "b")],
-    )
-    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), tmp_path / "m.onnx")
-    report = parity.compare(BiasGelu(), tmp_path / "m.onnx", (torch.randn(2, 3),))
+    text = """<ir_version: 9, opset_import: ["" : 17, "com.microsoft" : 1]>
+        net (float[3, 3] x) => (float[3, 3] y) { y = com.microsoft.Inverse(x) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    report = parity.compare(Inverse(), tmp_path / "m.onnx", (torch.randn(3, 3),))
+    assert report.ok, str(report)
+    assert report.sides == ["candidate"]
+    (note,) = [note for note in report.notes if note.startswith("only its results in ONNX Runtime were compared")]
+    assert "for lack of com.microsoft.Inverse" in note
+
+
+class Inverse(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.linalg.inv(x)
+
+
+def test_a_file_that_needs_too_much_memory_is_compared_at_its_outputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    module, args = network(Layers)
+    monkeypatch.setattr(affordable, "memory_size", lambda: 1000)
+    report = parity.compare(module, own_export(module, args), args)
     assert report.ok
+    assert report.sides == ["candidate"]
+    assert any("there is 0.977 KB of memory" in note for note in report.notes), report.notes
 
 
 @pytest.mark.parametrize("form", [lambda model: model, stripped])
@@ -231,8 +241,3 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
-
-
-class BiasGelu(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
-        return nn.functional.gelu(x + 1)
