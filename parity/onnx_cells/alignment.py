@@ -28,6 +28,7 @@ from .crossings import Crossing, crossings, other_sample
 from .file_values import FileValues
 from .flat import FlatProgram
 from .marking import mark
+from .odd_shapes import excuse
 from .ownership import Ownership, own_nodes
 from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
@@ -103,10 +104,12 @@ def align(
     tensors = crossings(records)
     dtype = as_dtype(options.dtype)
     file = FileValues(flat, [[cast_floating(array, dtype) for array in arrays] for arrays in samples])
+    shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
     found = own_nodes(flat, truth, tensors, places.of)
     marked = mark(flat, found)
+    excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
     paths = {call.path for call in found.calls}
     parameters = plain.parameters()
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
@@ -116,7 +119,7 @@ def align(
         paired=paired.paired, ignored=parameters.keys() - paired.paired,
     )  # fmt: skip
     side = FileSide(
-        name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired,
+        name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
         working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
     )  # fmt: skip
     notes = [_how(name, found, places)]
@@ -125,6 +128,9 @@ def align(
             f"judged in the Cells around them, because {name} doesn't compute them by themselves: "
             f"{summarize_paths(sorted(found.left_out))}"
         )
+    if excused.keys:
+        after = list(dict.fromkeys(key.path for key in truth.values if key in excused.keys))
+        notes.append(f"not judged by themselves, after a tensor of another shape: {summarize_paths(after)}")
     unpaired = [n for n, info in parameters.items() if info.trainable and n not in paired.paired]
     if options.grads and unpaired:
         notes.append(

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from ...runtime.ir.types import FLOAT64, Node, Value
+from ...runtime.ops.registry import get
 from ...runtime.programs.interpreter import execute
 from ..dtypes import cast_floating
 from ..sides.records import Array
@@ -55,21 +56,33 @@ class FileValues:
         nodes = self._downstream(value)
         produced = {result for node in nodes for result in node.outputs}
         used = {operand for node in nodes for operand in node.inputs if operand is not None} - produced
-        wanted = [self._wide_of[result] for result in produced]
-        cut = self.wide.replace(nodes=tuple(self._nodes[node] for node in nodes))
+        used &= self._wide_of.keys()
+        now = {self._wide_of[operand]: self._fed_value(operand, self._current(operand)) for operand in used}
+        if value in used:
+            now[self._wide_of[value]] = self._fed_value(value, arrays)
+        cut = [_with_operands(self._nodes[node], now) for node in nodes]
+        wanted = [now.get(self._wide_of[result], self._wide_of[result]) for result in produced]
+        program = self.wide.replace(nodes=tuple(cut))
         results: dict[Value, Arrays] = {result: [] for result in produced}
         for number, inputs in enumerate(self.samples):
             stored = {
-                self._wide_of[operand]: self._current(operand)[number] for operand in used if operand in self._wide_of
+                now[self._wide_of[operand]]: (arrays if operand is value else self._current(operand))[number]
+                for operand in used
             }
-            if value in used:
-                stored[self._wide_of[value]] = arrays[number]
-            for result, array in zip(produced, execute(cut, inputs, wanted=wanted, stored=stored), strict=True):
+            for result, array in zip(produced, execute(program, inputs, wanted=wanted, stored=stored), strict=True):
                 results[result].append(array)
         return results
 
     def _current(self, value: Value) -> Arrays:
         return self.fed.get(value) or self.values[value]
+
+    def _fed_value(self, value: Value, arrays: Arrays) -> Value:
+        """Return the value that stands for arrays, in place of a value, which may have another shape."""
+        wide, shape = self._wide_of[value], tuple(arrays[0].shape)
+        fits = len(shape) == len(wide.shape) and all(
+            size == dim for size, dim in zip(shape, wide.shape, strict=True) if isinstance(dim, int)
+        )
+        return Value(f"{wide.name}@", wide.type if fits else wide.type.with_shape(shape))
 
     def _downstream(self, value: Value) -> list[Node]:
         """Return the nodes that depend on a value, in order, not by way of other values that are fed."""
@@ -83,29 +96,40 @@ class FileValues:
         return nodes
 
     def _with_feed(self, number: int) -> Arrays:
-        replaced: dict[Value, Value] = {}
-        arrays: dict[Value, Array] = {}
+        now: dict[Value, Value] = {}
+        raw: dict[Value, Value] = {}
+        stored: dict[Value, Array] = {}
         nodes: list[Node] = []
 
-        def mark(results: Iterable[Value]) -> None:
+        def feed(results: Iterable[Value]) -> None:
             for value in results:
-                if (feed := self.fed.get(self._narrow_of[value])) is not None:
-                    replaced[value] = Value(f"{value.name}@", value.type)
-                    attributes = {"call": 0, "kind": "input", "slot": value.name}
-                    nodes.append(Node("boundary", (value,), attributes, (replaced[value],)))
-                    arrays[replaced[value]] = feed[number]
+                raw[value] = now.get(value, value)
+                if (arrays := self.fed.get(self._narrow_of[value])) is not None:
+                    now[value] = self._fed_value(self._narrow_of[value], arrays)
+                    stored[now[value]] = arrays[number].astype(value.dtype, copy=False)
 
-        mark(self.wide.inputs)
+        feed(self.wide.inputs)
         for node in self.wide.nodes:
-            inputs = tuple(None if value is None else replaced.get(value, value) for value in node.inputs)
-            nodes.append(Node(node.op, inputs, node.attributes, node.outputs, node.cell, node.source))
-            mark(node.outputs)
-
-        def observe(node: Node, array: Array) -> Array:
-            return arrays[node.outputs[0]].astype(array.dtype, copy=False)
-
+            nodes.append(_with_operands(node, now))
+            feed(node.outputs)
         fed = self.wide.replace(nodes=tuple(nodes))
-        return execute(fed, self.samples[number], wanted=list(self._narrow_of), observe=observe)
+        return execute(fed, self.samples[number], wanted=[raw[value] for value in self._narrow_of], stored=stored)
+
+
+def _with_operands(node: Node, now: dict[Value, Value]) -> Node:
+    """Return a node with other operands; outputs whose type changes are added to `now`."""
+    inputs = tuple(None if value is None else now.get(value, value) for value in node.inputs)
+    outputs = node.outputs
+    if any(x is not None and y is not None and x.type != y.type for x, y in zip(inputs, node.inputs, strict=True)):
+        types = get(node.op).infer_types(
+            [None if value is None else value.type for value in inputs], dict(node.attributes)
+        )
+        outputs = tuple(
+            value if value.type == type else Value(value.name, type)
+            for value, type in zip(node.outputs, types, strict=True)
+        )
+        now |= {old: new for old, new in zip(node.outputs, outputs, strict=True) if old is not new}
+    return Node(node.op, inputs, node.attributes, outputs, node.cell, node.source)
 
 
 def distance(arrays: Arrays, truth: Arrays) -> float:

@@ -34,6 +34,11 @@ class Ownership:
     events: Events = field(default_factory=list)
     left_out: dict[str, str] = field(default_factory=dict)
 
+    def path_of(self, flat: FlatProgram, value: Value) -> str:
+        """The path of the Cell that computes a value."""
+        node = flat.program.producers.get(value)
+        return self.calls[0 if node is None else self.owner.get(node, 0)].path
+
     def is_inside(self, number: int | None, call: int) -> bool:
         """Whether a call is another one, or inside it."""
         while number is not None and number != call:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Value
 from ..sides.records import INPUT, OUTPUT
 from .crossings import Crossing
@@ -205,6 +206,8 @@ class PlaceFinder:
                     best, place = gain, value
                     if value in likely and gain >= DIGITS - 1:
                         break
+            if place is None and everywhere:
+                place = self._place_of_another_shape(one)
             if place is None:
                 if everywhere:
                     self.absent.add(one)
@@ -214,10 +217,39 @@ class PlaceFinder:
                     best, one = gain, rival
             if distance(self.file.values[place], one.arrays) > CLOSE:
                 self.places.by_trial.add(one)
-            self._place(one, place)
+            if not self._place(one, place):
+                self.absent.add(one)
+                continue
             self.absent.clear()  # what was tried in vain may have its place now
             return True
         return False
+
+    def _place_of_another_shape(self, one: Crossing) -> Value | None:
+        """Return the value of as many dimensions, but another shape, with which most of what follows agrees."""
+        if not any(key.kind == OUTPUT for key in one.keys):
+            return None
+        hints = {value for key in one.keys if key.path in self.flat.paths for value in self.flat.ends(key.path).leaving}
+        taken = set(self.places.of.values())
+        odd = [
+            value
+            for value in self.candidates
+            if value not in taken
+            and (array := self.file.values[value][0]).ndim == len(one.shape)
+            and array.dtype.kind == "f"
+            and array.shape != one.shape
+        ]
+        odd.sort(key=lambda value: (value not in hints, self.file.rank[value]))
+        best, place = LITTLE, None
+        for value in odd[:MAX_CANDIDATES]:
+            if self.trials >= MAX_TRIALS:
+                break
+            try:
+                gain = self._gain(one, value)
+            except CellbridgeError:  # an operator doesn't take the tensor
+                continue
+            if gain > best:
+                best, place = gain, value
+        return place
 
     def _options(self, one: Crossing) -> tuple[list[Value], list[Value]]:
         """Return the likely places of a tensor, and the others to try, the nearest in order of computation first."""
@@ -256,10 +288,16 @@ class PlaceFinder:
         )
         return max((_digits(arrays, one.arrays) for arrays in similar), default=0.0)
 
-    def _place(self, one: Crossing, value: Value) -> None:
-        self.places.of[one] = value
+    def _place(self, one: Crossing, value: Value) -> bool:
+        """Give a place to a tensor; return False if the file doesn't run with the tensor there."""
         self.file.fed[value] = one.arrays
-        self.file.compute()
+        try:
+            self.file.compute()
+        except CellbridgeError:  # a tensor of another shape
+            del self.file.fed[value]
+            return False
+        self.places.of[one] = value
+        return True
 
     def _trust(self) -> bool:
         """Give a tensor the only place that the paths of the file's nodes give for it; return whether there is one."""
@@ -271,9 +309,8 @@ class PlaceFinder:
                 continue
             free = [value for value in self._hints(one) if value not in taken]
             if len(free) == 1:
-                self._place(one, free[0])
                 self.places.by_paths.add(one)
-                return True
+                return self._place(one, free[0])
         return False
 
     def _named(self, one: Crossing) -> bool:

@@ -10,6 +10,7 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, ParameterInfo, Records, Run
 from ..sides.torch_side import TorchSide
 from .crossings import gradient_key
+from .odd_shapes import Excused
 
 _VALUE_OF = {INPUT_GRADIENT: INPUT, OUTPUT_GRADIENT: OUTPUT}
 
@@ -63,10 +64,20 @@ class ModuleSide(TorchSide):
 
 
 class FileSide(InterpreterSide):
-    """The program of a file with the boundaries of a module; `aliases` and `paired` as in `ModuleSide`."""
+    """The program of a file with the boundaries of a module.
 
-    def __init__(self, *args: Any, aliases: Mapping[Key, Key], paired: Collection[str], **more: Any) -> None:
+    Args:
+        aliases: as in `ModuleSide`.
+        paired: as in `ModuleSide`.
+        excused: what isn't judged Cell by Cell.
+        **more: arguments of `InterpreterSide`.
+    """
+
+    def __init__(
+        self, *args: Any, aliases: Mapping[Key, Key], paired: Collection[str], excused: Excused, **more: Any
+    ) -> None:
         super().__init__(*args, **more)
+        self.excused = excused
         self.aliases = aliases
         self.paired = paired
 
@@ -83,7 +94,19 @@ class FileSide(InterpreterSide):
                 records.sources[alias] = records.sources.get(first, "")
         gradients = records.parameter_gradients.items()
         records.parameter_gradients = {name: gradient for name, gradient in gradients if name in self.paired}
+        if run.feed is not None and self.excused.gradients:
+            self._excuse(records, run.feed)
         return records
+
+    def _excuse(self, records: Records, feed: Records) -> None:
+        """Replace what isn't judged by the reference's."""
+        for key, array in feed.values.items():
+            value = key._replace(kind=_VALUE_OF.get(key.kind, key.kind))
+            if value in (self.excused.keys if value == key else self.excused.gradients):
+                records.values[key] = array.astype(records.values[key].dtype) if key in records.values else array
+        for name in records.parameter_gradients:
+            if name.rpartition(".")[0] in self.excused.paths:
+                records.parameter_gradients[name] = feed.parameter_gradients.get(name)
 
 
 def _root_only(slots: Mapping[tuple[str, int, str], Any]) -> dict[tuple[str, int, str], Any]:

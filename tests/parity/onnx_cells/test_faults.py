@@ -42,9 +42,10 @@ FAULTS: dict[str, tuple[type[nn.Module], Fault, str]] = {
     "an element of a bias": (Words, change_operand("Add", 0, 1, change_element), "blocks.0.attention.query"),
     "a row of a table": (Words, change_operand("Gather", 0, 0, lambda w: w * 1.01), "embed"),
     "an element of a folded weight": (Images, change_operand("Conv", 1, 1, change_element), "second"),
-    "other strides": (Images, set_attribute("MaxPool", 0, "strides", [1, 1]), ""),  # of another shape in between
+    "other strides": (Images, set_attribute("MaxPool", 0, "strides", [1, 1]), "pool"),
     "another pool": (Images, set_operator("MaxPool", 0, "AveragePool"), "pool"),
     "other pads": (Images, set_attribute("Conv", 1, "pads", [0, 0, 2, 2]), "second"),
+    "another shape": (Images, set_attribute("Conv", 0, "pads", [0, 0, 1, 1]), "first"),
     "leaky relu": (Images, set_operator("Relu", 0, "LeakyRelu", alpha=0.1), "first.2"),
     "another bound": (Images, change_bound(3.0), "second.2"),
     "transB": (Images, set_attribute("Gemm", 0, "transB", 0), "head"),

@@ -1,0 +1,75 @@
+"""Boundaries of a file whose values have another shape than the module's, and what can't be judged because of them.
+
+A value of another shape can't be replaced by the module's. What the file computes from it, as far as the next
+boundaries, is as wrong as the value, and only the Cell that computes the value is at fault.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from ...runtime.ir.types import Value
+from ..sides.records import INPUT, OUTPUT, Key
+from .crossings import Crossing
+from .flat import FlatProgram
+
+
+@dataclass(frozen=True)
+class Excused:
+    """What isn't judged Cell by Cell.
+
+    Attributes:
+        keys: boundaries at which values aren't judged.
+        gradients: boundaries of values at which gradients aren't judged.
+        paths: Cells whose parameter gradients aren't judged.
+    """
+
+    keys: frozenset[Key] = frozenset()
+    gradients: frozenset[Key] = frozenset()
+    paths: frozenset[str] = frozenset()
+
+
+def excuse(
+    flat: FlatProgram,
+    places: Mapping[Crossing, Value],
+    shapes: Mapping[Value, tuple[int, ...]],
+    kept: frozenset[Key],
+    cell_of: Callable[[Value], str],
+) -> Excused:
+    """Return what isn't judged because a value before it has another shape in the file.
+
+    Args:
+        flat: the program of the file.
+        places: the places of the module's tensors.
+        shapes: the shapes of the file's values.
+        kept: the boundaries that the file's program has.
+        cell_of: returns the path of the Cell that computes a value.
+    """
+    at = {value: one for one, value in places.items()}
+    odd = sorted((v for v, one in at.items() if v in shapes and shapes[v] != one.shape), key=lambda v: at[v].order)
+    own = {value: [key for key in at[value].keys if key.path and key in kept] for value in odd}
+    keys = {key for value in odd for key in own[value]}
+    gradients = set(keys)
+    for value in odd:
+        following = {key for after in _next_places(flat, value, at.keys()) for key in at[after].keys if key.path}
+        keys |= following
+        gradients |= following
+    for value in odd:
+        if any(value in flat.after(other) for other in odd):
+            continue
+        path = cell_of(value)
+        returned = [key for other in odd for key in own[other] if key.kind == OUTPUT and key.path == path]
+        keys -= set((returned or own[value])[:1])
+    inputs = {key.path for value in odd for key in at[value].keys if key.kind == INPUT and key.path}
+    return Excused(frozenset(keys), frozenset(gradients), frozenset(inputs))
+
+
+def _next_places(flat: FlatProgram, place: Value, known: Collection[Value]) -> set[Value]:
+    """Return the places that depend on a place, not by way of other places."""
+    reached, found = {place}, set[Value]()
+    for node in flat.program.nodes:
+        if not reached.isdisjoint(node.inputs):
+            for value in node.outputs:
+                (found if value in known else reached).add(value)
+    return found
