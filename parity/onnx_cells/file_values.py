@@ -13,6 +13,8 @@ from ..dtypes import cast_floating
 from ..sides.records import Array
 from .flat import FlatProgram
 
+EXACT = 1e-10
+"""Distance of values that needn't be replaced by the module's for what follows to agree."""
 LOOK_AHEAD = 400  # nodes after a replaced value that a trial computes
 
 Arrays = list[Array]

@@ -9,7 +9,7 @@ first.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,14 +18,13 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import Value
 from ..sides.records import INPUT, OUTPUT
 from .crossings import Crossing
-from .file_values import Arrays, FileValues, distance
+from .equal_values import settle
+from .file_values import EXACT, Arrays, FileValues, distance
 
 CLOSE = 1e-2
 """Distance up to which a value may be the place of a tensor: whether it is right is judged later."""
 ROUNDED = 3e-7
 """Distance of values that differ only because weights were rounded to float32."""
-EXACT = 1e-10
-"""Distance of values that needn't be replaced by the module's for what follows to agree."""
 DIGITS = 10.0
 LITTLE = 0.5
 """Gain in digits that may be chance."""
@@ -76,45 +75,8 @@ class PlaceFinder:
         # with sizes that only a run determines, parts of the program can't be run alone
         while not self.file.wide.symbol_readings and self._continue():
             self._match_all()
-        self._move_to_cells()
+        settle(self.file, self.places.of, {one: self._hints(one) for one in self.places.of})
         return self.places
-
-    def _move_to_cells(self) -> None:
-        """Choose among equal values: the last before a Cell for what only enters it, else the last before a branch."""
-        output = {key[:2]: place for one, place in self.places.of.items() for key in one.keys if key.kind == OUTPUT}
-        taken = set(self.places.of.values())
-        for one, place in list(self.places.of.items()):
-            if any(not key.path for key in one.keys):
-                continue
-            if any(key.kind == OUTPUT for key in one.keys):
-                named = place in self._hints(one)
-                better = place if named else self._last_before_branch(place, taken)
-            else:
-                ends = [output[key[:2]] for key in one.keys if key[:2] in output]
-                before = [
-                    value
-                    for value in self.flat.after(place)
-                    if value not in taken
-                    and self._equals(value, place)
-                    and all(end in self.flat.after(value) for end in ends)
-                ]
-                better = max(before, key=self.file.rank.__getitem__, default=place)
-            self.places.of[one] = better
-            taken.add(better)
-
-    def _last_before_branch(self, place: Value, taken: Collection[Value]) -> Value:
-        """Follow a value to an equal one as long as a single node uses it: a factor of 1 belongs to its Cell."""
-        while len(nodes := self.flat.consumers.get(place, [])) == 1 and place not in self.flat.program.outputs:
-            following = [v for v in nodes[0].outputs if v not in taken and self._equals(v, place)]
-            if not following:
-                break
-            place = following[0]
-        return place
-
-    def _equals(self, value: Value, place: Value) -> bool:
-        """Whether a value is equal to that of a place, as it is used."""
-        arrays = self.file.fed.get(place) or self.file.values[place]
-        return value in self.file.values and distance(self.file.values[value], arrays) <= EXACT
 
     def _continue(self) -> bool:
         """Find one more place other than by agreement; return whether there is one."""

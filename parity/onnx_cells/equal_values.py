@@ -1,0 +1,63 @@
+"""The choice among equal values of a file: which of them is the place of a tensor.
+
+Exporters copy and reshape values, and a factor of 1 changes none. A tensor that a Cell returns is the last of them
+before the value is used in several places; one that only enters a Cell is the last before that Cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from ...runtime.ir.types import Value
+from ..sides.records import OUTPUT
+from .crossings import Crossing
+from .file_values import EXACT, FileValues, distance
+
+
+def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Crossing, Collection[Value]]) -> None:
+    """Replace places by equal values that fit better.
+
+    Args:
+        file: the values of the file.
+        places: the places; changed.
+        hints: values that the file itself gives for a tensor; they stay.
+    """
+    output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
+    taken = set(places.values())
+    for one, place in list(places.items()):
+        if any(not key.path for key in one.keys):
+            continue
+        better = place
+        if not any(key.kind == OUTPUT for key in one.keys):
+            ends = [output[key[:2]] for key in one.keys if key[:2] in output]
+            better = _last_before(file, place, ends, taken)
+        elif place not in hints[one]:
+            better = _last_before_branch(file, place, taken)
+        places[one] = better
+        taken.add(better)
+
+
+def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken: Collection[Value]) -> Value:
+    """Return the last equal value on which all ends depend."""
+    found = [
+        value
+        for value in file.flat.after(place)
+        if value not in taken and _equal(file, value, place) and all(end in file.flat.after(value) for end in ends)
+    ]
+    return max(found, key=file.rank.__getitem__, default=place)
+
+
+def _last_before_branch(file: FileValues, place: Value, taken: Collection[Value]) -> Value:
+    """Follow a value to an equal one as long as a single node uses it."""
+    while len(nodes := file.flat.consumers.get(place, [])) == 1 and place not in file.flat.program.outputs:
+        following = [value for value in nodes[0].outputs if value not in taken and _equal(file, value, place)]
+        if not following:
+            break
+        place = following[0]
+    return place
+
+
+def _equal(file: FileValues, value: Value, place: Value) -> bool:
+    """Whether a value is equal to that of a place, as it is used."""
+    arrays = file.fed.get(place) or file.values[place]
+    return value in file.values and distance(file.values[value], arrays) <= EXACT
