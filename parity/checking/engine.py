@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from typing import Any, Literal, Unpack
@@ -14,13 +13,12 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.containers import open_containers
-from ...converter.capture.export import from_torch
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
 from ...converter.onnx_out.naming import input_names
-from ...runtime.errors import ConversionError, ConversionWarning, UsageError
+from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ...runtime.tensor_like import TensorLike
@@ -35,11 +33,11 @@ from ..results.notes import warnings_as_notes
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.known_frameworks import framework_of
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.precision import WorkingDtypeCaster, default_dtype, in_dtype
+from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import Side
+from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, torch_side
-from .hand_written import audit_backwards
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
 
@@ -154,34 +152,6 @@ def check(
         model = to_onnx(program, save_onnx, opset=opset, external_data=external_data)
         report.notes.append(f"the ONNX model is of {opsets.describe(model)}")
     return report
-
-
-def capture_program(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
-) -> Program:
-    """Return the program of a module in the working dtype and mode of `options`.
-
-    A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
-    which the module is then compared with.
-    """
-    working = getattr(torch, options.dtype)
-    default = working if working == torch.float64 else torch.get_default_dtype()
-    example_args, example_kwargs = _cast((args, kwargs), options.dtype)
-
-    def capture(**more: Any) -> Program:
-        with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
-            return from_torch(
-                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train, **more
-            )
-
-    program = capture()
-    if not any(node.op == "own_gradient" for node in program.nodes):
-        return program
-    double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
-    audit = audit_backwards(module, double_args, double_kwargs, working, train=options.train)
-    for note in audit.notes():
-        warnings.warn(note, ConversionWarning, stacklevel=2)
-    return capture(differentiated=audit.wrong) if audit.wrong else program
 
 
 @one_at_a_time
@@ -309,8 +279,3 @@ def _input_names(reference: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) 
     if isinstance(reference, Program):
         return input_names(reference)
     return [slot for _, slot in sorted(input_slots(reference, args, kwargs))]
-
-
-def _cast(tree: Any, dtype: str) -> Any:
-    target = getattr(torch, dtype)
-    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(target) if t.is_floating_point() else t, tree)

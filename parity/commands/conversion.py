@@ -94,7 +94,7 @@ def convert_model_file(
             if dtype is None:
                 program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
             else:
-                from ..checking.engine import capture_program
+                from ..sides.torch_program import capture_program
 
                 program = capture_program(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
     for note in notes:

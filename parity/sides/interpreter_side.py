@@ -15,23 +15,20 @@ from ...runtime.ir.passes.split_shared import split_shared
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT32, FLOAT64, Node, Value, as_dtype, is_floating
 from ...runtime.ops.random import RANDOM_OPS
-from ...runtime.programs.call import as_array, result_structure
+from ...runtime.programs.call import as_array
 from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
+from .boundary_keys import BoundaryKeys, match_root
 from .records import (
-    OUTPUT,
     Array,
     Draw,
-    Key,
     ParameterInfo,
     Records,
     Run,
     feed_or_keep,
     native_capabilities,
-    output_slots,
     random_cotangents,
-    reference_slot,
 )
 from .rounded_numbers import SAMPLES, perturb_program
 
@@ -89,22 +86,19 @@ class InterpreterSide:
             program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
                 inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
-        result = result_structure(program, inputs)
-        match = run.match_result(result)
+        result, match, names = match_root(program, inputs, run)
         records.record_result(result, match)
-        names = run.root_slots([path or "result" for path in result.paths()], match.partners)
-        root = _root_outputs(program, names)
         cotangents = None if run.cotangents is None else run.root_cotangents(match.partners)
         lacking = run.lacks_outputs(match.partners) or not _accepts_cotangents(program, inputs, cotangents or [])
         records.broken = run.grads and cotangents is not None and lacking
         if not run.grads or records.broken:
-            observer = _BoundaryObserver(program, run, records, root)
+            observer = _BoundaryObserver(BoundaryKeys.of(program, run, names), records)
             wanted = [*program.outputs, *updates.values()]
             results = execute(program, inputs, wanted=wanted, draws=draws, observe=observer)
             records.updates = dict(zip(updates, results[len(program.outputs) :], strict=True))
             return records
         backward = self._gradient(run.dtype, run.perturbed)
-        observer = _BoundaryObserver(backward.program, run, records, root)
+        observer = _BoundaryObserver(BoundaryKeys.of(program, run, names, backward.program), records)
         records.cotangents = self._random_cotangents(program, inputs, draws) if cotangents is None else cotangents
         seeds = [
             cotangent.astype(value.dtype) if cotangent is not None else np.zeros(_shape(value), value.dtype)
@@ -162,38 +156,25 @@ def _shape(value: Value) -> tuple[int, ...]:
 
 
 class _BoundaryObserver:
-    """Records the value at each boundary node, or replaces it; `root` has the names of the root's outputs."""
+    """Records the value at each boundary node, or replaces it."""
 
-    def __init__(self, program: Program, run: Run, records: Records, root: Mapping[str, Sequence[str]]) -> None:
-        self.program = program
-        self.root = root
-        self.run = run
+    def __init__(self, keys: BoundaryKeys, records: Records) -> None:
+        self.keys = keys
+        self.run = keys.run
         self.records = records
-        self.producers = program.producers
-        self.slots = _slots(program)
+        self.producers = keys.program.producers
 
     def __call__(self, node: Node, array: Array) -> Array:
-        call = self.program.calls[node.attributes["call"]]
-        key = Key(call.path, call.index, node.attributes["kind"], self._reference_slot(node))
+        keys = self.keys.keys(node)
+        key = keys[0]
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, array)
-        if key.kind in ("parameter", "parameter_gradient") or (call.path and not self.run.inner):
+        if key.kind in ("parameter", "parameter_gradient") or (key.path and not self.run.inner):
             return array
-        again = self.root.get(str(node.attributes["slot"]), [])[1:] if (key.kind, call.path) == (OUTPUT, "") else []
-        for one in (key, *(key._replace(slot=name) for name in again)):
+        for one in keys:
             self.records.add(one, array)
             self.records.sources[one] = self._source(node)
         return feed_or_keep(self.run.feed, key, array)
-
-    def _reference_slot(self, node: Node) -> str:
-        call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
-        own, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
-        if kind == OUTPUT and node.attributes["call"] == 0:
-            return (self.root.get(slot) or [slot])[0]
-        reference = self.run.slots.get((call.path, call.index, kind), own)
-        if kind == OUTPUT:
-            return output_slots(own, reference)[own.index(slot)]
-        return reference_slot(slot, own, reference)
 
     def _source(self, node: Node) -> str:
         """The source line of the op that computed the value at the boundary."""
@@ -204,19 +185,6 @@ class _BoundaryObserver:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
-
-
-def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]]:
-    """Return the names of the root's outputs, which are in flat order, by the slots of their boundaries.
-
-    A value that is returned twice may cross only one boundary.
-    """
-    of_value: dict[Value, list[str]] = {}
-    for value, name in zip(program.outputs, names, strict=True):
-        of_value.setdefault(value, []).append(name)
-    marks = [node for node in program.nodes if node.op == "boundary"]
-    ends = [node for node in marks if (node.attributes["call"], node.attributes["kind"]) == (0, OUTPUT)]
-    return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in ends}
 
 
 def _parameter_users(program: Program) -> dict[str, str]:
@@ -247,15 +215,6 @@ def _accepts_cotangents(program: Program, inputs: Sequence[Array], cotangents: S
         return all(substitute(dim, sizes) == size for dim, size in pairs if symbols_in(dim) <= sizes.keys())
 
     return all(map(like, program.outputs, cotangents))
-
-
-def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
-    """The slots of each call's inputs and outputs, in order."""
-    slots: dict[tuple[int, str], list[str]] = {}
-    for node in program.nodes:
-        if node.op == "boundary":
-            slots.setdefault((node.attributes["call"], node.attributes["kind"]), []).append(node.attributes["slot"])
-    return slots
 
 
 def without_leading_ones(array: Array, rank: int) -> Array:

@@ -16,10 +16,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ...runtime import tree
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
-from ..checking.engine import capture_program
 from ..dtypes import HALVES
 from ..options import Options
 from ..sides.precision import is_inexact
+from ..sides.torch_program import capture_program
 
 Loss = Callable[[Any], torch.Tensor]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ...converter.capture.custom_backward import Function, intercept_functions, run_backward, run_forward
-from ..sides.precision import DoublePrecision, default_dtype, in_dtype
+from .precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
 """Largest relative difference between a gradient in float64 and the derivative."""

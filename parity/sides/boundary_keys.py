@@ -1,0 +1,89 @@
+"""`BoundaryKeys`: the keys under which the values at a program's boundaries are recorded, in the reference's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Value
+from ...runtime.programs.call import result_structure
+from ...runtime.tree import Structure
+from ..pairing.structures import ResultMatch
+from .records import OUTPUT, Array, Key, Run, output_slots, reference_slot
+
+
+@dataclass(frozen=True)
+class BoundaryKeys:
+    """The keys of the boundaries of a program in a run.
+
+    Attributes:
+        program: the program, or its gradient program.
+        run: the run, which has the reference's slots.
+        root_names: the names that each output of the root is recorded under, by the slot of its boundary.
+        slots: the program's own slots of each call's inputs and outputs, by (number of the call, kind).
+    """
+
+    program: Program
+    run: Run
+    root_names: dict[str, list[str]]
+    slots: dict[tuple[int, str], list[str]]
+
+    @classmethod
+    def of(cls, program: Program, run: Run, names: Sequence[str], marked: Program | None = None) -> BoundaryKeys:
+        """Return the keys of a program whose outputs are recorded under these names, in flat order.
+
+        Args:
+            program: the program.
+            run: the run.
+            names: names of the root's outputs.
+            marked: the gradient program whose boundaries are to be named; by default the program itself.
+        """
+        marked = marked or program
+        return cls(marked, run, _root_outputs(program, names), _slots(marked))
+
+    def keys(self, node: Node) -> list[Key]:
+        """Return the keys of a boundary; a value that the root returns several times has several."""
+        call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"]
+        first = Key(call.path, call.index, kind, self._reference_slot(node))
+        again = self.root_names.get(str(node.attributes["slot"]), [])[1:] if (kind, call.path) == (OUTPUT, "") else []
+        return [first, *(first._replace(slot=name) for name in again)]
+
+    def _reference_slot(self, node: Node) -> str:
+        call, kind = self.program.calls[node.attributes["call"]], node.attributes["kind"].removesuffix("_gradient")
+        own, slot = self.slots.get((node.attributes["call"], kind), []), str(node.attributes["slot"])
+        if kind == OUTPUT and node.attributes["call"] == 0:
+            return (self.root_names.get(slot) or [slot])[0]
+        reference = self.run.slots.get((call.path, call.index, kind), own)
+        if kind == OUTPUT:
+            return output_slots(own, reference)[own.index(slot)]
+        return reference_slot(slot, own, reference)
+
+
+def match_root(program: Program, inputs: Sequence[Array], run: Run) -> tuple[Structure, ResultMatch, list[str]]:
+    """Return the structure of the result, how it matches the reference's, and the names of outputs in flat order."""
+    result = result_structure(program, inputs)
+    match = run.match_result(result)
+    return result, match, run.root_slots([path or "result" for path in result.paths()], match.partners)
+
+
+def _root_outputs(program: Program, names: Sequence[str]) -> dict[str, list[str]]:
+    """Return the names of the root's outputs, which are in flat order, by the slots of their boundaries.
+
+    A value that is returned twice may cross only one boundary.
+    """
+    of_value: dict[Value, list[str]] = {}
+    for value, name in zip(program.outputs, names, strict=True):
+        of_value.setdefault(value, []).append(name)
+    marks = [node for node in program.nodes if node.op == "boundary"]
+    ends = [node for node in marks if (node.attributes["call"], node.attributes["kind"]) == (0, OUTPUT)]
+    return {str(node.attributes["slot"]): of_value.get(node.outputs[0], []) for node in ends}
+
+
+def _slots(program: Program) -> dict[tuple[int, str], list[str]]:
+    """The slots of each call's inputs and outputs, in order."""
+    slots: dict[tuple[int, str], list[str]] = {}
+    for node in program.nodes:
+        if node.op == "boundary":
+            slots.setdefault((node.attributes["call"], node.attributes["kind"]), []).append(node.attributes["slot"])
+    return slots

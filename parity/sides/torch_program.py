@@ -1,0 +1,49 @@
+"""The program of a torch module, as the conversions are made from it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.export import from_torch
+from ...runtime.errors import ConversionWarning
+from ...runtime.ir.program import Program
+from ..options import Options
+from .hand_written import audit_backwards
+from .precision import default_dtype, in_dtype
+
+
+def capture_program(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
+) -> Program:
+    """Return the program of a module in the working dtype and mode of `options`.
+
+    A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
+    which the module is then compared with.
+    """
+    working = getattr(torch, options.dtype)
+    default = working if working == torch.float64 else torch.get_default_dtype()
+    example_args, example_kwargs = _cast((args, kwargs), options.dtype)
+
+    def capture(**more: Any) -> Program:
+        with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
+            return from_torch(
+                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train, **more
+            )
+
+    program = capture()
+    if not any(node.op == "own_gradient" for node in program.nodes):
+        return program
+    double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
+    audit = audit_backwards(module, double_args, double_kwargs, working, train=options.train)
+    for note in audit.notes():
+        warnings.warn(note, ConversionWarning, stacklevel=2)
+    return capture(differentiated=audit.wrong) if audit.wrong else program
+
+
+def _cast(tree: Any, dtype: str) -> Any:
+    target = getattr(torch, dtype)
+    return pytree.tree_map_only(torch.Tensor, lambda t: t.to(target) if t.is_floating_point() else t, tree)
