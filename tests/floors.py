@@ -57,6 +57,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("results", "pairing"),
         ("weights", "differences", "verdicts"),
         ("report", "sides"),
+        ("diagnosis",),
         ("comparison", "inputs"),
         ("porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),

@@ -112,7 +112,7 @@ def check(
     stages.stage("capture", None)
     try:
         with warnings_as_notes() as notes:
-            program = capture_program(module, args, keywords, dynamic_shapes, chosen)
+            program = capture_program(module, args, keywords, dynamic_shapes, chosen.dtype, chosen.train)
     except ConversionError as error:
         if framework is None or save_onnx is not None:
             raise

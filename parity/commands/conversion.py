@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from ..inputs.dynamic_axes import with_dynamic_axes
 from ..inputs.model_file import load
-from ..options import OptionKeywords, Options
+from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
 from ..support.progress import TerminalProgress
@@ -96,7 +96,7 @@ def convert_model_file(
             else:
                 from ..sides.torch_program import capture_program
 
-                program = capture_program(*arguments, user_file.dynamic_shapes, Options(dtype=dtype))
+                program = capture_program(*arguments, user_file.dynamic_shapes, dtype, train=False)
     for note in notes:
         echo(f"note: {note}", err=True)
     return program

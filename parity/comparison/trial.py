@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -14,6 +15,7 @@ from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
+from .causes import add_causes
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
@@ -45,6 +47,8 @@ class Trial:
         self.options = options
         self.progress = progress
         self.notes: list[str] = []
+        self._started = time.monotonic()
+        self._failing_records: dict[str, Records] = {}
         progress.stage("reference", None)
         self.truth = reference.run(Run("float64", options.grads))
         require_elements(self.truth)
@@ -146,7 +150,18 @@ class Trial:
         if comparer.feeding != END_TO_END or not _fails(found):
             # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
             measures.append((_fails, lambda: noise.sample("meaning")))
-        return remeasure(compare(), compare, *measures)
+        comparisons = remeasure(compare(), compare, *measures)
+        if comparer.feeding == ISOLATED and _fails(comparisons):
+            self._failing_records[side.name] = records
+        return comparisons
+
+    def add_causes(self, report: Report, side: Side) -> None:
+        """Look for the causes of what failed in a side, and add them to the report."""
+        records = self._failing_records.pop(side.name, None)
+        if records is not None:
+            self.progress.stage("causes", None)
+            noise, seconds = self.noise(ISOLATED, self.working_dtype), time.monotonic() - self._started
+            add_causes(report, self.reference, side, self.truth, records, noise, seconds)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
@@ -263,6 +278,7 @@ def judge_sides(
             explanations = report.cells[path].explanations
             if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
                 explanations.append(HIDDEN_STATE)
+        trial.add_causes(report, side)
         if options.fail_fast and not report.ok:
             report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break

@@ -81,6 +81,7 @@ def compare_port(
             report.cells[pair.module].counterpart = pair.cell_class + place
     for path, comparison in [*trial.selected(_mismatches(side.name, port_weights)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
+    trial.add_causes(report, side)
     report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
     explain_failures(report, module, cell, alignment.pairing, port_weights, trial.truth)
     return report

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.text import Text
 
+from ..results.cause import Cause
 from ..results.cell_report import CellReport
 from ..results.comparison import Comparison
 from ..results.network_result import NetworkResult
@@ -16,6 +17,8 @@ from .globs import list_names, summarize_paths
 from .layout import paragraph, shorten, shorten_path
 
 INDENT = 2
+MAX_CAUSES = 3
+"""The most causes of a Cell that are listed one by one."""
 
 
 def cell_detail(
@@ -33,9 +36,9 @@ def cell_detail(
         names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
         same = f"the same in {len(alike) + 1} Cells: {names}; this one has the largest error"
         lines += paragraph(same, width, INDENT, "red")
-    explained = [
-        line for text in cell.explanations for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")
-    ]
+    lines += causes_lines(cell, width)
+    possible = [] if cell.causes else cell.explanations
+    explained = [line for text in possible for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")]
     if everything:
         for comparison in sorted(cell.failures, key=lambda c: _importance(c, report)):
             lines += _comparison_lines(comparison, cell, report, width)
@@ -54,6 +57,33 @@ def cell_detail(
                 others = [f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in likewise]
                 lines += paragraph(f"likewise: {list_names(others)}", width, INDENT)
     return lines + explained
+
+
+def causes_lines(cell: CellReport, width: int) -> list[Text]:
+    """Return the lines on the proved causes of a Cell: what they are, the proof, where, and what to do."""
+    if len(cell.causes) > MAX_CAUSES:  # a rewritten Cell
+        shown = "; ".join(cause.summary for cause in cell.causes[:MAX_CAUSES])
+        rest = len(cell.causes) - MAX_CAUSES
+        text = (
+            f"cause, proved: {len(cell.causes)} differences together: {shown}; and {rest} more; {cell.causes[0].proof}"
+        )
+        lines = paragraph(text, width, INDENT, "yellow") + _source(cell.causes[0].source, width)
+    else:
+        lines = [line for cause in cell.causes for line in _cause_lines(cause, width)]
+    return lines + [line for text in _of_causes(cell) for line in paragraph(text, width, INDENT, "yellow")]
+
+
+def _cause_lines(cause: Cause, width: int) -> list[Text]:
+    lines = paragraph(f"cause, proved: {cause.summary}; {cause.proof}", width, INDENT, "yellow")
+    lines += _source(cause.source, width)
+    return lines + (paragraph(f"to fix: {cause.fix}", width, INDENT, "yellow") if cause.fix else [])
+
+
+def _of_causes(cell: CellReport) -> list[str]:
+    """Return the known differences of the APIs that concern proved causes, and say what to write."""
+    concerned = {name.lower() for cause in cell.causes for name in (cause.attribute, cause.op) if name}
+    texts = [text for text in cell.explanations if "; write " in text]
+    return [f"in the APIs: {text}" for text in texts if any(name in text.lower() for name in concerned)]
 
 
 def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
@@ -94,7 +124,8 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
         checks_by_kind.setdefault(
             c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes)
         )
-    causes = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
+    causes: tuple[object, ...] = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
+    causes += tuple((cause.kind, cause.summary.replace(cell.path, "") if cell.path else "") for cause in cell.causes)
     return cell.class_name, port, tuple(sorted(checks_by_kind.items())), causes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cause import Cause
 from .comparison import FAIL, NOT_COMPARED, PASS, Comparison, json_value, worst_ratio
 
 
@@ -20,6 +21,7 @@ class CellReport:
         presence: None for a Cell that was compared; else NOT_REACHED, SKIPPED, INLINED or UNPAIRED.
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
         explanations: for a failing Cell, the differences between the two APIs that apply to it.
+        causes: for a failing Cell, what was proved to make it fail.
     """
 
     path: str
@@ -29,6 +31,7 @@ class CellReport:
     presence: str | None = None
     counterpart: str = ""
     explanations: list[str] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
 
     @property
     def status(self) -> str:
@@ -64,6 +67,7 @@ class CellReport:
             "status": self.status,
             "counterpart": self.counterpart,
             "explanations": list(self.explanations),
+            "causes": [cause.to_dict() for cause in self.causes],
             "worst_output_ratio": json_value(worst_ratio(self.outputs)),
             "worst_gradient_ratio": json_value(worst_ratio(self.gradients)),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],

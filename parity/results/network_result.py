@@ -115,6 +115,7 @@ class NetworkResult:
             mine.comparisons += cell.comparisons
             mine.counterpart = mine.counterpart or cell.counterpart
             mine.explanations += cell.explanations
+            mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
@@ -123,6 +124,7 @@ class NetworkResult:
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
+            mine.causes = mine.causes or cell.causes
 
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
@@ -137,6 +139,7 @@ class NetworkResult:
                 if c.identity not in worst or c.severity > worst[c.identity].severity:
                     worst[c.identity] = replace(c, input=self.inputs)
             mine.comparisons = list(worst.values())
+            mine.causes = mine.causes or cell.causes
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:

@@ -14,15 +14,20 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import other_numbers
+from ...runtime.errors import ConversionError
 from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..pairing.cells import Pairing
+from ..results.notes import warnings_as_notes
 from ..weights.mapping import Weights
 from .cell_arguments import arguments_for
 from .cell_watcher import Watcher
+from .eager import Eager
 from .frameworks import Framework
+from .interpreter_side import InterpreterSide
 from .layouts import Layout
+from .port_program import in_names_of_module, trace_port
 from .records import Array, Capabilities, Key, ParameterInfo, Records, Run
 
 
@@ -69,13 +74,34 @@ class CellSide:
             result[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
         return result
 
+    def in_interpreter(self) -> InterpreterSide:
+        """Return the Cell as a program, in the names of the module.
+
+        Raises:
+            CellbridgeError: it can't be traced.
+        """
+        if not isinstance(self.framework, Eager):
+            raise ConversionError(f"Cells of {self.framework.name} can't be traced")
+        # in float64, in which numbers such as 1 / sqrt(3) keep their digits
+        with self.framework.prepare(self.cell, self._values(), "float64", self.train), warnings_as_notes():
+            traced = trace_port(self.cell, self.args, self.kwargs)
+        program = in_names_of_module(traced, self.pairing, self.weights)
+        return InterpreterSide(self.name, program, self.args, self.kwargs, working_dtype=self.working_dtype.name)
+
+    def settings(self, path: str) -> dict[str, Any]:
+        """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""
+        return {}
+
+    def _values(self) -> dict[int, Array]:
+        """The values of the Parameters, by `id`."""
+        entries = self.weights.unique()
+        return {id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries}
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         entries = self.weights.unique()
         parameters = [entry.parameter for entry in entries]
-        values = {
-            id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries
-        }
+        values = self._values()
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
         with self.framework.prepare(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))

@@ -74,6 +74,14 @@ class InterpreterSide:
         """Parameters by qualified name."""
         return {name: ParameterInfo(p.data, p.trainable) for name, p in self.program.parameters.items()}
 
+    def in_interpreter(self) -> InterpreterSide:
+        """Return this side: it is a program already."""
+        return self
+
+    def settings(self, path: str) -> dict[str, Any]:
+        """The attributes of the module at a path: a program has none."""
+        return {}
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         program = self._program(run.dtype, run.perturbed)

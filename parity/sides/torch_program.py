@@ -11,34 +11,31 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.export import from_torch
 from ...runtime.errors import ConversionWarning
 from ...runtime.ir.program import Program
-from ..options import Options
 from .hand_written import audit_backwards
 from .precision import default_dtype, in_dtype
 
 
 def capture_program(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, options: Options
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, dtype: str, train: bool
 ) -> Program:
-    """Return the program of a module in the working dtype and mode of `options`.
+    """Return the program of a module in a working dtype and mode.
 
     A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
     which the module is then compared with.
     """
-    working = getattr(torch, options.dtype)
+    working = getattr(torch, dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
-    example_args, example_kwargs = _cast((args, kwargs), options.dtype)
+    example_args, example_kwargs = _cast((args, kwargs), dtype)
 
     def capture(**more: Any) -> Program:
-        with in_dtype(module, working, through=working, train=options.train), default_dtype(default):
-            return from_torch(
-                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=options.train, **more
-            )
+        with in_dtype(module, working, through=working, train=train), default_dtype(default):
+            return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=train, **more)
 
     program = capture()
     if not any(node.op == "own_gradient" for node in program.nodes):
         return program
     double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
-    audit = audit_backwards(module, double_args, double_kwargs, working, train=options.train)
+    audit = audit_backwards(module, double_args, double_kwargs, working, train=train)
     for note in audit.notes():
         warnings.warn(note, ConversionWarning, stacklevel=2)
     return capture(differentiated=audit.wrong) if audit.wrong else program

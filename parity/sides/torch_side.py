@@ -21,6 +21,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
+from .interpreter_side import InterpreterSide
 from .precision import (
     DoublePrecision,
     WorkingDtypeCaster,
@@ -40,6 +41,7 @@ from .records import (
 )
 from .rounded_numbers import perturb_attributes
 from .torch_modes import Draws, JitteredOperators, KeepRequiresGrad, StableSorts
+from .torch_program import capture_program
 from .torch_recorder import Recorder
 
 
@@ -86,6 +88,25 @@ class TorchSide:
         """Parameters by qualified name."""
         working, named = WorkingDtypeCaster(self.module, self.working_dtype), named_parameters(self.module)
         return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
+
+    def in_interpreter(self) -> InterpreterSide:
+        """Return the module as a program, on the same inputs.
+
+        Raises:
+            ConversionError: it can't be captured.
+        """
+        working = str(self.working_dtype).removeprefix("torch.")
+        program = capture_program(self.module, self.args, self.kwargs, None, working, self.train)
+        return InterpreterSide(self.name, program, self.args, self.kwargs, working_dtype=working, seed=self.seed)
+
+    def settings(self, path: str) -> dict[str, Any]:
+        """The numbers, flags and words among the public attributes of the module at a path, and its class."""
+        modules = {name: inner for name, _, inner in named_modules(self.module)}
+        if path not in modules:
+            return {}
+        found = {n: v for n, v in vars(modules[path]).items() if not n.startswith("_") and n != "training"}
+        plain = {n: v for n, v in found.items() if isinstance(v, (bool, int, float, str)) or v is None}
+        return {"class": type(modules[path]).__name__, **plain}
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""

@@ -125,7 +125,7 @@ def loss_program(
     network = with_signature(LossNetwork(module, loss, autocast))
     options = Options(dtype="float32" if autocast is not None else dtype, train=True)
     try:
-        program = capture_program(network, args, dict(kwargs or {}), dynamic_shapes, options)
+        program = capture_program(network, args, dict(kwargs or {}), dynamic_shapes, options.dtype, options.train)
     except UsageError as error:
         if autocast is None:
             raise

@@ -204,13 +204,14 @@ class Op:
                 if (sizes := output.sizes) is not None:
                     check_memory(sizes, output.dtype)
         except ShapeError as error:
-            operands = ", ".join(f"{n} {t}" for n, t in zip(self._names(len(types)), types, strict=True))
+            operands = ", ".join(f"{n} {t}" for n, t in zip(self.operand_names(len(types)), types, strict=True))
             shown = ", ".join(f"{k}={attribute_text(v)}" for k, v in attributes.items())
             call = f"{self.name}({operands}{'; ' + shown if shown else ''})"
             raise ShapeError(f"{_shorten(call)}: {_shorten(str(error))}") from None
         return outputs
 
-    def _names(self, count: int) -> list[str]:
+    def operand_names(self, count: int) -> list[str]:
+        """Return the names of the operands of a node that has this many."""
         names = self.input_names
         return names[:count] if not self.variadic else [f"{names[-1]}[{i}]" for i in range(count)]
 

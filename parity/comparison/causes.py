@@ -1,0 +1,83 @@
+"""Adds the proved causes of failures to a report."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from ...runtime.errors import CellbridgeError
+from ..diagnosis.cell_program import Network
+from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.evidence import Evidence
+from ..diagnosis.settings import in_words_of_settings
+from ..report.report import Report
+from ..results.comparison import FAIL, Comparison
+from ..results.notes import warnings_as_notes
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.records import Records, Run, Side
+from .noise import Noise
+
+LEAST_SECONDS = 10.0
+"""The search for causes may take as long as the run that found the failures, and at least this long."""
+
+
+@runtime_checkable
+class HasProgram(Protocol):
+    """A side whose network can be run as a program in the interpreter."""
+
+    def in_interpreter(self) -> InterpreterSide:
+        """Return the side of the program; raise `CellbridgeError` if there is none."""
+
+    def settings(self, path: str) -> dict[str, Any]:
+        """The attributes of a Cell that a person sets, and its class."""
+
+
+def add_causes(
+    report: Report, reference: Side, side: Side, truth: Records, records: Records, noise: Noise, seconds: float
+) -> None:
+    """Look for the causes of the Cells in which a side fails, isolated and in float64.
+
+    Args:
+        report: the report, whose failing Cells get their `causes`.
+        reference: the reference.
+        side: the side that fails.
+        truth: the reference's records in float64.
+        records: the side's records of an isolated run in float64.
+        noise: the reference's rounding error in isolated runs.
+        seconds: how long the run took that found the failures.
+    """
+    paths = [path for path, cell in report.cells.items() if any(_shows_cause(c, side) for c in cell.comparisons)]
+    if not paths or not isinstance(reference, HasProgram):
+        return
+    run = replace(noise.run, dtype="float64", grads=report.grads)
+    try:
+        network = _network(reference, run)
+    except CellbridgeError as error:
+        report.notes.append(f"causes were not looked for: {error}".partition("\n")[0])
+        return
+    candidate = None
+    if isinstance(side, HasProgram):
+        try:
+            candidate = _network(side, run)
+        except CellbridgeError as error:
+            report.notes.append(f"causes were not looked for in the code of {side.name}: {error}".partition("\n")[0])
+    evidence = Evidence(
+        truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads and not records.broken
+    )
+    diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + max(seconds, LEAST_SECONDS))
+    for path in paths:
+        cell = report.cells[path]
+        # a port's class has other names for its arguments: the differences of the APIs say what to write
+        class_name = "" if cell.counterpart else cell.class_name
+        settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
+        cell.causes += in_words_of_settings(diagnosis.causes(path, class_name), path, *settings)
+
+
+def _shows_cause(c: Comparison, side: Side) -> bool:
+    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "meaning", "isolated")
+
+
+def _network(side: HasProgram, run: Run) -> Network:
+    with warnings_as_notes():
+        return Network.of(side.in_interpreter(), run)

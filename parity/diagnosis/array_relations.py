@@ -1,0 +1,104 @@
+"""The relation of a candidate's array to the reference's: transposed, permuted, negated, scaled, exchanged, ..."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import permutations
+
+import numpy as np
+
+from ...runtime.visible import visible_name
+from ..sides.records import Array
+
+MAX_RANK = 5
+FEW = 0.05
+"""The largest share of elements that are called few."""
+
+
+def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | None = None) -> str:
+    """Return how the candidate's array comes from the reference's, as a predicate ("is transposed"); empty if unknown.
+
+    Args:
+        reference: the reference's array.
+        candidate: the candidate's.
+        others: other arrays of the reference, by name, with which it may have been exchanged.
+    """
+    exchanged = next((name for name, x in (others or {}).items() if _same(x, candidate)), None)
+    if exchanged is not None:
+        return f"has the values of {visible_name(exchanged)}"
+    if candidate.size == 0 or not np.isfinite(candidate.astype(np.float64)).all():
+        return "isn't finite"
+    if not candidate.any():
+        return "is all zeros"
+    if order := _axes(reference, candidate):
+        return "is transposed" if len(order) == 2 else f"has its axes in the order {order}"
+    if reference.shape != candidate.shape:
+        return f"has the shape {list(candidate.shape)} instead of {list(reference.shape)}"
+    if axis := _permuted_axis(reference, candidate):
+        return axis
+    if factor := _factor(reference, candidate):
+        return factor
+    different = reference != candidate
+    count = int(different.sum())
+    if count <= max(1, FEW * different.size):
+        first = [int(i) for i in np.argwhere(different)[0]]
+        a, b = reference[tuple(first)], candidate[tuple(first)]
+        places = f"1 element, {first}," if count == 1 else f"{count} elements, the first at {first},"
+        return f"differs in {places} which is {float(b):.6g} instead of {float(a):.6g}"
+    return ""
+
+
+def _same(a: Array, b: Array) -> bool:
+    return a.shape == b.shape and bool(np.array_equal(a, b))
+
+
+def _axes(reference: Array, candidate: Array) -> tuple[int, ...]:
+    """Return the order of axes that makes the reference's array the candidate's; empty if there is none but its own."""
+    if not 2 <= reference.ndim <= MAX_RANK or reference.ndim != candidate.ndim:
+        return ()
+    own = tuple(range(reference.ndim))
+    return next((p for p in permutations(own) if p != own and _same(reference.transpose(p), candidate)), ())
+
+
+def _permuted_axis(reference: Array, candidate: Array) -> str:
+    """Return a predicate if only the order along one axis differs."""
+    for axis in range(reference.ndim):
+        ours, theirs = (np.moveaxis(x, axis, 0).reshape(x.shape[axis], -1) for x in (reference, candidate))
+        order = _order(ours, theirs)
+        if order is None:
+            continue
+        place = f"along axis {axis}"
+        if order == list(range(len(order)))[::-1]:
+            return f"is reversed {place}"
+        if len(order) % 2 == 0 and order == [*range(len(order) // 2, len(order)), *range(len(order) // 2)]:
+            return f"has its halves exchanged {place}"
+        shown = ", ".join(map(str, order[:8])) + (", ..." if len(order) > 8 else "")
+        return f"is in another order {place} ({shown})"
+    return ""
+
+
+def _order(ours: Array, theirs: Array) -> list[int] | None:
+    """Return the row of the reference for each row of the candidate; None if they aren't the same rows."""
+    rows: dict[bytes, list[int]] = {}
+    for number, row in enumerate(ours):
+        rows.setdefault(np.ascontiguousarray(row).tobytes(), []).append(number)
+    order = []
+    for row in theirs:
+        found = rows.get(np.ascontiguousarray(row).tobytes())
+        if not found:
+            return None
+        order.append(found.pop(0))
+    return order
+
+
+def _factor(reference: Array, candidate: Array) -> str:
+    """Return a predicate if one array is a multiple of the other, or a constant more."""
+    ours, theirs = reference.astype(np.float64), candidate.astype(np.float64)
+    if _same(-reference, candidate):
+        return "is negated"
+    at = np.unravel_index(int(np.argmax(np.abs(ours))), ours.shape)
+    if ours[at] and np.allclose(theirs, ours * (theirs[at] / ours[at]), rtol=1e-6, atol=0):
+        return f"is multiplied by {theirs[at] / ours[at]:.6g}"
+    if ours.size > 1 and np.allclose(theirs - ours, (theirs - ours).reshape(-1)[0], rtol=1e-5, atol=1e-12):
+        return f"is larger by {(theirs - ours).reshape(-1)[0]:.6g}"
+    return ""

@@ -1,0 +1,222 @@
+"""Differences of two programs in words, with what to do about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Source, Value
+from ...runtime.ops.registry import get
+from ...runtime.visible import visible_name
+from ..results.cause import Cause
+from ..sides.records import OUTPUT_GRADIENT, Array
+from .array_relations import relation
+from .differences import Comparison, Difference
+
+MAX_OPS = 3
+"""Ops that are listed of a run of nodes."""
+
+
+def describe(
+    difference: Difference,
+    comparison: Comparison,
+    class_name: str,
+    arrays: Mapping[str, Array],
+    adopted: Sequence[Difference] = (),
+) -> Cause:
+    """Return a difference as a cause, without its proof.
+
+    Args:
+        difference: one of those of `comparison`.
+        comparison: the two programs.
+        class_name: class of the Cell, for the fix; empty if its arguments have other names.
+        arrays: the reference's parameters by name, with which one may have been exchanged.
+        adopted: the differences that are needed together: two of them may be operands that are exchanged.
+    """
+    for other in adopted:
+        if other is not difference and comparison.are_exchanged(difference, other):
+            return _Describer(comparison, class_name, arrays).exchanged(difference, other)
+    return _Describer(comparison, class_name, arrays).describe(difference)
+
+
+class _Describer:
+    def __init__(self, comparison: Comparison, class_name: str, arrays: Mapping[str, Array]) -> None:
+        self.arrays = arrays
+        self.programs = comparison.reference.program, comparison.candidate.program
+        self.comparison = comparison
+        self.class_name = class_name
+
+    def describe(self, difference: Difference) -> Cause:
+        """Return the cause."""
+        match difference.kind:
+            case "attribute":
+                return self._attribute(difference)
+            case "constant":
+                return self._constant(difference)
+            case "parameter" | "buffer":
+                return self._stored(difference)
+            case "nodes":
+                return self._nodes(difference)
+            case "operand":
+                return self._operand(difference)
+            case "output":
+                return self._output(difference)
+            case "trained":
+                how = "trained" if difference.candidate else "frozen"
+                name = visible_name(difference.name)
+                return Cause("gradient", f"{name} is {how} in the candidate only", attribute=difference.name)
+            case "update":
+                return Cause(
+                    "update", f"the buffer {visible_name(difference.name)} is updated differently in the candidate"
+                )
+
+    def _attribute(self, d: Difference) -> Cause:
+        node, other = self._nodes_of(d)
+        ours, theirs = _value(d.reference), _value(d.candidate)
+        if d.reference is None or isinstance(d.reference, Program) or isinstance(d.candidate, Program):
+            summary = f"{d.name} of {node.op} differs"
+            return Cause("attribute", summary, op=node.op, attribute=d.name, source=_source(other))
+        summary = f"{d.name} is {theirs} in the candidate, {ours} in the reference"
+        if self._is_ambiguous(node):
+            summary = f"in {node.op}, {summary}"
+        fix = f"{self.class_name}(..., {d.name}={ours})" if self.class_name else ""
+        return Cause(
+            "attribute", summary, fix, op=node.op, attribute=d.name,
+            reference_value=_plain(d.reference), candidate_value=_plain(d.candidate), source=_source(other),
+        )  # fmt: skip
+
+    def _constant(self, d: Difference) -> Cause:
+        node, other = self._nodes_of(d)
+        ours, theirs = d.reference, d.candidate
+        if ours.size == theirs.size == 1:
+            a, b = ours.reshape(-1)[0].item(), theirs.reshape(-1)[0].item()
+            summary = f"the number in {node.op} is {_value(b)} in the candidate, {_value(a)} in the reference"
+            return Cause(
+                "attribute", summary, f"use {_value(a)}", op=node.op, reference_value=a, candidate_value=b,
+                source=_source(other),
+            )  # fmt: skip
+        how = relation(ours, theirs) or "has other values"
+        return Cause(
+            "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=_source(other)
+        )
+
+    def _stored(self, d: Difference) -> Cause:
+        others = {n: data for n, data in self.arrays.items() if n != d.name}
+        how, name = relation(d.reference, d.candidate, others) or "has other values", visible_name(d.name)
+        return Cause(
+            "weight" if d.kind == "parameter" else "state",
+            f"{name} {how} in the candidate",
+            f"copy {name} from the reference",
+            attribute=d.name,
+        )
+
+    def _nodes(self, d: Difference) -> Cause:
+        ours, theirs = _ops(d.nodes), _ops(d.other_nodes)
+        source = _source(d.other_nodes[0]) if d.other_nodes else ""
+        op = (d.nodes or d.other_nodes)[0].op
+        kind = "gradient" if {node.op for node in (*d.nodes, *d.other_nodes)} == {"stop_gradient"} else "structure"
+        if kind == "gradient":
+            where = "candidate" if d.other_nodes else "reference"
+            return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
+        if not d.other_nodes:
+            here = f" ({d.nodes[0].source})" if d.nodes[0].source else ""
+            return Cause(kind, f"{ours} is left out of the candidate{here}", op=op)
+        if not d.nodes:
+            return Cause(kind, f"{theirs} is computed in the candidate in addition", op=op, source=source)
+        return Cause(kind, f"{theirs} is computed in the candidate, {ours} in the reference", op=op, source=source)
+
+    def _operand(self, d: Difference) -> Cause:
+        node, other = self._nodes_of(d)
+        position = int(d.name)
+        ours, theirs = (self._name(n, position, side) for side, n in enumerate((node, other)))
+        name = (
+            get(node.op).operand_names(len(node.inputs))[position]
+            if position < len(node.inputs)
+            else f"operand {position + 1}"
+        )
+        summary = f"{name} of {node.op} is {theirs} in the candidate, {ours} in the reference"
+        return Cause("structure", summary, op=node.op, source=_source(other))
+
+    def exchanged(self, first: Difference, second: Difference) -> Cause:
+        """Return the cause of two operands in each other's place."""
+        node, other = self._nodes_of(first)
+        a, b = (get(node.op).operand_names(len(node.inputs))[int(d.name)] for d in (first, second))
+        summary = f"{a} and {b} of {node.op} are exchanged in the candidate"
+        return Cause("structure", summary, op=node.op, source=_source(other))
+
+    def _output(self, d: Difference) -> Cause:
+        ours, theirs = self.comparison.output_pairs[int(d.name)]
+        key = self.comparison.reference.output_keys[int(d.name)]
+        if lost := self._lost_cell(ours):
+            return Cause(
+                "structure", f"{visible_name(lost)} is left out of the candidate", f"call {visible_name(lost)}"
+            )
+        place = "the result" if key.kind == "output" else f"the value passed to {visible_name(key.path)}"
+        summary = f"{place} is {self._name_of(theirs, 1)} in the candidate, {self._name_of(ours, 0)} in the reference"
+        return Cause("structure", summary)
+
+    def _lost_cell(self, value: Value) -> str:
+        """Return the path of the Cell that returns a value in the reference, if the candidate never calls it."""
+        cell = self.comparison.reference
+        key = dict(zip(cell.program.inputs, cell.input_keys, strict=True)).get(value)
+        called = {key.path for key in self.comparison.candidate.output_keys}
+        return key.path if key is not None and key.kind == OUTPUT_GRADIENT and key.path not in called else ""
+
+    def _nodes_of(self, d: Difference) -> tuple[Node, Node]:
+        i, j = d.pair
+        assert i is not None
+        assert j is not None
+        return self.programs[0].nodes[i], self.programs[1].nodes[j]
+
+    def _is_ambiguous(self, node: Node) -> bool:
+        return len({n.op for n in self.programs[0].nodes}) > 1
+
+    def _name(self, node: Node, position: int, side: int) -> str:
+        return self._name_of(node.inputs[position] if position < len(node.inputs) else None, side)
+
+    def _name_of(self, value: Value | None, side: int) -> str:
+        """What a value is, in words."""
+        if value is None:
+            return "absent"
+        program, cell = self.programs[side], (self.comparison.reference, self.comparison.candidate)[side]
+        if value in program.producers:
+            return f"the result of {program.producers[value].op}"
+        stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
+        if value in stored:
+            return visible_name(stored[value])
+        if value in program.inputs:
+            key = cell.input_keys[program.inputs.index(value)]
+            if key is None:
+                return f"the value {visible_name(value.name)}"
+            name = visible_name(key.slot)
+            inner = key.kind == OUTPUT_GRADIENT
+            return f"what {visible_name(key.path)} returns" if inner else f"the input {name}"
+        return "a constant"
+
+
+def _source(node: Node) -> str:
+    source: Source | None = node.source
+    return str(source) if source is not None else ""
+
+
+def _ops(nodes: Sequence[Node]) -> str:
+    names = [node.op for node in nodes]
+    more = f" and {len(names) - MAX_OPS} more" if len(names) > MAX_OPS else ""
+    return ", ".join(names[:MAX_OPS]) + more
+
+
+def _value(item: Any) -> str:
+    """An attribute as a person writes it."""
+    if isinstance(item, float):
+        return repr(item) if item != int(item) or abs(item) > 1e6 else f"{item:g}"
+    return visible_name(str(item)) if not isinstance(item, str) else repr(visible_name(item))
+
+
+def _plain(item: Any) -> Any:
+    """An attribute as a JSON value."""
+    if isinstance(item, np.dtype):
+        return item.name
+    return item if isinstance(item, (bool, int, float, str, type(None))) else str(item)

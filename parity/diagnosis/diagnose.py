@@ -1,0 +1,101 @@
+"""`Diagnosis`: finds the causes of failing Cells, each proved by running the reference's Cell with it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+
+from ..results.cause import Cause
+from .cell_program import CellProgram, Network
+from .descriptions import describe
+from .differences import Comparison, Difference
+from .evidence import Agreement, Evidence
+from .rebuilding import INVALID
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Looks for the causes of failing Cells.
+
+    Attributes:
+        evidence: what the candidate computed.
+        reference: the reference as a program.
+        candidate: the candidate as a program; None if it can't be captured.
+        deadline: the time, as `time.monotonic()` counts, at which the search ends.
+    """
+
+    evidence: Evidence
+    reference: Network
+    candidate: Network | None
+    deadline: float
+
+    def causes(self, path: str, class_name: str) -> list[Cause]:
+        """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
+        for number in self.reference.calls_of(path):
+            try:
+                cell = self.reference.cut(number)
+                if self.evidence.judge(cell).holds:  # this call doesn't fail
+                    continue
+                if not replace(self.evidence, candidate=self.evidence.truth).judge(cell).holds:
+                    continue  # the program isn't the module: nothing can be proved with it
+            except INVALID:
+                continue
+            if found := self._from_difference(cell, number, class_name):
+                return found
+        return []
+
+    def _from_difference(self, cell: CellProgram, number: int, class_name: str) -> list[Cause]:
+        """Return the smallest set of differences between the two programs that explains the candidate's values."""
+        if self.candidate is None:
+            return []
+        call = self.reference.program.calls[number]
+        calls = self.candidate.program.calls
+        numbers = [n for n in self.candidate.calls_of(call.path) if calls[n].index == call.index]
+        if not numbers:
+            return []
+        try:
+            comparison = Comparison.of(cell, self.candidate.cut(numbers[0]))
+        except INVALID:
+            return []
+        if comparison is None:
+            return []
+        needed = self._smallest(comparison, cell)
+        if needed is None:
+            return []
+        adopted, agreement = needed
+        arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
+        found = [
+            describe(difference, comparison, class_name, arrays, adopted)
+            for number, difference in enumerate(adopted)
+            if not any(comparison.are_exchanged(other, difference) for other in adopted[:number])
+        ]
+        return [
+            replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
+            for cause in found
+        ]
+
+    def _smallest(self, comparison: Comparison, cell: CellProgram) -> tuple[list[Difference], Agreement] | None:
+        """Return the smallest set of differences found with which the Cell agrees; None if all together don't."""
+        differences = comparison.differences
+        agreement = self._agreement(comparison, cell, differences)
+        if agreement is None or not differences:
+            return None
+        for difference in differences:
+            if (alone := self._agreement(comparison, cell, [difference])) is not None:
+                return [difference], alone
+        adopted = differences
+        for difference in differences:
+            rest = [d for d in adopted if d is not difference]
+            if (with_rest := self._agreement(comparison, cell, rest)) is not None:
+                adopted, agreement = rest, with_rest
+        return adopted, agreement
+
+    def _agreement(self, comparison: Comparison, cell: CellProgram, adopted: list[Difference]) -> Agreement | None:
+        """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
+        if time.monotonic() > self.deadline:
+            return None
+        try:
+            found = self.evidence.judge(cell, comparison.mixture(adopted))
+        except INVALID:
+            return None
+        return found if found.holds else None

@@ -1,0 +1,347 @@
+"""The differences of two programs of one Cell, and programs that have some of them.
+
+Both programs are aligned node by node. A *mixture* is the reference's program with some differences adopted from the
+candidate's: an attribute, a constant, a parameter's data, an operand, or a run of nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from ...runtime.errors import ConversionError
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Type, Value
+from ...runtime.ops.registry import get
+from ...runtime.tracing import Builder, SymbolicTensor
+from ..sides.records import Array
+from .alignment import Pair, align, comparable
+from .cell_program import CellProgram
+from .rebuilding import append
+
+Kind = Literal["attribute", "constant", "operand", "nodes", "output", "update", "parameter", "buffer", "trained"]
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One difference between two programs.
+
+    Attributes:
+        kind: the kind: an "attribute" of a node; the data of a "constant", "parameter" or "buffer"; another "operand"
+            of a node, "output" of the Cell or "update" of a buffer; a run of "nodes" in place of another; or whether
+            a parameter is "trained".
+        pair: for an attribute, constant or operand, the positions of the two nodes.
+        name: the attribute, parameter or buffer; the position of the operand or output as a decimal number.
+        reference: the reference's attribute or array.
+        candidate: the candidate's.
+        nodes: for runs of nodes, the reference's nodes.
+        other_nodes: the candidate's.
+    """
+
+    kind: Kind
+    pair: Pair = (None, None)
+    name: str = ""
+    reference: Any = None
+    candidate: Any = None
+    nodes: tuple[Node, ...] = ()
+    other_nodes: tuple[Node, ...] = ()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two programs of one Cell, aligned.
+
+    Attributes:
+        reference: the reference's Cell.
+        candidate: the candidate's.
+        pairs: the pairs of nodes.
+    """
+
+    reference: CellProgram
+    candidate: CellProgram
+    pairs: list[Pair]
+    _identities: tuple[dict[Value, Hashable], dict[Value, Hashable]] = field(default=({}, {}))
+
+    @classmethod
+    def of(cls, reference: CellProgram, candidate: CellProgram) -> Comparison | None:
+        """Compare two programs; None if they are too large."""
+        ours, theirs = leaves(reference), leaves(candidate)
+        pairs = align(reference.program, candidate.program, ours, theirs)
+        if pairs is None:
+            return None
+        for number, (i, j) in enumerate(pairs):
+            if i is not None:
+                _identify(reference.program.nodes[i], ours, ("node", number))
+            if j is not None:
+                _identify(candidate.program.nodes[j], theirs, ("node", number))
+        return cls(reference, candidate, pairs, (ours, theirs))
+
+    @cached_property
+    def differences(self) -> list[Difference]:
+        """All differences, in the order of the nodes."""
+        found: list[Difference] = []
+        ours, theirs = self.reference.program, self.candidate.program
+        run: tuple[list[Node], list[Node]] = ([], [])
+        for i, j in [*self.pairs, (-1, -1)]:
+            if i is None or j is None:
+                if i is not None:
+                    run[0].append(ours.nodes[i])
+                if j is not None:
+                    run[1].append(theirs.nodes[j])
+                continue
+            if run[0] or run[1]:
+                found.append(Difference("nodes", nodes=tuple(run[0]), other_nodes=tuple(run[1])))
+                run = ([], [])
+            if i >= 0:
+                found += self._differences_of_pair(i, j)
+        for position, (a, b) in enumerate(self.output_pairs):
+            if self._differ(a, b):
+                found.append(Difference("output", name=str(position)))
+        for name, before, after in self.update_pairs:
+            if self._differ(before, after):
+                found.append(Difference("update", name=name))
+        found += self._stored("parameter", ours.parameters, theirs.parameters)
+        found += self._stored("buffer", ours.buffers, theirs.buffers)
+        found += [
+            Difference("trained", name=name, reference=p.trainable, candidate=theirs.parameters[name].trainable)
+            for name, p in ours.parameters.items()
+            if name in theirs.parameters and theirs.parameters[name].trainable != p.trainable
+        ]
+        return found
+
+    def _differences_of_pair(self, i: int, j: int) -> list[Difference]:
+        first, second = self.reference.program.nodes[i], self.candidate.program.nodes[j]
+        found = []
+        for name in dict.fromkeys([*first.attributes, *second.attributes]):
+            a, b = first.attributes.get(name), second.attributes.get(name)
+            if comparable(a) != comparable(b):
+                found.append(Difference("attribute", (i, j), name, a, b))
+        for position in range(max(len(first.inputs), len(second.inputs))):
+            x, y = _at(first.inputs, position), _at(second.inputs, position)
+            if self._differ(x, y):
+                constants = self._constants[0].get(x), self._constants[1].get(y)
+                if constants[0] is not None and constants[1] is not None:
+                    found.append(Difference("constant", (i, j), str(position), *constants))
+                else:
+                    found.append(Difference("operand", (i, j), str(position)))
+        return found
+
+    def _differ(self, ours: Value | None, theirs: Value | None) -> bool:
+        """Whether two operands differ by more than nodes that only one side has: these count as a run of nodes."""
+        first = None if ours is None else self._identities[0][ours]
+        second = None if theirs is None else self._identities[1][theirs]
+        return first != second and not (self._alone(first, 1) or self._alone(second, 0))
+
+    def _alone(self, identity: Hashable, side: int) -> bool:
+        """Whether a value is computed by a node without a partner on a side (0 or 1)."""
+        if not isinstance(identity, tuple) or identity[0] != "node":
+            return False
+        return self.pairs[identity[1]][side] is None
+
+    @cached_property
+    def _constants(self) -> tuple[dict[Value | None, Array], dict[Value | None, Array]]:
+        programs = self.reference.program, self.candidate.program
+        return tuple({c.value: c.data for c in program.constants} for program in programs)  # type: ignore[return-value]
+
+    @cached_property
+    def output_pairs(self) -> list[tuple[Value, Value | None]]:
+        """The outputs of both programs, by their boundaries."""
+        theirs = dict(zip(self.candidate.output_keys, self.candidate.program.outputs, strict=True))
+        keys = self.reference.output_keys
+        return [(v, theirs.get(key)) for v, key in zip(self.reference.program.outputs, keys, strict=True)]
+
+    @cached_property
+    def update_pairs(self) -> list[tuple[str, Value | None, Value | None]]:
+        """The new values of the buffers that either program updates."""
+        theirs = self.candidate.program.updates
+        return [
+            (name, buffer.update, theirs.get(name))
+            for name, buffer in self.reference.program.buffers.items()
+            if buffer.update is not None or name in theirs
+        ]
+
+    @staticmethod
+    def _stored(
+        kind: Literal["parameter", "buffer"], ours: Mapping[str, Any], theirs: Mapping[str, Any]
+    ) -> list[Difference]:
+        return [
+            Difference(kind, name=name, reference=ours[name].data, candidate=theirs[name].data)
+            for name in ours
+            if name in theirs and not np.array_equal(ours[name].data, theirs[name].data, equal_nan=True)
+        ]
+
+    def are_exchanged(self, first: Difference, second: Difference) -> bool:
+        """Whether two differences are operands of one node that the candidate has in each other's place."""
+        if first.kind != "operand" or second.kind != "operand" or first.pair != second.pair:
+            return False
+        (i, j), positions = first.pair, (int(first.name), int(second.name))
+        assert i is not None
+        assert j is not None
+        ours, theirs = self.reference.program.nodes[i].inputs, self.candidate.program.nodes[j].inputs
+        names, other_names = self._identities
+        first_names = [names[v] for p in positions if (v := _at(ours, p)) is not None]
+        second_names = [other_names[v] for p in positions if (v := _at(theirs, p)) is not None]
+        return len(first_names) == 2 and first_names == second_names[::-1]
+
+    def mixture(self, adopted: Collection[Difference]) -> Program:
+        """Return the reference's program with the given differences adopted.
+
+        Raises:
+            ConversionError: it can't be built, since an adopted node needs what the reference doesn't compute.
+            CellbridgeError: types don't fit.
+        """
+        return _Mixer(self, adopted).program()
+
+
+def leaves(cell: CellProgram) -> dict[Value, Hashable]:
+    """Return a name for each value that no node of the program computes; equal ones of two programs correspond."""
+    names: dict[Value, Hashable] = {}
+    counts: dict[Hashable, int] = {}
+    for value, key, array in zip(cell.program.inputs, cell.input_keys, cell.arrays, strict=True):
+        name = ("input", key, array.shape)
+        counts[name] = counts.get(name, -1) + 1
+        names[value] = (*name, counts[name])
+    for constant in cell.program.constants:
+        names[constant.value] = ("constant", constant.data.shape, constant.data.tobytes())
+    names |= {p.value: ("parameter", name) for name, p in cell.program.parameters.items()}
+    return names | {b.value: ("buffer", name) for name, b in cell.program.buffers.items()}
+
+
+def _at(values: Sequence[Value | None], position: int) -> Value | None:
+    return values[position] if position < len(values) else None
+
+
+def _identify(node: Node, names: dict[Value, Hashable], name: tuple[str, int]) -> None:
+    names.update({value: (*name, position) for position, value in enumerate(node.outputs)})
+
+
+class _Mixer:
+    """Builds a mixture."""
+
+    def __init__(self, comparison: Comparison, adopted: Collection[Difference]) -> None:
+        self.comparison = comparison
+        ours, theirs = comparison.reference.program, comparison.candidate.program
+        self.base = _with_stored(ours, theirs, adopted)
+        self.builder = Builder.from_program(self.base.replace(nodes=()))
+        self.changed = {(d.kind, d.pair, d.name) for d in adopted}
+        self.taken = {id(node) for d in adopted for node in d.other_nodes}
+        self.dropped = {id(node) for d in adopted for node in d.nodes}
+        self.first = {value: self._tensor(value) for value in (*ours.inputs, *self.base.constant_data)}
+        self.first |= {p.value: self._tensor(self.base.parameters[name].value) for name, p in ours.parameters.items()}
+        self.second: dict[Value, SymbolicTensor] = {}
+        by_name = {name: value for value, name in leaves(comparison.reference).items()}
+        constants = {c.value: c.data for c in theirs.constants}
+        constants |= dict(zip(theirs.inputs, comparison.candidate.arrays, strict=True))
+        for value, name in leaves(comparison.candidate).items():
+            if name in by_name:
+                self.second[value] = self.first[by_name[name]]
+            elif value in constants:
+                self.second[value] = self.builder.constant(constants[value], value.dtype)
+            elif isinstance(name, tuple) and name[0] in ("parameter", "buffer"):
+                stored = theirs.constant_data[value]
+                self.second[value] = self.builder.constant(stored, value.dtype)
+
+    def _tensor(self, value: Value) -> SymbolicTensor:
+        return SymbolicTensor(self.builder, value)
+
+    def program(self) -> Program:
+        """Return the mixture."""
+        ours, theirs = self.comparison.reference.program, self.comparison.candidate.program
+        for i, j in self.comparison.pairs:
+            first = None if i is None else ours.nodes[i]
+            second = None if j is None else theirs.nodes[j]
+            if first is not None and second is not None:
+                self._append_pair((i, j), first, second)
+            elif first is not None and id(first) not in self.dropped:
+                self._append(first, [self._choose(v, None) for v in first.inputs], self.first)
+            elif second is not None and id(second) in self.taken:
+                self._append(second, [self._choose(None, v) for v in second.inputs], self.second)
+        outputs = [self._output(position, *pair) for position, pair in enumerate(self.comparison.output_pairs)]
+        buffers = dict(self.base.buffers)
+        for name, a, b in self.comparison.update_pairs:
+            adopted = ("update", (None, None), name) in self.changed
+            lost = b is None and a not in self.first  # by nodes that aren't there any more
+            chosen = None if lost or (b if adopted else a) is None else self._choose(a, b, prefer_second=adopted)
+            buffers[name] = replace(buffers[name], update=None if chosen is None else chosen.value)
+        results = tuple(tensor.value for tensor in outputs)
+        used = {value for node in self.builder.nodes for value in node.inputs} | set(results)
+        return self.base.replace(
+            nodes=tuple(self.builder.nodes),
+            constants=tuple(self.builder.constants),
+            parameters={name: p for name, p in self.base.parameters.items() if p.value in used},
+            buffers=buffers,
+            outputs=results,
+        )
+
+    def _output(self, position: int, ours: Value, theirs: Value | None) -> SymbolicTensor:
+        """Return an output; zeros for a value that is passed to a Cell which the candidate doesn't call."""
+        if theirs is None and ours not in self.first:
+            return self.builder.constant(np.zeros(ours.type.sizes or ()), ours.dtype)
+        adopted = ("output", (None, None), str(position)) in self.changed
+        chosen = self._choose(ours, theirs, prefer_second=adopted)
+        assert chosen is not None
+        return chosen
+
+    def _append_pair(self, pair: Pair, first: Node, second: Node) -> None:
+        attributes = dict(first.attributes)
+        for name in dict.fromkeys([*first.attributes, *second.attributes]):
+            if ("attribute", pair, name) in self.changed:
+                attributes[name] = second.attributes.get(name)
+        operands = []
+        for position in range(max(len(first.inputs), len(second.inputs))):
+            x, y = _at(first.inputs, position), _at(second.inputs, position)
+            names = {("operand", pair, str(position)), ("constant", pair, str(position))}
+            if names & self.changed:
+                operands.append(None if y is None else self._choose(x, y, prefer_second=True))
+            else:
+                operands.append(None if x is None else self._choose(x, y))
+        if get(first.op).variadic:
+            while operands and operands[-1] is None:
+                operands.pop()
+        with self.builder.at(0, first.source):
+            results = append(self.builder, first.op, operands, attributes)
+        self.first.update(zip(first.outputs, results, strict=True))
+        self.second.update(zip(second.outputs, results, strict=True))
+
+    def _append(self, node: Node, operands: list[SymbolicTensor | None], values: dict[Value, SymbolicTensor]) -> None:
+        with self.builder.at(0, node.source):
+            values.update(zip(node.outputs, append(self.builder, node.op, operands, node.attributes), strict=True))
+
+    def _choose(
+        self, ours: Value | None, theirs: Value | None, *, prefer_second: bool = False
+    ) -> SymbolicTensor | None:
+        """Return the tensor of either value: of the candidate's if it comes from adopted nodes, or is preferred."""
+        if ours is None and theirs is None:
+            return None
+        first = None if ours is None else self.first.get(ours)
+        second = None if theirs is None else self.second.get(theirs)
+        if second is not None and (first is None or prefer_second or self._is_adopted(theirs)):
+            return second
+        if first is None:
+            raise ConversionError("a value of the candidate isn't computed in the reference")
+        return first
+
+    def _is_adopted(self, value: Value | None) -> bool:
+        producer = None if value is None else self.comparison.candidate.program.producers.get(value)
+        return producer is not None and id(producer) in self.taken
+
+
+def _with_stored(ours: Program, theirs: Program, adopted: Collection[Difference]) -> Program:
+    """Return our program with the data of adopted parameters and buffers."""
+    parameters, buffers = dict(ours.parameters), dict(ours.buffers)
+    for difference in adopted:
+        if difference.kind == "parameter":
+            own, data = parameters[difference.name], theirs.parameters[difference.name].data
+            value = (
+                own.value if own.data.shape == data.shape else Value(own.value.name, Type(own.value.dtype, data.shape))
+            )
+            parameters[difference.name] = replace(own, value=value, data=data)
+        elif difference.kind == "trained":
+            parameters[difference.name] = replace(parameters[difference.name], trainable=difference.candidate)
+        elif difference.kind == "buffer":
+            buffers[difference.name] = replace(buffers[difference.name], data=theirs.buffers[difference.name].data)
+    return ours.replace(parameters=parameters, buffers=buffers)

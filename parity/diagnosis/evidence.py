@@ -1,0 +1,171 @@
+"""`Evidence`: what a candidate computed in a Cell, and whether a program of the Cell computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Value, is_floating
+from ...runtime.programs.gradient_program import differentiate
+from ...runtime.programs.interpreter import execute
+from ..results.comparison import PASS
+from ..sides.records import INPUT_GRADIENT, OUTPUT, Array, Key, Records
+from ..verdicts.deviations import error, size
+from ..verdicts.judge import Tolerance, judge
+from .cell_program import CellProgram, TensorKey
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How a program of a Cell agrees with what the candidate computed.
+
+    Attributes:
+        worst: the largest error, in units of its bar; 1 and less agree.
+        relative: the largest error, relative to the largest element of its tensor.
+        tensors: number of tensors that were compared.
+        failing: keys of those that don't agree.
+        gradients: whether gradients are among them.
+    """
+
+    worst: float
+    relative: float
+    tensors: int
+    failing: frozenset[TensorKey]
+    gradients: bool
+
+    @property
+    def holds(self) -> bool:
+        """Whether all tensors agree, and there is at least one."""
+        return not self.failing and self.tensors > 0
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The records of a candidate in float64, isolated, by which programs of Cells are judged.
+
+    Attributes:
+        truth: the reference's records.
+        candidate: the candidate's.
+        noise: the reference's rounding error in a tensor, which its bar is computed from.
+        dtype: the dtype that this error was measured in.
+        grads: whether gradients are compared.
+    """
+
+    truth: Records
+    candidate: Records
+    noise: Callable[[TensorKey], float]
+    dtype: str
+    grads: bool
+
+    def _trained_otherwise(self, program: Program) -> set[TensorKey]:
+        """The parameters of a program that are trained there and not in the candidate, or the other way round."""
+        ours = {name for name, parameter in program.parameters.items() if parameter.trainable}
+        known = set(program.parameters) & {*self.truth.parameter_gradients, *self.candidate.parameter_gradients}
+        return {("parameter", name) for name in ours.symmetric_difference(self.candidate.parameter_gradients) & known}
+
+    def judge(self, cell: CellProgram, program: Program | None = None) -> Agreement:
+        """Compare a program of a Cell, by default the reference's own, with the candidate.
+
+        Gradients are computed only if the outputs agree: no program of which the outputs differ is the candidate's.
+
+        Raises:
+            CellbridgeError: the program doesn't run on the recorded values.
+        """
+        program = program or cell.program
+        forward = self._agreement(self._forward(cell, program), gradients=False)
+        if forward.failing or not self.grads or not self._has_gradients(cell):
+            return forward
+        backward = self._agreement(self._backward(cell, program), gradients=True)
+        return Agreement(
+            max(forward.worst, backward.worst),
+            max(forward.relative, backward.relative),
+            forward.tensors + backward.tensors,
+            backward.failing | self._trained_otherwise(program),
+            gradients=True,
+        )
+
+    def _forward(self, cell: CellProgram, program: Program) -> Iterator[tuple[TensorKey, Array, Array]]:
+        """Yield the key of each output and buffer update, the program's array, and the candidate's."""
+        updates = program.updates
+        results = execute(program, cell.arrays, wanted=[*program.outputs, *updates.values()])
+        keys: list[TensorKey] = [*cell.output_keys, *(("update", name) for name in updates)]
+        for key, array in zip(keys, results, strict=True):
+            expected = self._expected_value(key)
+            if expected is not None:
+                yield key, array, expected
+
+    def _expected_value(self, key: TensorKey) -> Array | None:
+        if isinstance(key, Key):
+            return self.candidate.values.get(key)
+        name = key[1]
+        return self.candidate.updates.get(name, self.candidate.buffers.get(name))
+
+    def _has_gradients(self, cell: CellProgram) -> bool:
+        """Whether the recorded gradients fit the candidate's outputs."""
+        return all(
+            cotangent is None or expected is None or cotangent.shape == expected.shape
+            for cotangent, expected in zip(cell.cotangents, map(self._expected_value, cell.output_keys), strict=True)
+        )
+
+    def _backward(self, cell: CellProgram, program: Program) -> Iterator[tuple[TensorKey, Array, Array]]:
+        """Yield the key of each gradient, the program's array, and the candidate's; zeros if none arrives."""
+        gradient = differentiate(program)
+        seeds = [
+            np.zeros(value.type.sizes or (), value.dtype) if cotangent is None else cotangent.astype(value.dtype)
+            for value, cotangent in zip(program.outputs, self._cotangents(cell), strict=True)
+            if is_floating(value.dtype)
+        ]
+        pairs: list[tuple[TensorKey, Value | None, Array]] = []
+        for boundary, value, array in zip(cell.input_keys, gradient.input_gradients, cell.arrays, strict=True):
+            if boundary is not None and is_floating(array.dtype) and self._is_tracked(boundary):
+                pairs.append((boundary, value, self._or_zeros(self.candidate.values.get(boundary), array)))
+        for name, value in gradient.parameter_gradients.items():
+            if name in cell.parameter_keys and name in self.candidate.parameter_gradients:
+                expected = self._or_zeros(self.candidate.parameter_gradients[name], program.parameters[name].data)
+                pairs.append((cell.parameter_keys[name], value, expected))
+        wanted = [value for _, value, _ in pairs if value is not None]
+        results = dict(zip(wanted, execute(gradient.program, [*cell.arrays, *seeds], wanted=wanted), strict=True))
+        for key, value, expected in pairs:
+            yield key, np.zeros_like(expected) if value is None else results[value], expected
+
+    def _cotangents(self, cell: CellProgram) -> Iterator[Array | None]:
+        """Yield the gradients of the outputs: what is fed, or arrives in the candidate alone."""
+        for key, cotangent in zip(cell.output_keys, cell.cotangents, strict=True):
+            if self._expected_value(key) is None:
+                yield None  # a Cell that the candidate doesn't call
+            elif cotangent is None:
+                yield self.candidate.values.get(key._replace(kind=f"{key.kind}_gradient"))
+            else:
+                yield cotangent
+
+    def _is_tracked(self, key: Key) -> bool:
+        """Whether the reference has a gradient there, and the candidate's is known."""
+        value = key._replace(kind="input" if key.kind == INPUT_GRADIENT else OUTPUT)
+        return value not in self.truth.untracked and (key in self.truth.values or key in self.candidate.values)
+
+    @staticmethod
+    def _or_zeros(gradient: Array | None, like: Array) -> Array:
+        return np.zeros(like.shape) if gradient is None else gradient
+
+    def _agreement(self, triples: Iterator[tuple[TensorKey, Array, Array]], *, gradients: bool) -> Agreement:
+        worst, relative, count, failing = 0.0, 0.0, 0, set[TensorKey]()
+        compared = list(triples)
+        group = max((size(expected) for _, _, expected in compared), default=0.0) if gradients else 0.0
+        tolerance = Tolerance(self.dtype)
+        for key, array, expected in compared:
+            count += 1
+            if array.shape != expected.shape:
+                failing.add(key)
+                worst = relative = np.inf
+                continue
+            fields = judge("meaning", array, expected, expected, self.noise(key), tolerance, group)
+            off = error(array, expected)[0] if is_floating(expected.dtype) else 0.0
+            largest = size(expected) if is_floating(expected.dtype) else 0.0
+            relative = max(relative, off / largest if largest else off)
+            worst = max(worst, float(fields.get("ratio", 0.0)))
+            if fields["status"] != PASS:
+                failing.add(key)
+        return Agreement(worst, relative, count, frozenset(failing), gradients)

@@ -1,0 +1,55 @@
+"""Causes in the words of the attributes that a person sets on a module."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...runtime.visible import visible_name
+from ..results.cause import Cause
+
+OF_COMPUTATION = frozenset({"attribute", "structure", "state"})
+"""Kinds of causes that a module's attribute may stand behind."""
+
+
+def in_words_of_settings(
+    causes: list[Cause], path: str, reference: Mapping[str, Any], candidate: Mapping[str, Any]
+) -> list[Cause]:
+    """Return one cause in place of those that follow from the only attribute in which two modules differ.
+
+    Several constants and nodes of a program change with one attribute of a module, such as `momentum`.
+
+    Args:
+        causes: the causes of a Cell.
+        path: path of the Cell.
+        reference: attributes of the reference's module, with its "class".
+        candidate: attributes of the candidate's.
+    """
+    different = [name for name in reference if name in candidate and not _same(reference[name], candidate[name])]
+    explained = [cause for cause in causes if cause.kind in OF_COMPUTATION]
+    if len(different) != 1 or not explained or (len(explained) == 1 and explained[0].attribute):
+        return causes
+    name, first = different[0], explained[0]
+    ours, theirs = (visible_name(str(side[name])) for side in (reference, candidate))
+    if name == "class":
+        if len(explained) > 1:
+            return causes
+        summary = f"the Cell is a {theirs} in the candidate, a {ours} in the reference: {first.summary}"
+        named = replace(first, summary=summary, fix=f"use {ours}")
+    else:
+        named = replace(
+            first,
+            kind="attribute",
+            summary=f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference",
+            fix=f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})",
+            attribute=name,
+            reference_value=reference[name],
+            candidate_value=candidate[name],
+        )
+    rest = [cause for cause in causes if cause not in explained]
+    return [replace(cause, together=1 + len(rest)) for cause in (named, *rest)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    return bool(a == b) or (a != a and b != b)

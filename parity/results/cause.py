@@ -1,0 +1,52 @@
+"""`Cause`: why a Cell fails, proved by running the reference's Cell with that one change."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from .comparison import json_value
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A cause of a failure.
+
+    Attributes:
+        kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
+            "state" (a buffer and its update) or "gradient" (a branch is detached, a parameter frozen).
+        summary: the difference in words.
+        fix: what to change in the candidate; empty if nothing better is known than the summary.
+        error: the largest relative error, in float64, that is left with the change in the reference's Cell.
+        gradients: whether gradients were compared besides outputs.
+        together: number of causes that had to be changed together, this one included.
+        op: the op concerned; empty if there is none.
+        attribute: name of the attribute, parameter or buffer; empty if there is none.
+        reference_value: its value in the reference; None for arrays and where there is none.
+        candidate_value: its value in the candidate.
+        source: file, line and text in the candidate; empty if unknown.
+    """
+
+    kind: str
+    summary: str
+    fix: str = ""
+    error: float = 0.0
+    gradients: bool = False
+    together: int = 1
+    op: str = ""
+    attribute: str = ""
+    reference_value: Any = None
+    candidate_value: Any = None
+    source: str = ""
+
+    @property
+    def proof(self) -> str:
+        """What was run, in words."""
+        what = "outputs and gradients" if self.gradients else "outputs"
+        change = "with that" if self.together == 1 else f"with all {self.together} causes"
+        how = f"to {self.error:.0e}" if self.error else "exactly"
+        return f"{change}, the reference's Cell agrees {how} in {what}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {name: json_value(value) for name, value in asdict(self).items()} | {"proof": self.proof}
