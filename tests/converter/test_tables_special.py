@@ -80,6 +80,8 @@ def test_medians_and_modes(check):
     x = normal(4, 5)
     x[0, 1] = x[2, 2] = x[2, 3] = float("nan")
     check(lambda x: [torch.nanmedian(x), *torch.nanmedian(x, 1), *torch.nanmedian(x, 0, keepdim=True)], x)
+    few = torch.tensor([[3.0, float("nan"), 1.0], [float("nan"), float("nan"), 2.0], [float("nan")] * 3])
+    check(lambda x: [*torch.nanmedian(x, 1)], few)  # of two numbers, one and none
     whole = torch.tensor([[3, 1, 3, 2, 1], [5, 5, 5, 4, 4]])
     check(lambda x: [*torch.mode(x, 1), *torch.mode(x, 0), *torch.mode(x.double(), 1, keepdim=True)], whole)
 

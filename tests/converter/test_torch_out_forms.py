@@ -139,3 +139,27 @@ def test_a_planted_wrong_form_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_form_entered_twice_raises() -> None:
     with pytest.raises(ValueError, match="exp is already in the table"):
         table.torch_function("exp", torch.exp)
+
+
+IMAGE = np.arange(6.0).reshape(2, 3)
+KERNEL = np.linspace(-1, 1, 12).reshape(1, 2, 2, 3)
+OTHER_CASES = [
+    OpCase("take", (IMAGE, np.array([1, 0, 1], np.int8)), {"axis": 0}, None, "8-bit indices"),
+    OpCase("argmax", (IMAGE,), {"axis": 1, "keepdims": True}, None, "kept axis"),
+    OpCase("argmin", (-IMAGE,), {"axis": None, "keepdims": True}, None, "kept axes"),
+    OpCase(
+        "conv_transpose",
+        (IMAGE.reshape(1, 1, 2, 3), KERNEL, np.array([1.0, -2.0])),
+        {"stride": (1, 1), "padding": ((1, 0), (0, 1)), "output_padding": (0, 0), "dilation": (1, 1), "groups": 1},
+        None,
+        "one-sided padding and a bias",
+    ),
+]
+
+
+@pytest.mark.parametrize("case", OTHER_CASES, ids=str)
+def test_forms_that_no_case_of_the_table_takes(case: OpCase) -> None:
+    expected = checks.run_kernel(case, checks.inputs_of(case, "float64"))
+    outputs, _ = run(case, "float64")
+    for actual, array in zip(outputs, expected, strict=True):
+        checks.assert_close(as_array(actual), array, "float64")

@@ -99,7 +99,11 @@ def test_empty_tensors() -> None:
 )
 def test_own_tolerances_replace_the_bar(rtol: float, atol: float, status: str) -> None:
     candidate = TRUTH + 1e-3  # at TRUTH's zero no rtol helps
-    assert _rounding(candidate, tolerance=Tolerance("float32", rtol, atol))["status"] == status
+    fields = _rounding(candidate, tolerance=Tolerance("float32", rtol, atol))
+    assert fields["status"] == status
+    assert fields["allowed"] == 1.0  # the tolerance is the bar
+    if status == PASS:
+        assert fields["bar"] == atol + rtol * abs(fields["reference_value"])
 
 
 SCORES = np.array([0.3, -1.7, -1e9, 2.5, -1e9, 0.0])
