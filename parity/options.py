@@ -25,6 +25,7 @@ class OptionKeywords(TypedDict, total=False):
     only: Sequence[str]
     skip: Sequence[str]
     fail_fast: bool
+    diagnose_seconds: float | None
     provider: str
     seed: int
     loss: Callable[[Any], Any] | None
@@ -44,6 +45,8 @@ class Options:
         only: globs of Cell paths; others are skipped.
         skip: globs of Cell paths to skip.
         fail_fast: stop after the first comparison of a side that fails.
+        diagnose_seconds: the longest search for the causes of failures, in seconds; 0 for none. None: as long as the
+            comparison took, and at least 10 seconds.
         provider: ONNX Runtime's execution provider, "cpu" or "cuda".
         seed: seed of the cotangents and of torch's random numbers.
         loss: maps the module's outputs to a scalar, whose gradients are the cotangents.
@@ -58,6 +61,7 @@ class Options:
     only: Sequence[str] = ()
     skip: Sequence[str] = ()
     fail_fast: bool = False
+    diagnose_seconds: float | None = None
     provider: str = "cpu"
     seed: int = 0
     loss: Callable[[Any], Any] | None = None
@@ -65,7 +69,7 @@ class Options:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", dtype_name(self.dtype))
-        for name in ("rtol", "atol"):
+        for name in ("rtol", "atol", "diagnose_seconds"):
             value = getattr(self, name)
             if value is not None and not (value >= 0 and math.isfinite(value)):
                 raise UsageError(f"{name} must be a number of at least 0, given {value!r}")

@@ -256,6 +256,7 @@ def judging_options(function: Function) -> Function:
             "only": take("only"),
             "skip": take("skip"),
             "fail_fast": take("fail_fast"),
+            "diagnose_seconds": take("diagnose_seconds"),
             "provider": take("provider"),
         }
         files = {name: take(f"{name}_file") for name in FORMATS}
@@ -276,6 +277,12 @@ def judging_options(function: Function) -> Function:
             default="cpu",
             show_default=True,
             help="ONNX Runtime's execution provider.",
+        ),
+        click.option(
+            "--diagnose-seconds",
+            type=click.FloatRange(min=0),
+            metavar="SECONDS",
+            help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
         ),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
         click.option(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from ...runtime.errors import CellbridgeError
 from ..diagnosis.cell_program import Network
+from ..diagnosis.derivatives import derivative_errors
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings
@@ -45,7 +47,7 @@ def add_causes(
         truth: the reference's records in float64.
         records: the side's records of an isolated run in float64.
         noise: the reference's rounding error in isolated runs.
-        seconds: how long the run took that found the failures.
+        seconds: the longest search.
     """
     paths = [path for path, cell in report.cells.items() if any(_shows_cause(c, side) for c in cell.comparisons)]
     if not paths or not isinstance(reference, HasProgram):
@@ -65,7 +67,10 @@ def add_causes(
     evidence = Evidence(
         truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads and not records.broken
     )
-    diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + max(seconds, LEAST_SECONDS))
+    diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + seconds)
+    in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
+    if in_gradients and report.grads:
+        _find_wrong_side(report, reference, side, in_gradients, truth, records, run, diagnosis)
     for path in paths:
         cell = report.cells[path]
         # a port's class has other names for its arguments: the differences of the APIs say what to write
@@ -76,6 +81,39 @@ def add_causes(
 
 def _shows_cause(c: Comparison, side: Side) -> bool:
     return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "meaning", "isolated")
+
+
+def _only_gradients(comparisons: Sequence[Comparison], side: Side) -> bool:
+    return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side))
+
+
+def _find_wrong_side(
+    report: Report,
+    reference: Side,
+    side: Side,
+    paths: Sequence[str],
+    truth: Records,
+    records: Records,
+    run: Run,
+    diagnosis: Diagnosis,
+) -> None:
+    """For Cells that differ in gradients alone, find the side whose gradients aren't its own derivative.
+
+    A reference whose gradients are those of its program means them so: it stops a gradient, for example.
+    """
+    by_side = [
+        (one, derivative_errors(one, run, of_run, report.seed)) for one, of_run in ((reference, truth), (side, records))
+    ]
+    for path in paths:
+        cell = report.cells[path]
+        (ours, first), (theirs, second) = (
+            (one, [error for (p, _), error in errors.items() if p == path]) for one, errors in by_side
+        )
+        if any(e.is_wrong for e in first) and second and all(e.is_right for e in second):
+            if not diagnosis.is_reference(path):
+                cell.wrong_side, cell.derivative_error = ours.name, max(e.worst for e in first)
+        elif any(e.is_wrong for e in second) and first and all(e.is_right for e in first):
+            cell.wrong_side, cell.derivative_error = theirs.name, max(e.worst for e in second)
 
 
 def _network(side: HasProgram, run: Run) -> Network:

@@ -15,7 +15,7 @@ from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
-from .causes import add_causes
+from .causes import LEAST_SECONDS, add_causes
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
@@ -157,10 +157,12 @@ class Trial:
 
     def add_causes(self, report: Report, side: Side) -> None:
         """Look for the causes of what failed in a side, and add them to the report."""
-        records = self._failing_records.pop(side.name, None)
-        if records is not None:
+        records, seconds = self._failing_records.pop(side.name, None), self.options.diagnose_seconds
+        if records is not None and seconds != 0:
             self.progress.stage("causes", None)
-            noise, seconds = self.noise(ISOLATED, self.working_dtype), time.monotonic() - self._started
+            if seconds is None:
+                seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+            noise = self.noise(ISOLATED, self.working_dtype)
             add_causes(report, self.reference, side, self.truth, records, noise, seconds)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:

@@ -44,6 +44,14 @@ class Diagnosis:
                 return found
         return []
 
+    def is_reference(self, path: str) -> bool:
+        """Whether the reference's program of a Cell gives what the reference recorded, in each call."""
+        of_reference = replace(self.evidence, candidate=self.evidence.truth)
+        try:
+            return all(of_reference.judge(self.reference.cut(n)).holds for n in self.reference.calls_of(path))
+        except INVALID:
+            return False
+
     def _from_difference(self, cell: CellProgram, number: int, class_name: str) -> list[Cause]:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
         if self.candidate is None:

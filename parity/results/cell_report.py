@@ -22,6 +22,9 @@ class CellReport:
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
         explanations: for a failing Cell, the differences between the two APIs that apply to it.
         causes: for a failing Cell, what was proved to make it fail.
+        wrong_side: for a Cell that fails in gradients alone, the side whose gradients aren't the derivative of its own
+            forward pass, while the other side's are; empty if unknown.
+        derivative_error: how far they are from it, relative to the derivative along a random direction.
     """
 
     path: str
@@ -32,6 +35,8 @@ class CellReport:
     counterpart: str = ""
     explanations: list[str] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
+    wrong_side: str = ""
+    derivative_error: float = 0.0
 
     @property
     def status(self) -> str:
@@ -68,6 +73,8 @@ class CellReport:
             "counterpart": self.counterpart,
             "explanations": list(self.explanations),
             "causes": [cause.to_dict() for cause in self.causes],
+            "wrong_side": self.wrong_side,
+            "derivative_error": json_value(self.derivative_error),
             "worst_output_ratio": json_value(worst_ratio(self.outputs)),
             "worst_gradient_ratio": json_value(worst_ratio(self.gradients)),
             "comparisons": [comparison.to_dict() for comparison in self.comparisons],

@@ -116,6 +116,8 @@ class NetworkResult:
             mine.counterpart = mine.counterpart or cell.counterpart
             mine.explanations += cell.explanations
             mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
+            if cell.wrong_side and not mine.wrong_side:
+                mine.wrong_side, mine.derivative_error = cell.wrong_side, cell.derivative_error
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""

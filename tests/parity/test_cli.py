@@ -117,6 +117,7 @@ def test_the_defaults(engine: Engine) -> None:
         "only": (),
         "skip": (),
         "fail_fast": False,
+        "diagnose_seconds": None,
         "provider": "cpu",
         "round_trip": False,
     }
@@ -133,6 +134,7 @@ def test_the_defaults(engine: Engine) -> None:
         (["--only", "layer1.*", "--only", "fc"], "only", ("layer1.*", "fc")),
         (["--skip", "*.bn?"], "skip", ("*.bn?",)),
         (["--fail-fast"], "fail_fast", True),
+        (["--diagnose-seconds", "0"], "diagnose_seconds", 0.0),
         (["--provider", "cuda"], "provider", "cuda"),
         (["--round-trip"], "round_trip", True),
         (["--seed", "7"], "seed", 7),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ class Network(nn.Module):
         return self.second(self.first(x)) * mask, mask + 1
 
 
-def report_on(*changes: Callable[[Network], None], **options: bool) -> Report:
+def report_on(*changes: Callable[[Network], None], **options: Any) -> Report:
     reference = Network()
     candidate = copy.deepcopy(reference)
     for change in changes:
@@ -260,11 +261,18 @@ def test_a_passing_run_has_no_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report_on().ok
 
 
-def test_the_search_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cellbridge.parity.comparison.causes.LEAST_SECONDS", -1e9)
-    report = report_on(eps)
+def test_the_search_ends_in_time() -> None:
+    report = report_on(eps, diagnose_seconds=1e-9)
     assert report.failing == ["first.norm"]
-    assert isinstance(report.cells["first.norm"].causes, list)
+    assert not report.cells["first.norm"].causes
+
+
+def test_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object) -> None:
+        raise AssertionError("looked for causes")
+
+    monkeypatch.setattr("cellbridge.parity.comparison.trial.add_causes", never)
+    assert not report_on(eps, diagnose_seconds=0).ok
 
 
 def test_the_terminal_shows_cause_proof_place_and_fix() -> None:
