@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+
 from ...runtime.errors import CellbridgeError
 from ..diagnosis.cell_program import Network
 from ..diagnosis.derivatives import derivative_errors
@@ -63,9 +65,17 @@ def add_causes(
         try:
             candidate = _network(side, run)
         except CellbridgeError as error:
-            report.notes.append(f"causes were not looked for in the code of {side.name}: {error}".partition("\n")[0])
+            reason = f"{error}".partition("\n")[0]
+            report.notes.append(
+                f"{side.name} can't be read as a program, so causes were looked for among common mistakes: {reason}"
+            )
     evidence = Evidence(
-        truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads and not records.broken
+        truth,
+        records,
+        lambda key: noise.error(key, "meaning"),
+        noise.run.dtype,
+        run.grads and not records.broken,
+        *({name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)),
     )
     diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + seconds)
     in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]

@@ -14,6 +14,7 @@ from ...runtime.visible import visible_name
 from ..results.cause import Cause
 from ..sides.records import OUTPUT_GRADIENT, Array
 from .array_relations import relation
+from .cell_program import CellProgram
 from .differences import Comparison, Difference
 
 MAX_OPS = 3
@@ -75,7 +76,7 @@ class _Describer:
 
     def _attribute(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
-        ours, theirs = _value(d.reference), _value(d.candidate)
+        ours, theirs = spelling(d.reference), spelling(d.candidate)
         if d.reference is None or isinstance(d.reference, Program) or isinstance(d.candidate, Program):
             summary = f"{d.name} of {node.op} differs"
             return Cause("attribute", summary, op=node.op, attribute=d.name, source=_source(other))
@@ -85,7 +86,7 @@ class _Describer:
         fix = f"{self.class_name}(..., {d.name}={ours})" if self.class_name else ""
         return Cause(
             "attribute", summary, fix, op=node.op, attribute=d.name,
-            reference_value=_plain(d.reference), candidate_value=_plain(d.candidate), source=_source(other),
+            reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=_source(other),
         )  # fmt: skip
 
     def _constant(self, d: Difference) -> Cause:
@@ -93,9 +94,9 @@ class _Describer:
         ours, theirs = d.reference, d.candidate
         if ours.size == theirs.size == 1:
             a, b = ours.reshape(-1)[0].item(), theirs.reshape(-1)[0].item()
-            summary = f"the number in {node.op} is {_value(b)} in the candidate, {_value(a)} in the reference"
+            summary = f"the number in {node.op} is {spelling(b)} in the candidate, {spelling(a)} in the reference"
             return Cause(
-                "attribute", summary, f"use {_value(a)}", op=node.op, reference_value=a, candidate_value=b,
+                "attribute", summary, f"use {spelling(a)}", op=node.op, reference_value=a, candidate_value=b,
                 source=_source(other),
             )  # fmt: skip
         how = relation(ours, theirs) or "has other values"
@@ -179,22 +180,25 @@ class _Describer:
 
     def _name_of(self, value: Value | None, side: int) -> str:
         """What a value is, in words."""
-        if value is None:
-            return "absent"
-        program, cell = self.programs[side], (self.comparison.reference, self.comparison.candidate)[side]
-        if value in program.producers:
-            return f"the result of {program.producers[value].op}"
-        stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
-        if value in stored:
-            return visible_name(stored[value])
-        if value in program.inputs:
-            key = cell.input_keys[program.inputs.index(value)]
-            if key is None:
-                return f"the value {visible_name(value.name)}"
-            name = visible_name(key.slot)
-            inner = key.kind == OUTPUT_GRADIENT
-            return f"what {visible_name(key.path)} returns" if inner else f"the input {name}"
+        cell = (self.comparison.reference, self.comparison.candidate)[side]
+        return "absent" if value is None else name_of_value(cell, value)
+
+
+def name_of_value(cell: CellProgram, value: Value) -> str:
+    """Return what a value of a Cell is, in words."""
+    program = cell.program
+    if value in program.producers:
+        return f"the result of {program.producers[value].op}"
+    stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
+    if value in stored:
+        return visible_name(stored[value])
+    if value not in program.inputs:
         return "a constant"
+    key = cell.input_keys[program.inputs.index(value)]
+    if key is None:
+        return f"the value {visible_name(value.name)}"
+    returned = key.kind == OUTPUT_GRADIENT
+    return f"what {visible_name(key.path)} returns" if returned else f"the input {visible_name(key.slot)}"
 
 
 def _source(node: Node) -> str:
@@ -208,14 +212,14 @@ def _ops(nodes: Sequence[Node]) -> str:
     return ", ".join(names[:MAX_OPS]) + more
 
 
-def _value(item: Any) -> str:
+def spelling(item: Any) -> str:
     """An attribute as a person writes it."""
     if isinstance(item, float):
         return repr(item) if item != int(item) or abs(item) > 1e6 else f"{item:g}"
     return visible_name(str(item)) if not isinstance(item, str) else repr(visible_name(item))
 
 
-def _plain(item: Any) -> Any:
+def plain(item: Any) -> Any:
     """An attribute as a JSON value."""
     if isinstance(item, np.dtype):
         return item.name

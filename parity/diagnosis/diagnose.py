@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 
 from ..results.cause import Cause
+from .catalogue.table import ENTRIES
 from .cell_program import CellProgram, Network
 from .descriptions import describe
 from .differences import Comparison, Difference
@@ -40,7 +41,10 @@ class Diagnosis:
                     continue  # the program isn't the module: nothing can be proved with it
             except INVALID:
                 continue
-            if found := self._from_difference(cell, number, class_name):
+            found = self._from_difference(cell, number, class_name)
+            if len(found) != 1:
+                found = self._from_catalogue(cell) or found
+            if found:
                 return found
         return []
 
@@ -81,6 +85,20 @@ class Diagnosis:
             replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
             for cause in found
         ]
+
+    def _from_catalogue(self, cell: CellProgram) -> list[Cause]:
+        """Return the first change of the catalogue that explains the candidate's values."""
+        for entry in ENTRIES:
+            for hypothesis in entry(cell, self.evidence):
+                if time.monotonic() > self.deadline:
+                    return []
+                try:
+                    agreement = self.evidence.judge(cell, hypothesis.make())
+                except INVALID:
+                    continue
+                if agreement.holds:
+                    return [replace(hypothesis.cause, error=agreement.relative, gradients=agreement.gradients)]
+        return []
 
     def _smallest(self, comparison: Comparison, cell: CellProgram) -> tuple[list[Difference], Agreement] | None:
         """Return the smallest set of differences found with which the Cell agrees; None if all together don't."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Evidence:
         noise: the reference's rounding error in a tensor, which its bar is computed from.
         dtype: the dtype that this error was measured in.
         grads: whether gradients are compared.
+        parameters: the candidate's parameters by name, as far as they are known.
+        reference_parameters: the reference's.
     """
 
     truth: Records
@@ -59,6 +61,8 @@ class Evidence:
     noise: Callable[[TensorKey], float]
     dtype: str
     grads: bool
+    parameters: Mapping[str, Array] = field(default_factory=dict)
+    reference_parameters: Mapping[str, Array] = field(default_factory=dict)
 
     def _trained_otherwise(self, program: Program) -> set[TensorKey]:
         """The parameters of a program that are trained there and not in the candidate, or the other way round."""
@@ -86,6 +90,14 @@ class Evidence:
             backward.failing | self._trained_otherwise(program),
             gradients=True,
         )
+
+    def distance(self, cell: CellProgram, program: Program) -> float:
+        """Return the largest error of a program's outputs against the candidate's, relative to each tensor's size.
+
+        Raises:
+            CellbridgeError: the program doesn't run on the recorded values.
+        """
+        return self._agreement(self._forward(cell, program), gradients=False).relative
 
     def _forward(self, cell: CellProgram, program: Program) -> Iterator[tuple[TensorKey, Array, Array]]:
         """Yield the key of each output and buffer update, the program's array, and the candidate's."""

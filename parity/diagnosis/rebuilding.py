@@ -46,8 +46,8 @@ def append(builder: Builder, op: str, operands: Operands, attributes: Mapping[st
 def rebuild(program: Program, rule: Rule = keep) -> Program:
     """Return a program whose nodes are what `rule` appends for those of another one.
 
-    Inputs, parameters, buffers and constants stay the same values. Boundaries are left out: their results are their
-    operands.
+    Inputs, parameters, buffers and constants stay the same values; parameters that aren't used any more are left out,
+    and so are boundaries, whose results are their operands.
 
     Raises:
         CellbridgeError: the types of operands or attributes of a node don't fit.
@@ -67,9 +67,12 @@ def rebuild(program: Program, rule: Rule = keep) -> Program:
         name: buffer if buffer.update is None else replace(buffer, update=tensors[buffer.update].value)
         for name, buffer in program.buffers.items()
     }
+    outputs = tuple(tensors[value].value for value in program.outputs)
+    used = {value for node in builder.nodes for value in node.inputs} | set(outputs)
     return program.replace(
         nodes=tuple(builder.nodes),
         constants=tuple(builder.constants),
+        parameters={name: p for name, p in program.parameters.items() if p.value in used},
         buffers=updates,
-        outputs=tuple(tensors[value].value for value in program.outputs),
+        outputs=outputs,
     )

@@ -45,7 +45,19 @@ def test_weights_in_another_layout_are_the_same_weights() -> None:
     assert [cause.together for cause in causes] == [2, 2]
 
 
-def test_a_port_that_can_not_be_traced_says_so() -> None:
-    report = report_on("pad_mode left as it is")
-    assert any("causes were not looked for in the code of cell" in note for note in report.notes)
-    assert report.cells["features.0"].explanations
+@pytest.mark.parametrize(
+    ("name", "path", "summary"),
+    [
+        ("pad_mode left as it is", "features.0", "padding is ((2, 2), (2, 2)) in the candidate, ((0, 0), (0, 0)) in"),
+        (
+            "stride of a pooling left as it is",
+            "features.5",
+            "stride is (1, 1) in the candidate, (2, 2) in the reference",
+        ),
+    ],
+)
+def test_a_port_that_can_not_be_traced_is_explained_by_the_catalogue(name: str, path: str, summary: str) -> None:
+    report = report_on(name)
+    assert any("cell can't be read as a program" in note for note in report.notes)
+    (cause,) = report.cells[path].causes
+    assert summary in cause.summary

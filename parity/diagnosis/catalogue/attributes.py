@@ -1,0 +1,105 @@
+"""Attributes of ops, and scalar constants, with another value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Node, Value, is_floating
+from ...results.cause import Cause
+from ..cell_program import CellProgram
+from ..descriptions import plain, spelling
+from ..evidence import Evidence
+from .hypothesis import Hypothesis, with_attributes
+from .numbers import likely_numbers
+
+WORDS = {
+    "approximate": ("none", "tanh"),
+    "mode": ("nearest", "linear", "bilinear", "bicubic", "constant", "reflect", "replicate", "circular"),
+}
+"""Values of attributes that are words."""
+MAX_PADDING = 6
+MAX_PERMUTED_RANK = 5
+PADDINGS = ("padding", "pads")
+
+
+def attributes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield each attribute with each other value that people write."""
+    several = len({node.op for node in cell.program.nodes}) > 1
+    for position, node in enumerate(cell.program.nodes):
+        for name, value in node.attributes.items():
+            for other in _alternatives(cell, evidence, position, node, name):
+                summary = f"{name} is {spelling(other)} in the candidate, {spelling(value)} in the reference"
+                cause = Cause(
+                    "attribute", f"in {node.op}, {summary}" if several else summary, op=node.op, attribute=name,
+                    reference_value=plain(value), candidate_value=plain(other), source="",
+                )  # fmt: skip
+                yield Hypothesis(cause, partial(with_attributes, cell.program, position, **{name: other}))
+
+
+def _alternatives(cell: CellProgram, evidence: Evidence, position: int, node: Node, name: str) -> Iterator[Any]:
+    value = node.attributes[name]
+    if isinstance(value, bool):
+        yield not value
+    elif isinstance(value, str):
+        yield from (word for word in WORDS.get(name, ()) if word != value)
+    elif isinstance(value, float):
+        yield from likely_numbers(
+            cell, evidence, value, lambda number: with_attributes(cell.program, position, **{name: number})
+        )
+    elif isinstance(value, int):
+        rank = len(node.inputs[0].shape) if node.inputs and node.inputs[0] is not None else 0
+        others = range(rank) if name == "axis" else {value - 1, value + 1, 2 * value, value // 2, 1}
+        yield from sorted(other for other in set(others) if other != value and (other > 0 or name == "axis"))
+    elif isinstance(value, tuple) and value:
+        yield from _other_tuples(name, value)
+
+
+def _other_tuples(name: str, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    if all(isinstance(item, tuple) and len(item) == 2 for item in value) and name in PADDINGS:
+        for low in range(MAX_PADDING):
+            for high in range(MAX_PADDING):
+                other = ((low, high),) * len(value)
+                if other != value:
+                    yield other
+    elif all(isinstance(item, int) for item in value):
+        if name == "permutation" and len(value) <= MAX_PERMUTED_RANK:
+            yield from (order for order in permutations(value) if order != value)
+            return
+        for step in (-1, 1, 2, 3):
+            yield tuple(item + step for item in value)
+        for place in range(len(value)) if len(value) > 1 else ():
+            for step in (-1, 1):
+                yield (*value[:place], value[place] + step, *value[place + 1 :])
+
+
+def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield each scalar constant with the number that explains the outputs best."""
+    for constant in cell.program.constants:
+        if constant.data.size != 1 or not is_floating(constant.value.dtype):
+            continue
+        own = float(constant.data.reshape(()))
+        users = [node.op for node in cell.program.nodes if constant.value in node.inputs]
+        make = partial(_with_constant, cell.program, constant.value)
+        for number in likely_numbers(cell, evidence, own, make):
+            summary = f"the number in {users[0] if users else 'the result'} is {spelling(number)} in the candidate"
+            cause = Cause(
+                "attribute", f"{summary}, {spelling(own)} in the reference", f"use {spelling(own)}",
+                op=users[0] if users else "", reference_value=own, candidate_value=number,
+            )  # fmt: skip
+            yield Hypothesis(cause, partial(make, number))
+
+
+def _with_constant(program: Program, value: Value, number: float) -> Program:
+    return program.replace(
+        constants=tuple(
+            replace(c, data=np.full(c.data.shape, number, np.float64)) if c.value is value else c
+            for c in program.constants
+        )
+    )

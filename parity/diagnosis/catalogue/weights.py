@@ -1,0 +1,103 @@
+"""Parameters in another layout, or exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from ....runtime.ir.program import Program
+from ....runtime.visible import visible_name
+from ...results.cause import Cause
+from ...sides.records import Array
+from ..array_relations import relation
+from ..cell_program import CellProgram
+from ..evidence import Evidence
+from .hypothesis import Hypothesis
+
+Change = Callable[[Array], Array]
+
+
+def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield the parameters whose values in the candidate are known and differ, each and all together."""
+    own = {name: p.data for name, p in cell.program.parameters.items()}
+    known = {name: array for name, array in evidence.parameters.items() if name in own}
+    other = {n: a for n, a in known.items() if a.shape == own[n].shape and not np.array_equal(a, own[n])}
+    for name, array in other.items():
+        shown = visible_name(name)
+        others = {n: a for n, a in evidence.reference_parameters.items() if n != name}
+        summary = f"{shown} {relation(own[name], array, others) or 'has other values'} in the candidate"
+        cause = Cause("weight", summary, f"copy {shown} from the reference", attribute=name)
+        yield Hypothesis(cause, partial(_with_arrays, cell.program, {name: array}))
+    if len(other) > 1:
+        names = ", ".join(map(visible_name, other))
+        cause = Cause("weight", f"{names} have other values in the candidate", "copy them from the reference")
+        yield Hypothesis(cause, partial(_with_arrays, cell.program, other))
+
+
+def layouts(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each parameter in each other layout of the same shape."""
+    for name, parameter in cell.program.parameters.items():
+        for how, change in _changes(parameter.data):
+            shown = visible_name(name)
+            cause = Cause(
+                "weight", f"{shown} {how} in the candidate", f"copy {shown} from the reference", attribute=name
+            )
+            yield Hypothesis(cause, partial(_with_data, cell.program, name, change))
+
+
+def _changes(data: Array) -> Iterator[tuple[str, Change]]:
+    if data.ndim >= 2 and data.shape[0] == data.shape[1]:
+        yield "is transposed", lambda x: np.swapaxes(x, 0, 1)
+    yield "is negated", lambda x: -x
+    yield "is all zeros", np.zeros_like
+    yield "is all ones", np.ones_like
+    for axis, size in enumerate(data.shape):
+        if size > 1:
+            yield f"is reversed along axis {axis}", partial(np.flip, axis=axis)
+        if size % 2 == 0:
+            yield f"has its halves exchanged along axis {axis}", partial(np.roll, shift=size // 2, axis=axis)
+            yield f"is interleaved along axis {axis}", partial(_interleave, axis=axis)
+        if size % 3 == 0:
+            yield f"has its thirds in the order 1, 0, 2 along axis {axis}", partial(_thirds, axis=axis)
+
+
+def _interleave(data: Array, axis: int) -> Array:
+    """Halves side by side as pairs: 0, n/2, 1, n/2 + 1, ..."""
+    halves = np.split(data, 2, axis)
+    return np.stack(halves, axis + 1).reshape(data.shape)
+
+
+def _thirds(data: Array, axis: int) -> Array:
+    first, second, third = np.split(data, 3, axis)
+    return np.concatenate([second, first, third], axis)
+
+
+def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each two parameters of the Cell, of one shape, in each other's place."""
+    names = list(cell.program.parameters)
+    for i, first in enumerate(names):
+        for second in names[i + 1 :]:
+            data = [cell.program.parameters[name].data for name in (first, second)]
+            if data[0].shape == data[1].shape:
+                summary = f"{visible_name(first)} and {visible_name(second)} are exchanged in the candidate"
+                yield Hypothesis(
+                    Cause("weight", summary, attribute=first), partial(_exchanged, cell.program, first, second)
+                )
+
+
+def _with_arrays(program: Program, arrays: Mapping[str, Array]) -> Program:
+    changed = {name: replace(program.parameters[name], data=array) for name, array in arrays.items()}
+    return program.replace(parameters={**program.parameters, **changed})
+
+
+def _with_data(program: Program, name: str, change: Change) -> Program:
+    parameter = program.parameters[name]
+    changed = replace(parameter, data=np.ascontiguousarray(change(parameter.data)))
+    return program.replace(parameters={**program.parameters, name: changed})
+
+
+def _exchanged(program: Program, first: str, second: str) -> Program:
+    return _with_arrays(program, {first: program.parameters[second].data, second: program.parameters[first].data})

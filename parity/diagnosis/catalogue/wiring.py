@@ -1,0 +1,133 @@
+"""Another value of the same type in the place of an operand or result, and values that are scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from ....runtime.ir.program import Program
+from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ops import elementwise
+from ....runtime.ops.registry import get
+from ....runtime.tracing import Builder, SymbolicTensor
+from ....runtime.visible import visible_name
+from ...results.cause import Cause
+from ...sides.records import OUTPUT, OUTPUT_GRADIENT
+from ..cell_program import CellProgram
+from ..descriptions import name_of_value, spelling
+from ..evidence import Evidence
+from ..rebuilding import Operands, Results, keep, rebuild
+from .hypothesis import Hypothesis
+from .numbers import likely_numbers
+
+MAX_VALUES = 40
+"""The most values that are tried in the place of another."""
+
+
+def results(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each output or passed value with another value in its place; a Cell may be left out that way."""
+    program = cell.program
+    for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
+        place = "the result" if key.kind == OUTPUT else f"the value passed to {visible_name(key.path)}"
+        for other in _of_same_type(program, value, before=len(program.nodes)):
+            outputs = (*program.outputs[:position], other, *program.outputs[position + 1 :])
+            theirs, ours = (name_of_value(cell, one) for one in (other, value))
+            summary = f"{place} is {theirs} in the candidate, {ours} in the reference"
+            yield Hypothesis(Cause("structure", summary), partial(program.replace, outputs=outputs))
+
+
+def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each operand of each node with another value in its place."""
+    program = cell.program
+    for position, node in enumerate(program.nodes):
+        names = get(node.op).operand_names(len(node.inputs))
+        for number, value in enumerate(node.inputs):
+            for other in () if value is None else _of_same_type(program, value, before=position):
+                assert value is not None
+                theirs, ours = (name_of_value(cell, one) for one in (other, value))
+                summary = f"{names[number]} of {node.op} is {theirs} in the candidate, {ours} in the reference"
+                cause = Cause("structure", summary, op=node.op)
+                yield Hypothesis(cause, partial(_with_operand, program, position, number, other))
+
+
+def _of_same_type(program: Program, value: Value, before: int) -> list[Value]:
+    """Return the other values of the type of a value that are known before a node, the nearest first."""
+    known = [v for node in reversed(program.nodes[:before]) for v in node.outputs]
+    known += [*program.inputs, *(p.value for p in program.parameters.values())]
+    return [v for v in known if v is not value and v.type == value.type][:MAX_VALUES]
+
+
+def _with_operand(program: Program, position: int, number: int, other: Value) -> Program:
+    node = program.nodes[position]
+    changed = replace(node, inputs=(*node.inputs[:number], other, *node.inputs[number + 1 :]))
+    return rebuild(program.replace(nodes=(*program.nodes[:position], changed, *program.nodes[position + 1 :])))
+
+
+def scales(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield each value that enters the Cell, and each result of a node, multiplied by a number."""
+    program = cell.program
+    for value in [*program.inputs, *(v for node in program.nodes for v in node.outputs)]:
+        if not is_floating(value.dtype):
+            continue
+        make = partial(_scaled, program, value)
+        for number in likely_numbers(cell, evidence, 1.0, make):
+            summary = f"{name_of_value(cell, value)} is multiplied by {spelling(number)} in the candidate"
+            yield Hypothesis(Cause("structure", summary, candidate_value=number), partial(make, number))
+
+
+def _scaled(program: Program, value: Value, number: float) -> Program:
+    """Return the program with a value multiplied wherever it is used."""
+    scaled: dict[Value, SymbolicTensor] = {}
+
+    def rule(builder: Builder, position: int, node: Node, given: Operands) -> Results:
+        used = [
+            _times(builder, operand, number, scaled, value) if v is value else operand
+            for v, operand in zip(node.inputs, given, strict=True)
+        ]
+        return keep(builder, position, node, used)
+
+    result = rebuild(program, rule)
+    if value not in program.outputs:
+        return result
+    builder = Builder.from_program(result)
+    tensors = [SymbolicTensor(builder, v) for v in result.outputs]
+    outputs = tuple(
+        (elementwise.mul(t, builder.constant(number, t.dtype)) if v is value else t).value
+        for v, t in zip(program.outputs, tensors, strict=True)
+    )
+    return result.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=outputs)
+
+
+def _times(
+    builder: Builder, operand: SymbolicTensor | None, number: float, known: dict[Value, SymbolicTensor], value: Value
+) -> SymbolicTensor:
+    assert operand is not None
+    if value not in known:
+        known[value] = elementwise.mul(operand, builder.constant(number, operand.dtype))
+    return known[value]
+
+
+def left_out_cells(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each Cell inside left out: what it returns is what is passed to it."""
+    program = cell.program
+    passed = {key.path: value for value, key in zip(program.outputs, cell.output_keys, strict=True) if key.path}
+    for value, key in zip(program.inputs, cell.input_keys, strict=True):
+        if key is None or key.kind != OUTPUT_GRADIENT or key.path not in passed:
+            continue
+        other = passed[key.path]
+        if other.type == value.type:
+            name = visible_name(key.path)
+            cause = Cause("structure", f"{name} is left out of the candidate", f"call {name}")
+            yield Hypothesis(cause, partial(_with_value, program, value, other))
+
+
+def _with_value(program: Program, value: Value, other: Value) -> Program:
+    """Return the program with another value wherever one is used."""
+
+    def chosen(v: Value | None) -> Value | None:
+        return other if v is value else v
+
+    nodes = tuple(replace(node, inputs=tuple(map(chosen, node.inputs))) for node in program.nodes)
+    outputs = tuple(other if v is value else v for v in program.outputs)
+    return rebuild(program.replace(nodes=nodes, outputs=outputs))
