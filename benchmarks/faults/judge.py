@@ -83,7 +83,7 @@ def contains(text: str, words: Sequence[str]) -> bool:
 
 def _text(cause: Any) -> str:
     parts = (getattr(cause, name, "") for name in ("summary", "op", "attribute"))
-    return " ".join(str(part) for part in parts if part)
+    return " ".join(str(part) for part in parts if part).replace("axes", "axes axis")
 
 
 def _side(case: Case, causes: Sequence[Any]) -> bool | None:

@@ -31,7 +31,10 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
     if not candidate.any():
         return "is all zeros"
     if order := _axes(reference, candidate):
-        return "is transposed" if len(order) == 2 else f"has its axes in the order {order}"
+        moved = [axis for axis, own in enumerate(order) if axis != own]
+        if len(moved) == 2:
+            return "is transposed" if len(order) == 2 else f"has axes {moved[0]} and {moved[1]} transposed"
+        return f"has its axes in the order {order}"
     if reference.shape != candidate.shape:
         return f"has the shape {list(candidate.shape)} instead of {list(reference.shape)}"
     if axis := _permuted_axis(reference, candidate):
@@ -72,6 +75,8 @@ def _permuted_axis(reference: Array, candidate: Array) -> str:
             return f"is reversed {place}"
         if len(order) % 2 == 0 and order == [*range(len(order) // 2, len(order)), *range(len(order) // 2)]:
             return f"has its halves exchanged {place}"
+        if (shift := order.index(0)) and order == [*range(len(order) - shift, len(order)), *range(len(order) - shift)]:
+            return f"is rolled by {shift} {place}"
         shown = ", ".join(map(str, order[:8])) + (", ..." if len(order) > 8 else "")
         return f"is in another order {place} ({shown})"
     return ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -215,7 +216,7 @@ def _ops(nodes: Sequence[Node]) -> str:
 def spelling(item: Any) -> str:
     """An attribute as a person writes it."""
     if isinstance(item, float):
-        return repr(item) if item != int(item) or abs(item) > 1e6 else f"{item:g}"
+        return f"{item:g}" if math.isfinite(item) and item == int(item) and abs(item) <= 1e6 else repr(item)
     return visible_name(str(item)) if not isinstance(item, str) else repr(visible_name(item))
 
 

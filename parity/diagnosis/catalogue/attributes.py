@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -85,6 +86,8 @@ def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         if constant.data.size != 1 or not is_floating(constant.value.dtype):
             continue
         own = float(constant.data.reshape(()))
+        if not math.isfinite(own):
+            continue
         users = [node.op for node in cell.program.nodes if constant.value in node.inputs]
         make = partial(_with_constant, cell.program, constant.value)
         for number in likely_numbers(cell, evidence, own, make):

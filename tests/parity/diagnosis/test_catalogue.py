@@ -114,6 +114,21 @@ def test_momentum() -> None:
     assert (cause.attribute, cause.candidate_value) == ("momentum", 0.3)
 
 
+class Masked(nn.Module):
+    def __init__(self, number: float) -> None:
+        super().__init__()
+        self._number = number
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mask = torch.eye(7, dtype=torch.bool)
+        return torch.softmax(x.masked_fill(mask, -torch.inf) * self._number, -1)
+
+
+def test_infinite_numbers_in_the_code_are_left_alone() -> None:
+    cause = found(Masked(1.0), Masked(0.5), IMAGE)
+    assert "0.5" in cause.summary
+
+
 def test_what_no_entry_explains_has_no_cause() -> None:
     class Other(nn.Module):
         def forward(self, x: torch.Tensor) -> torch.Tensor:
