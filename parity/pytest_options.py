@@ -45,6 +45,11 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
             "help": f"judge only this side: {', '.join(SIDES)}; may be repeated",
         },
     ),
+    "html": (
+        "string",
+        None,
+        {"metavar": "DIR", "help": "write the report on each file that fails to this folder, as an HTML page"},
+    ),
 }
 """By name: type and default of the ini setting, and arguments of the command line option."""
 
@@ -60,6 +65,8 @@ def add_options(parser: pytest.Parser) -> None:
 def settings_of(config: pytest.Config) -> dict[str, Any]:
     """Return the keywords of `parity.check`, from the command line, else from the ini file.
 
+    `html` is none of them: it is the absolute path of the folder for HTML pages, None if there is none.
+
     Raises:
         pytest.UsageError: a setting is wrong.
     """
@@ -69,13 +76,20 @@ def settings_of(config: pytest.Config) -> dict[str, Any]:
         settings[name] = config.getini(f"parity_{name}") if command_line is None else command_line
     settings |= {name: _number(name, settings[name]) for name in ("rtol", "atol")}
     sides = list(settings.pop("side"))
+    html = settings.pop("html")
     if unknown := [side for side in sides if side not in SIDES]:
         raise pytest.UsageError(f"parity_side: there is no side {unknown[0]!r}; there are {', '.join(SIDES)}")
     try:
         options = Options(**settings)
     except UsageError as error:
         raise pytest.UsageError(f"settings of parity: {error}") from error
-    return settings | {"dtype": options.dtype, "only": list(options.only), "skip": list(options.skip), "sides": sides}
+    return settings | {
+        "dtype": options.dtype,
+        "only": list(options.only),
+        "skip": list(options.skip),
+        "sides": sides,
+        "html": str(config.invocation_params.dir / html) if html else None,
+    }
 
 
 def _number(name: str, text: str | None) -> float | None:

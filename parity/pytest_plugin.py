@@ -144,10 +144,15 @@ class ParityFile(pytest.File):
         from .checking.engine import check
         from .commands.command import quiet
         from .report.items import outcomes
+        from .results.comparison import FAIL
+        from .support import files
 
         model = self._model
         settings = self.config.stash[SETTINGS] | {"sides": self.sides}
+        folder = settings.pop("html")
         try:
+            if folder is not None:
+                files.make_folder(folder)
             with quiet(verbose=False):  # otherwise torch's logs would appear in the first item's report
                 report = check(
                     model.module,
@@ -162,9 +167,15 @@ class ParityFile(pytest.File):
                     model=self.path.name,
                     **settings,
                 )
+            found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
+            if folder is not None and not report.ok:
+                page = Path(folder) / f"{self.nodeid.removesuffix('.py').replace('/', '.').lstrip('.')}.html"
+                report.write_html(page)
+                hint = f"\n  to look at it: {page}"
+                found = {name: (status, reason + hint * (status == FAIL)) for name, (status, reason) in found.items()}
         except CellbridgeError as error:
             return {"refused": str(error)}
-        return {"outcomes": {_name(*item): found for item, found in outcomes(report, self.items).items()}}
+        return {"outcomes": found}
 
     def _shared_result_path(self) -> Path | None:
         """Return the path of this file's outcomes for all xdist workers on this machine; None without xdist.

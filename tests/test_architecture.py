@@ -15,7 +15,7 @@ from tests.imports import ROOMS, imports
 
 ROOT = Path(__file__).parents[1]
 
-PARITY = {"click", "converter", "ml_dtypes", "numpy", "onnx", "onnxruntime", "rich", "runtime", "torch"}
+PARITY = {"click", "converter", "jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "rich", "runtime", "torch"}
 # Beside itself and the standard library. Where two rows apply to a file, the longer one holds.
 MAY_IMPORT = {
     "runtime": {"ml_dtypes", "numpy", "safetensors"},

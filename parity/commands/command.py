@@ -8,6 +8,7 @@ import io
 import logging
 import os
 import re
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -43,6 +44,8 @@ OUT_OF_MEMORY = 2
 INTERRUPTED = 130  # 128 + SIGINT, as in shells
 UNREAD = 141  # 128 + SIGPIPE
 
+COMMAND_LINE = f"{__name__}.arguments"  # in the context's `meta`
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -58,6 +61,11 @@ class Command(click.Command):
         self.params.append(
             click.Option(["--timeout"], type=positive, metavar="SECONDS", help="Stop the command after this time.")
         )
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the command line, and keep it for `command_with`."""
+        ctx.meta[COMMAND_LINE] = list(args)
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and turn exceptions into messages."""
@@ -90,6 +98,14 @@ class Command(click.Command):
             text = f"this is a bug in parity, not in your model: {type(error).__name__}: {error}"
             _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
+
+
+def command_with(*options: str) -> str:
+    """Return the running command as the user gave it, with more options, ready to be pasted into a shell."""
+    ctx = click.get_current_context()
+    given: list[str] = ctx.meta[COMMAND_LINE]
+    arguments = [*options, *given] if "--" in given else [*given, *options]
+    return shlex.join([*ctx.command_path.split(), *arguments])
 
 
 class OutputError(click.ClickException):

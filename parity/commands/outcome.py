@@ -12,6 +12,7 @@ from ..report.base import BaseReport
 from ..report.formats import FORMATS
 from ..report.layout import echo
 from ..support import files
+from .command import command_with
 
 
 def require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
@@ -34,6 +35,8 @@ def finish(report: BaseReport, verbose: bool, files_by_format: Mapping[str, str 
         if path is not None:
             FORMATS[name].write(report, path)
     print_report(report, verbose)
+    if not report.ok and files_by_format["html"] is None:
+        echo(f"\nto look at it: {command_with('--html', 'report.html')}")
     raise click.exceptions.Exit(0 if report.ok else 1)
 
 

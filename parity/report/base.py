@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
+from os import PathLike
 from typing import Any
 
 from rich.text import Text
@@ -11,6 +12,8 @@ from rich.text import Text
 from ...runtime.errors import ParityError
 from . import terminal
 from .cases import Case
+from .html import writer
+from .html.page import Page
 
 
 class BaseReport(ABC):
@@ -48,6 +51,18 @@ class BaseReport(ABC):
     @abstractmethod
     def cases(self) -> Iterable[Case]:
         """Return the report as test cases, for continuous integration."""
+
+    @abstractmethod
+    def page(self) -> Page:
+        """Return what the HTML view shows."""
+
+    def write_html(self, path: str | PathLike[str]) -> None:
+        """Write the report as one HTML file that needs no network, completely or not at all.
+
+        Raises:
+            UsageError: the file can't be written.
+        """
+        writer.write(self.page(), path)
 
     def properties(self) -> list[tuple[str, str]]:
         """Return names and values of properties of the whole report."""

@@ -40,7 +40,7 @@ def cell_detail(
     possible = [] if cell.causes else cell.explanations
     explained = [line for text in possible for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")]
     if everything:
-        for comparison in sorted(cell.failures, key=lambda c: _importance(c, report)):
+        for comparison in sorted(cell.failures, key=lambda c: importance(c, report)):
             lines += _comparison_lines(comparison, cell, report, width)
         return lines + explained
     tensors = _by_tensor(cell.failures, report)
@@ -50,11 +50,11 @@ def cell_detail(
             kinds_shown.add(checks[0].kind)
             lines += _comparison_lines(checks[0], cell, report, width)
             if len(checks) > 1:
-                also = "; ".join(f"{_check(c)} {_amount(c)}" for c in checks[1:])
+                also = "; ".join(f"{check_in_words(c)} {amount(c)}" for c in checks[1:])
                 lines += paragraph(f"also: {also}", width, 2 * INDENT)
             likewise = [other for other in tensors if other[0].kind == checks[0].kind and other is not checks]
             if likewise:
-                others = [f"{_tensor(c[0], cell)} {_amount(c[0])}" for c in likewise]
+                others = [f"{tensor_in_words(c[0], cell)} {amount(c[0])}" for c in likewise]
                 lines += paragraph(f"likewise: {list_names(others)}", width, INDENT)
     return lines + explained
 
@@ -99,9 +99,11 @@ def _of_causes(cell: CellReport) -> list[str]:
 
 def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     """Return a failing Cell's most important failure in one line."""
-    first = min(cell.failures, key=lambda c: _importance(c, report))
+    first = min(cell.failures, key=lambda c: importance(c, report))
     reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
-    return Text(shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {_tensor(first, cell)}: {reason}", width))
+    return Text(
+        shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {tensor_in_words(first, cell)}: {reason}", width)
+    )
 
 
 def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
@@ -114,10 +116,10 @@ def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[l
     for cell in cells:
         groups.setdefault(_fault(cell, report), []).append(cell)
 
-    def importance(group: list[CellReport]) -> tuple[bool, bool, bool, int]:
-        return min(_importance(c, report) for c in group[0].failures)
+    def most_important(group: list[CellReport]) -> tuple[bool, bool, bool, int]:
+        return min(importance(c, report) for c in group[0].failures)
 
-    return sorted((sorted(group, key=_by_largest_ratio) for group in groups.values()), key=importance)
+    return sorted((sorted(group, key=_by_largest_ratio) for group in groups.values()), key=most_important)
 
 
 def _by_largest_ratio(cell: CellReport) -> float:
@@ -159,18 +161,19 @@ def _by_tensor(comparisons: Sequence[Comparison], report: NetworkResult) -> list
     together: dict[tuple[str, str, int], list[Comparison]] = {}
     for comparison in comparisons:
         together.setdefault((comparison.kind, comparison.tensor, comparison.call), []).append(comparison)
-    return [sorted(checks, key=lambda c: _importance(c, report)) for checks in together.values()]
+    return [sorted(checks, key=lambda c: importance(c, report)) for checks in together.values()]
 
 
-def _importance(comparison: Comparison, report: NetworkResult) -> tuple[bool, bool, bool, int]:
+def importance(comparison: Comparison, report: NetworkResult) -> tuple[bool, bool, bool, int]:
+    """Return a sort key that is smaller for the more important of two comparisons that fail."""
     side = report.sides.index(comparison.side) if comparison.side in report.sides else len(report.sides)
     return bool(comparison.sizes), comparison.feeding != "isolated", comparison.check != "meaning", side
 
 
 def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, width: int) -> list[Text]:
     shape = f" {c.dtype}[{', '.join(map(str, c.shape))}]" if c.dtype else ""
-    lines = paragraph(f"{_tensor(c, cell)}{shape}", width, INDENT, "bold")
-    lines += paragraph(_check(c), width, 2 * INDENT)
+    lines = paragraph(f"{tensor_in_words(c, cell)}{shape}", width, INDENT, "bold")
+    lines += paragraph(check_in_words(c), width, 2 * INDENT)
     if c.reason:
         lines += paragraph(c.reason, width, 2 * INDENT)
     if c.index is not None:
@@ -179,18 +182,21 @@ def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, wi
     return lines + _source(c.source, width)
 
 
-def _tensor(c: Comparison, cell: CellReport) -> str:
+def tensor_in_words(c: Comparison, cell: CellReport) -> str:
+    """Return which tensor was compared: `input gradient x, call 1`."""
     name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
     return name + (f", call {c.call}" if cell.calls > 1 else "")
 
 
-def _check(c: Comparison) -> str:
+def check_in_words(c: Comparison) -> str:
+    """Return how a tensor was compared: `interpreter, meaning in float64, isolated`."""
     at = f", at {c.sizes}" if c.sizes else ""
     at += f", on input {c.input}" if c.input > 1 else ""
     return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 
 
-def _amount(c: Comparison) -> str:
+def amount(c: Comparison) -> str:
+    """Return how far off a tensor is, in parentheses."""
     return f"({times(c.ratio)})" if c.index is not None else f"({c.reason})"
 
 
@@ -207,14 +213,17 @@ def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
     named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
     named = named[:2] if c.check == "quantization" else named
     known = [(name, value) for name, value in named if value is not None]
-    different = len({value for _, value in known if not math.isnan(value)})
-    digits = next(
-        (n for n in range(6, 17) if len({f"{v:.{n}g}" for _, v in known if not math.isnan(v)}) == different), 17
-    )
+    digits = digits_to_tell_apart([value for _, value in known])
     index = f"[{', '.join(map(str, c.index or ()))}]"
     lines = paragraph(f"worst at {index}", width, 2 * INDENT)
     margin = max((len(name) for name, _ in known), default=0)
     return lines + [Text(f"{' ' * 3 * INDENT}{name:{margin}}  {value: .{digits}g}") for name, value in known]
+
+
+def digits_to_tell_apart(values: Sequence[float]) -> int:
+    """Return the number of significant digits, from 6 to 17, with which values that differ look different."""
+    numbers = {value for value in values if not math.isnan(value)}
+    return next((n for n in range(6, 17) if len({f"{v:.{n}g}" for v in numbers}) == len(numbers)), 17)
 
 
 def _source(source: str, width: int) -> list[Text]:
@@ -224,13 +233,16 @@ def _source(source: str, width: int) -> list[Text]:
     parts = re.fullmatch(r"(.*?:\d+): (.*)", source, re.DOTALL)
     if parts is None:
         return paragraph(f"from {source}", width, 2 * INDENT)
-    place = parts[1]
-    here = str(Path.cwd()) + "/"
-    place = place.removeprefix(here)
+    place = from_here(parts[1])
     return [
         Text(f"{' ' * 2 * INDENT}from {shorten_path(place, width - 2 * INDENT - 5)}"),
         Text(shorten(f"{' ' * 3 * INDENT}{parts[2].strip()}", width), "dim"),
     ]
+
+
+def from_here(place: str) -> str:
+    """Return a place in a file with its path relative to the working directory, if it is inside."""
+    return place.removeprefix(str(Path.cwd()) + "/")
 
 
 def pluralize(number: int, singular: str) -> str:

@@ -1,4 +1,4 @@
-"""The formats of report files, by the names of their options: `--json FILE`, `--junit FILE`."""
+"""The formats of report files, by the names of their options: `--json FILE`, `--junit FILE`, `--html FILE`."""
 
 from __future__ import annotations
 
@@ -25,4 +25,5 @@ class Format:
 FORMATS = {
     "json": Format(json_report.write, "Write the report as JSON (docs/report-schema.md)."),
     "junit": Format(junit.write, "Write the report as JUnit XML."),
+    "html": Format(BaseReport.write_html, "Write the report as an HTML page to look at; it needs no network."),
 }

@@ -189,14 +189,13 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 def _summary(report: NetworkResult, width: int) -> list[Text]:
     """Return the verdict, the counts behind it, and the settings of the comparison."""
     counts = Counter(verdicts(report).values())
-    words = ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
     mode = "train" if report.train else "eval"
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
-    lines = _verdict(report, width)
-    lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {words}", width, 2)
+    mark, style = ("✓", "bold green") if report.ok else ("✗", "bold red")
+    lines = paragraph(f"{mark} {verdict_in_words(report)}", width, style=style)
+    lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {counts_in_words(report)}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
-    lines += _not_reached(report, width)
-    lines += _uncompared_lines(report, width)
+    lines += [line for remark in remarks(report) for line in paragraph(remark, width, 2, "yellow")]
     subject = f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
     lines += paragraph(f"{subject}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
     if report.inputs > 1 and report.worst is not None:
@@ -209,41 +208,41 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
 
 
-def _uncompared_lines(report: NetworkResult, width: int) -> list[Text]:
-    """Return lines on the modules and Cells that aren't compared with a counterpart, though the inputs reach them."""
-    lines: list[Text] = []
+def counts_in_words(report: NetworkResult) -> str:
+    """Return the number of Cells with each verdict: `25 pass, 3 fail`."""
+    counts = Counter(verdicts(report).values())
+    return ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
+
+
+def remarks(report: NetworkResult) -> list[str]:
+    """Return remarks on the Cells that weren't reached, or aren't compared with a counterpart of their own."""
+    found = []
+    if names := patterns(report.not_reached):  # paths that differ only in numbers, as patterns
+        found.append(f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there")
     for pair in report.pairs:
         if pair.apart:
             port = "" if pair.module == pair.cell else f" (its port: {pair.cell})"
-            lines += paragraph(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}", width, 2, "yellow")
+            found.append(f"{pair.module}{port} is judged in the Cell around it: {pair.apart}")
     seen = [path for path in report.unpaired if path in report.cells and report.cells[path].status != UNPAIRED]
     if alone := [pair.module for pair in report.pairs if pair.module in seen and not pair.cell_class]:
-        lines += paragraph(
-            f"modules without a port, judged in the Cell around them: {list_names(alone)}", width, 2, "yellow"
-        )
+        found.append(f"modules without a port, judged in the Cell around them: {list_names(alone)}")
     if report.lone_cells:
-        text = f"Cells that are the port of no module, judged in the Cell around them: {list_names(report.lone_cells)}"
-        lines += paragraph(text, width, 2, "yellow")
-    return lines
+        lone = list_names(report.lone_cells)
+        found.append(f"Cells that are the port of no module, judged in the Cell around them: {lone}")
+    return found
 
 
-def _not_reached(report: NetworkResult, width: int) -> list[Text]:
-    """Return a line on the Cells that no input reached, with paths that differ only in numbers as patterns."""
-    names = patterns(report.not_reached)
-    text = f"not reached: the inputs never exercise {list_names(names)}, so nothing is known there"
-    return paragraph(text, width, 2, "yellow") if names else []
-
-
-def _verdict(report: NetworkResult, width: int) -> list[Text]:
+def verdict_in_words(report: NetworkResult) -> str:
+    """Return the verdict on the whole network in a sentence."""
     compared = [cell for cell in report.cells.values() if cell.comparisons]
     if report.ok:
         sides = [f"{side} ({_compared_parts(side, compared)})" for side in report.sides]
         agreed = f"{join_names(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
-        return paragraph(f"✓ Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}", width, style="bold green")
+        return f"Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}"
     if not compared:
-        return paragraph("✗ Nothing was compared, so parity is not shown", width, style="bold red")
+        return "Nothing was compared, so parity is not shown"
     names = summarize_paths(report.failing, report.cells)
-    return paragraph(f"✗ Parity fails in {pluralize(len(report.failing), 'Cell')}: {names}", width, style="bold red")
+    return f"Parity fails in {pluralize(len(report.failing), 'Cell')}: {names}"
 
 
 def _compared_parts(side: str, cells: list[CellReport]) -> str:

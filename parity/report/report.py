@@ -10,6 +10,8 @@ from ..results.network_result import NetworkResult
 from . import network
 from .base import BaseReport
 from .cases import Case, network_cases, network_properties
+from .html.network_page import network_page
+from .html.page import Page
 
 
 class Report(NetworkResult, BaseReport):
@@ -29,6 +31,10 @@ class Report(NetworkResult, BaseReport):
     def cases(self) -> Iterable[Case]:
         """Return a case for each Cell and side."""
         return network_cases(self)
+
+    def page(self) -> Page:
+        """Return the Cells as a heat map, and the failing ones with their causes."""
+        return network_page(self)
 
     def properties(self) -> list[tuple[str, str]]:
         """Return the port of each module, and the source of each Parameter's value."""

@@ -62,15 +62,7 @@ def _verdict(comparisons: list[Comparison]) -> Piece:
 
 
 def _agreement(report: TrainingResult, width: int) -> list[Text]:
-    if report.recipe:
-        verb = "agrees" if len(report.sides) == 1 else "agree"
-        what = f"{_join_names(report.sides)} {verb}"
-    else:
-        kinds = {k: len({c.tensor for c in report.comparisons if c.kind == k}) for k in ("parameter", "buffer")}
-        counts = [pluralize(number, kind) for kind, number in kinds.items() if number]
-        what = f"{_join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
-    after = f"after each of {pluralize(report.steps, 'step')}"
-    lines = paragraph(f"✓ Training parity holds: {what} with {REFERENCE} {after}", width, style="bold green")
+    lines = paragraph(f"✓ {headline_in_words(report)}", width, style="bold green")
     for side, check in dict.fromkeys((c.side, c.check) for c in report.comparisons):
         worst = max((c for c in report.comparisons if (c.side, c.check) == (side, check)), key=lambda c: c.ratio)
         unit = "what double precision allows" if check == "meaning" else f"{REFERENCE}'s own rounding error"
@@ -85,25 +77,15 @@ def _agreement(report: TrainingResult, width: int) -> list[Text]:
 
 def _differences(report: TrainingResult, width: int) -> list[Text]:
     at_first = [c for c in report.failures if c.call == report.differing]
-    if not report.comparisons:
-        lines = _headline("✗ No step was compared, so training parity is not shown", width)
-    elif report.differing is None:
-        lines = _headline("✗ The trainings differ", width)
-    elif report.recipe:
-        differing = [side for side in report.sides if report.first_of(side)]
-        verb = "differs" if len(differing) == 1 else "differ"
-        lines = _headline(f"✗ Training parity fails: {_join_names(differing)} {verb} from {REFERENCE}", width)
-        for side in differing:
-            first = report.first_of(side)
+    lines = paragraph(f"✗ {headline_in_words(report)}", width, style="bold red")
+    if report.recipe and report.differing is not None:
+        for side in report.sides:
+            if not (first := report.first_of(side)):
+                continue
             names = _list_names(list(dict.fromkeys(c.tensor for c in first)))
             place = f"from step {first[0].call} on, first in the {SEVERAL[first[0].kind]}"
             lines += paragraph(f"{side}: {place}: {names}", width, INDENT)
         at_first = report.first
-    else:
-        names_ = dict.fromkeys(c.tensor for c in at_first)
-        of = len({c.tensor for c in report.comparisons})
-        where = f"from step {report.differing} on, in {len(names_)} of {of} tensors"
-        lines = _headline(f"✗ The trainings differ {where}", width)
     if not report.recipe:
         subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
         lines += paragraph(f"{subject}, {report.dtype}", width, INDENT)
@@ -114,8 +96,30 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
     return [*lines, Text(), *worst_lines(at_first, width)]
 
 
-def _headline(text: str, width: int) -> list[Text]:
-    return paragraph(text, width, style="bold red")
+def headline_in_words(report: TrainingResult) -> str:
+    """Return the verdict on the training runs in a sentence."""
+    if report.ok:
+        after = f"after each of {pluralize(report.steps, 'step')}"
+        return f"Training parity holds: {_what_agrees(report)} with {REFERENCE} {after}"
+    if not report.comparisons:
+        return "No step was compared, so training parity is not shown"
+    if report.differing is None:
+        return "The trainings differ"
+    if report.recipe:
+        differing = [side for side in report.sides if report.first_of(side)]
+        verb = "differs" if len(differing) == 1 else "differ"
+        return f"Training parity fails: {_join_names(differing)} {verb} from {REFERENCE}"
+    tensors = {c.tensor for c in report.failures if c.call == report.differing}
+    of = len({c.tensor for c in report.comparisons})
+    return f"The trainings differ from step {report.differing} on, in {len(tensors)} of {of} tensors"
+
+
+def _what_agrees(report: TrainingResult) -> str:
+    if report.recipe:
+        return f"{_join_names(report.sides)} agree{'s' if len(report.sides) == 1 else ''}"
+    kinds = {k: len({c.tensor for c in report.comparisons if c.kind == k}) for k in ("parameter", "buffer")}
+    counts = [pluralize(number, kind) for kind, number in kinds.items() if number]
+    return f"{_join_names(counts + ['the loss'] * any(c.kind == 'loss' for c in report.comparisons))} agree"
 
 
 def worst_lines(failures: list[Comparison], width: int) -> list[Text]:

@@ -9,6 +9,8 @@ from rich.text import Text
 from ..results.training_result import TrainingResult
 from .base import BaseReport
 from .cases import Case, training_cases
+from .html.page import Page
+from .html.training_page import training_page
 from .training import training_lines
 
 
@@ -29,3 +31,7 @@ class TrainingReport(TrainingResult, BaseReport):
     def cases(self) -> Iterable[Case]:
         """Return a case for each kind of tensor and side."""
         return training_cases(self)
+
+    def page(self) -> Page:
+        """Return curves over the steps, and the tensors as a heat map."""
+        return training_page(self)

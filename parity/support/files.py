@@ -33,6 +33,12 @@ def require_writable(path: str | PathLike[str]) -> None:
         raise UsageError(f"can't write {path}: {error}") from error
 
 
+def make_folder(path: str | PathLike[str]) -> None:
+    """Make a folder and those around it, unless it is there; raise `UsageError` if that fails."""
+    with _as_usage_errors(path):
+        Path(path).mkdir(parents=True, exist_ok=True)
+
+
 def require_apart(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
     """Raise `UsageError` if a file would be written twice, or an input overwritten.
 

@@ -1,0 +1,1 @@
+"""A report as one HTML file that needs no network."""

@@ -1,0 +1,109 @@
+"""The rows, columns and charts of a `Page` as compact JSON, which the page's script reads.
+
+Each text stands once in a table, and rows and comparisons are arrays that refer to it, so that a page of 5,000 Cells
+has a few megabytes. `data.js` gives the fields their names again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from ...results.cause import Cause
+from ...results.comparison import Comparison
+from ..detail import digits_to_tell_apart, from_here
+from .page import Chart, Page, Row, fraction_of_bar, visible
+
+DIGITS = 4  # of errors and ratios
+
+
+class _Texts:
+    """A table of texts, each of which stands in it once."""
+
+    def __init__(self) -> None:
+        self.numbers: dict[str, int] = {}
+
+    def number(self, text: str) -> int:
+        """Return the number of a text in the table."""
+        return self.numbers.setdefault(visible(text), len(self.numbers))
+
+
+def to_json(page: Page) -> str:
+    """Return the data as JSON that can stand in HTML: `<`, `>` and `&` are escaped."""
+    texts = _Texts()
+    data = {
+        "reference": visible(page.reference),
+        "noun": page.noun,
+        "columns": [[visible(column.side), column.name] for column in page.columns],
+        "rows": [_row(row, texts) for row in page.rows],
+        "charts": [_chart(chart) for chart in page.charts],
+    }
+    data["texts"] = list(texts.numbers)
+    text = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _row(row: Row, texts: _Texts) -> list[Any]:
+    return [
+        texts.number(row.path),
+        texts.number(row.label),
+        -1 if row.parent is None else row.parent,
+        texts.number(row.verdict),
+        texts.number(row.class_name),
+        texts.number(row.port),
+        row.calls,
+        [value if isinstance(value, str) else _number(value) for value in row.values],
+        [_cause(cause, texts) for cause in row.causes],
+        [texts.number(text) for text in row.explanations],
+        [_comparison(c, texts) for c in row.comparisons],
+        row.left_out,
+    ]
+
+
+def _cause(cause: Cause, texts: _Texts) -> list[int]:
+    return [texts.number(text) for text in (cause.summary, cause.proof, cause.fix, from_here(cause.source))]
+
+
+def _comparison(c: Comparison, texts: _Texts) -> list[Any]:
+    known = [v for v in (c.reference_value, c.candidate_value, c.truth) if v is not None]
+    digits = digits_to_tell_apart(known)
+    reference, candidate, truth = (_number(v, digits) for v in (c.reference_value, c.candidate_value, c.truth))
+    return [
+        *(texts.number(text) for text in (c.side, c.check, c.feeding, c.kind, c.tensor)),
+        c.call,
+        texts.number(c.status),
+        texts.number(c.reason),
+        texts.number(c.dtype),
+        texts.number(_sizes(c.shape)),
+        _number(c.error),
+        _number(c.bar),
+        _number(c.ratio),
+        _number(fraction_of_bar(c)),
+        texts.number("" if c.index is None else _sizes(c.index)),
+        reference,
+        candidate,
+        truth,
+        texts.number(from_here(c.source)),
+        texts.number(c.sizes),
+        c.input,
+    ]
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+    return f"[{', '.join(map(str, sizes))}]"
+
+
+def _chart(chart: Chart) -> dict[str, Any]:
+    curves = [[visible(curve.name), [_number(value, 6) for value in curve.values]] for curve in chart.curves]
+    return {"title": chart.title, "inBars": chart.in_bars, "differing": chart.differing, "curves": curves}
+
+
+def _number(value: float | None, digits: int = DIGITS) -> float | str | None:
+    """Return a number with as many digits, as a JSON value; infinities and NaN, which JSON lacks, as texts."""
+    if value is None:
+        return None
+    if not math.isfinite(value):
+        return str(float(value))
+    rounded = float(f"{value:.{digits}g}")
+    return int(rounded) if rounded.is_integer() and abs(rounded) < 1e6 else rounded

@@ -1,0 +1,119 @@
+// What is shown of one row: verdict, causes, and each comparison.
+
+const AT_ONCE = 60; // comparisons that are shown before "show all"
+
+function detailOf(row) {
+  const [mark, words] = VERDICTS[row.verdict];
+  const facts = [row.className, row.port && `ported as ${row.port}`, row.calls > 1 && `called ${row.calls} times`];
+  return [
+    make("h3", { class: "path" }, name(row.path)),
+    make("p", { class: "verdict-line" }, make("span", { class: `verdict ${verdictClass(row.verdict)}` }, `${mark} ${words}`), name(facts.filter(Boolean).join(", "), { class: "class" })),
+    row.verdict === AFFECTED ? make("p", { class: "hint" }, "It differs end to end only, because of the Cells that fail.") : null,
+    ...row.causes.map(causeOf),
+    ...row.explanations.map((number) =>
+      make("div", { class: "cause" }, make("p", {}, label(row.causes.length ? "In the APIs" : "Possible cause"), name(text(number)))),
+    ),
+    ...comparisonLists(row),
+  ].filter(Boolean);
+}
+
+function verdictClass(verdict) {
+  if (FAILING.has(verdict)) return "is-failing";
+  return verdict === PASS ? "is-passing" : verdict === AFFECTED ? "is-affected" : "is-quiet";
+}
+
+function label(words) {
+  return make("strong", { class: "label" }, words);
+}
+
+function causeOf(numbers) {
+  const [summary, proof, fix, source] = numbers.map(text);
+  return make(
+    "div",
+    { class: "cause" },
+    make("p", {}, label("Cause, proved"), name(summary)),
+    fix ? make("p", {}, label("To fix"), name(fix)) : null,
+    make("p", { class: "proof" }, label("Proof"), proof),
+    source ? sourceOf(source) : null,
+  );
+}
+
+function sourceOf(source) {
+  return make("p", { class: "source" }, make("code", {}, name(source)));
+}
+
+function comparisonLists(row) {
+  const comparisons = row.comparisons.map(comparisonOf);
+  if (!comparisons.length) {
+    return [make("p", { class: "hint" }, row.end > row.index + 1 ? "Only what is inside was compared." : "Nothing of it was compared.")];
+  }
+  const axis = axisOf(comparisons.map((c) => c.fraction));
+  const failed = comparisons.filter((c) => c.status !== PASS);
+  const passed = comparisons.filter((c) => c.status === PASS);
+  const more = row.leftOut ? ` (and ${row.leftOut} more, in the JSON report)` : "";
+  return [
+    ...(failed.length ? listOf(failed, axis, row, `${plural(failed.length, ["comparison fails", "comparisons fail"])}`) : []),
+    ...(passed.length ? listOf(passed, axis, row, `${plural(passed.length, ["comparison passes", "comparisons pass"])}${more}`) : []),
+  ];
+}
+
+function listOf(comparisons, axis, row, title) {
+  const list = make("div", { class: "comparisons" });
+  const add = (some) => list.append(...some.map((c) => comparisonElement(c, axis, row)));
+  add(comparisons.slice(0, AT_ONCE));
+  const rest = comparisons.length - AT_ONCE;
+  if (rest > 0) {
+    const button = make("button", { type: "button", onclick: () => { button.remove(); add(comparisons.slice(AT_ONCE)); } }, `Show ${rest} more`);
+    list.append(button);
+  }
+  return [make("h4", {}, make("span", {}, title), axisLabels(axis)), list];
+}
+
+function comparisonElement(c, axis, row) {
+  const failed = c.status !== PASS;
+  const kind = data.charts.length ? `step ${c.call}` : c.kind;
+  const tensor = [kind, !data.charts.length && c.tensor !== c.kind && c.tensor].filter(Boolean).join(" ") + (row.calls > 1 ? `, call ${c.call}` : "");
+  const check = [c.side, c.check + (c.check === "meaning" ? " in float64" : ""), c.feeding, c.sizes && `at ${c.sizes}`, c.input > 1 && `input ${c.input}`].filter(Boolean).join(", ");
+  const summary = make(
+    "summary",
+    {},
+    make("span", { class: "what" }, name(tensor, { class: "tensor" }), name(check, { class: "check" })),
+    errorBar(c.fraction, axis),
+    make("span", { class: `number ${failed ? "beyond" : ""}` }, c.fraction === null ? "?" : inBars(c.fraction)),
+  );
+  const unit = c.check === "quantization" ? " steps of its quantizer" : c.check === "meaning" ? "× what double precision allows" : `× ${data.reference}'s own rounding error`;
+  const facts = [
+    ["Tensor", [c.dtype, c.shape].join("")],
+    ["Error", numeral(c.error)],
+    ["Bar", c.bar ? `up to ${numeral(c.bar)} passes` : "exact"],
+    ["Ratio", `${inBars(c.ratio)}${unit}`],
+  ];
+  const values = [[data.reference, c.referenceValue], [c.side, c.candidateValue], ["float64 truth", c.truth]].filter(([, value]) => value !== null);
+  return make(
+    "details",
+    { class: failed ? "comparison failed" : "comparison", open: failed },
+    summary,
+    failed && c.reason ? make("p", { class: "reason" }, name(c.reason)) : null,
+    make("dl", {}, ...facts.map(([key, value]) => make("div", {}, make("dt", {}, key), make("dd", {}, name(value))))),
+    values.length
+      ? make(
+          "table",
+          { class: "values" },
+          make("caption", {}, `Values at the worst element, ${c.index}`),
+          ...values.map(([side, value]) => make("tr", {}, make("th", { scope: "row" }, name(side)), make("td", {}, numeral(value)))),
+        )
+      : null,
+    c.source ? sourceOf(c.source) : null,
+  );
+}
+
+/** Everything that fails, for print. */
+function printed() {
+  const failing = rows.filter((row) => FAILING.has(row.verdict) && row.comparisons.length);
+  const affected = rows.filter((row) => row.verdict === AFFECTED);
+  return [
+    ...failing.map((row) => make("article", {}, ...detailOf({ ...row, comparisons: row.comparisons.filter((fields) => text(fields[6]) !== PASS) }))),
+    affected.length ? make("h3", {}, `Affected: they differ end to end only, because of the ${data.noun[1]} that fail`) : null,
+    make("p", {}, ...affected.flatMap((row, i) => [i ? ", " : "", name(`${row.path} (${inBars(worstOf(row.values))})`)])),
+  ].filter(Boolean);
+}

@@ -1,0 +1,149 @@
+// Puts the parts together: filters, keys, the address of a row, and print.
+
+const detail = document.getElementById("detail");
+const search = document.getElementById("search");
+const FILTERS = [
+  ["failing", (row) => FAILING.has(row.verdict)],
+  ["affected", (row) => FAILING.has(row.verdict) || row.verdict === AFFECTED],
+  ["all", () => true],
+];
+
+function renderFilters() {
+  const some = rows.some((row) => row.verdict === AFFECTED);
+  const buttons = FILTERS.filter(([filter]) => some || filter !== "affected").map(([filter, fits]) => {
+    const count = counted.filter(fits).length;
+    const pressed = state.filter === filter;
+    const choose = () => {
+      state.filter = filter;
+      tree.scrollTop = 0;
+      renderFilters();
+      update();
+    };
+    return make("button", { type: "button", "aria-pressed": String(pressed), "data-filter": filter, onclick: choose }, `${filter} `, make("span", { class: "tally" }, String(count)));
+  });
+  const group = document.getElementById("filters");
+  const focused = group.contains(document.activeElement) ? document.activeElement.dataset.filter : null;
+  group.replaceChildren(...buttons);
+  if (focused) group.querySelector(`[data-filter="${focused}"]`).focus();
+}
+
+function renderLegend() {
+  const names = ["≤ 0.01", "≤ 0.1", "≤ 0.5", "≤ 1", "≤ 10", "≤ 1e3", "≤ 1e6", "more"];
+  document.getElementById("legend").replaceChildren(
+    make("span", {}, "The largest error of each, in units of the bar, the largest error that passes:"),
+    make("span", { class: "scale" }, ...names.map((words, i) => make("span", { class: `heat-${i}` }, words))),
+  );
+}
+
+function show(row) {
+  state.selected = row;
+  const close = make("button", { type: "button", class: "close", "aria-label": "Close", onclick: hide }, "✕");
+  detail.replaceChildren(close, ...detailOf(row));
+  detail.hidden = false;
+  detail.scrollTop = 0;
+  detail.setAttribute("aria-label", `Details of ${row.path}`);
+  document.getElementById("split").classList.add("with-detail");
+  for (const [place, element] of elements) element.setAttribute("aria-selected", String(state.shown[place] === row));
+  const address = `#cell=${encodeURIComponent(row.path)}`;
+  if (location.hash !== address) history.replaceState(null, "", address);
+}
+
+function hide() {
+  state.selected = null;
+  detail.hidden = true;
+  document.getElementById("split").classList.remove("with-detail");
+  history.replaceState(null, "", location.pathname + location.search);
+  update();
+  activate(state.active);
+}
+
+/** Show the row that the address names, such as `#cell=layers.0.norm`. */
+function follow() {
+  if (!location.hash.startsWith("#cell=")) return;
+  let path = location.hash.slice("#cell=".length);
+  try {
+    path = decodeURIComponent(path);
+  } catch (error) {
+    if (!(error instanceof URIError)) throw error; // a path with a bare % is taken as it is
+  }
+  const row = rowOfPath.get(path) ?? (path ? undefined : rows[0]);
+  if (!row) return;
+  reveal(row);
+  show(row);
+  document.getElementById("split").scrollIntoView({ block: "start" });
+}
+
+function onKey(event) {
+  const row = state.shown[state.active];
+  if (!row || !event.target.closest?.(".rows")) return;
+  const page = Math.max(1, Math.floor(tree.clientHeight / ROW_HEIGHT) - 2);
+  const move = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity }[event.key];
+  if (move !== undefined) activate(state.active + move);
+  else if (event.key === "ArrowRight") {
+    if (state.open.has(row.index) && !isFlat()) activate(state.active + 1);
+    else toggle(row, true);
+  } else if (event.key === "ArrowLeft") {
+    if (state.open.has(row.index) && !isFlat()) toggle(row, false);
+    else if (row.parent >= 0 && !isFlat()) activate(state.shown.indexOf(rows[row.parent]));
+  } else if (event.key === "Enter" || event.key === " ") {
+    show(row);
+    detail.focus();
+  } else return;
+  event.preventDefault();
+}
+
+function onClick(event) {
+  const element = event.target.closest(".row[data-place]");
+  if (!element) return;
+  const place = Number(element.dataset.place);
+  const row = state.shown[place];
+  activate(place);
+  if (event.target.closest(".twist") && row.end > row.index + 1) toggle(row);
+  else show(row);
+}
+
+function onPageKey(event) {
+  const typing = event.target.matches?.("input, textarea");
+  if (event.key === "/" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
+    event.preventDefault();
+    search.focus();
+    search.select();
+  } else if (event.key === "Escape" && typing) {
+    search.value = state.query = "";
+    update();
+    activate(state.active);
+  } else if (event.key === "Escape" && !detail.hidden) hide();
+}
+
+tree.setAttribute("role", "treegrid");
+tree.setAttribute("aria-label", data.noun[1]);
+tree.setAttribute("aria-colcount", String(columns.length + 3));
+tree.style.setProperty("--columns", String(columns.length));
+tree.append(make("div", { role: "rowgroup", class: "heads" }, head), body);
+tree.addEventListener("scroll", renderRows);
+tree.addEventListener("keydown", onKey);
+body.addEventListener("click", onClick);
+search.addEventListener("input", () => {
+  state.query = search.value.trim();
+  tree.scrollTop = 0;
+  update();
+});
+search.addEventListener("keydown", (event) => {
+  if (event.key === "ArrowDown" && state.shown.length) {
+    event.preventDefault();
+    activate(0);
+  }
+});
+document.addEventListener("keydown", onPageKey);
+window.addEventListener("hashchange", follow);
+window.addEventListener("resize", renderRows);
+const print = document.getElementById("print");
+window.addEventListener("beforeprint", () => print.replaceChildren(...printed()));
+window.addEventListener("afterprint", () => print.replaceChildren());
+
+document.getElementById("charts")?.replaceChildren(...data.charts.map(chart));
+renderFilters();
+renderLegend();
+openAtFirst();
+update();
+follow();

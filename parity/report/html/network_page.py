@@ -1,0 +1,127 @@
+"""The page of a comparison of networks: a row for each Cell."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...results.cell_report import CellReport
+from ...results.comparison import PASS
+from ...results.network_result import NetworkResult
+from ..detail import amount, check_in_words, from_here, group_by_fault, importance, pluralize, tensor_in_words
+from ..globs import join_names, summarize_paths
+from ..network import counts_in_words, remarks, verdict_in_words
+from ..tree import Branch, forest, verdicts
+from .page import Column, Fault, Page, Row, thin_out
+
+FAULTS = 40  # findings that are listed at the top
+COLUMNS = {
+    "outputs": ("output", "passed value", "call", "quantizer"),
+    "input gradients": ("input gradient", "passed gradient"),
+    "parameter gradients": ("parameter gradient",),
+    "parameters": ("parameter",),
+    "buffers": ("buffer update",),
+}
+"""The columns of each side, and the kinds of tensors in each."""
+
+
+def network_page(report: NetworkResult) -> Page:
+    """Return what the page shows of a report on networks."""
+    used = {(c.side, c.kind) for cell in report.cells.values() for c in cell.comparisons}
+    columns = [
+        Column(side, name, kinds)
+        for side in report.sides
+        for name, kinds in COLUMNS.items()
+        if any((side, kind) in used for kind in kinds)
+    ]
+    rows = _rows(report, columns)
+    thin_out(rows)
+    faults = _faults(report)
+    return Page(
+        model=report.model,
+        ok=report.ok,
+        verdict=verdict_in_words(report),
+        facts=_facts(report),
+        notes=[*remarks(report), *report.notes],
+        reference=report.reference,
+        noun=("Cell", "Cells"),
+        columns=columns,
+        rows=rows,
+        faults=faults[:FAULTS],
+        more_faults=len(faults) - len(faults[:FAULTS]),
+    )
+
+
+def _facts(report: NetworkResult) -> list[tuple[str, str]]:
+    compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
+    facts = [
+        ("Model", report.model),
+        ("Sides", f"{join_names(report.sides)} against {report.reference}"),
+        ("Compared", compared),
+        ("dtype", report.dtype),
+        ("Mode", "train" if report.train else "eval"),
+        ("Seed", str(report.seed)),
+        ("Cells", counts_in_words(report)),
+    ]
+    if report.inputs > 1:
+        worst = report.worst
+        facts.append(("Inputs", f"{report.inputs}" + (f"; the worst is number {worst[1].input}" if worst else "")))
+    if report.sizes:
+        facts.append(("Other sizes", "; ".join(report.sizes)))
+    return facts
+
+
+def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
+    verdict = verdicts(report)
+    rows: list[Row] = []
+    waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(forest(report.cells))]
+    while waiting:
+        branch, parent = waiting.pop()
+        cell = report.cells[branch.path]
+        number = len(rows)
+        rows.append(
+            Row(
+                path=branch.path or "(root)",
+                label=branch.label,
+                parent=parent,
+                verdict=verdict[branch.path],
+                class_name=cell.class_name,
+                port=cell.counterpart,
+                calls=cell.calls,
+                values=[column.worst(cell.comparisons) for column in columns],
+                causes=cell.causes,
+                explanations=cell.explanations,
+                comparisons=sorted(
+                    cell.comparisons,
+                    key=lambda c: (c.status == PASS, *importance(c, report), *(-value for value in c.severity)),
+                ),
+            )
+        )
+        waiting += [(child, number) for child in reversed(branch.children)]
+    return rows
+
+
+def _faults(report: NetworkResult) -> list[Fault]:
+    """Return a finding for each fault, those with proved causes first."""
+    failing = set(report.failing)
+    groups = group_by_fault(report, [cell for path, cell in report.cells.items() if path in failing])
+    return sorted((_fault(group, report) for group in groups), key=lambda fault: not fault.causes)
+
+
+def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
+    first, *others = group
+    worst = min(first.failures, key=lambda c: importance(c, report))
+    alike = ""
+    if others:
+        same = {cell.path for cell in group}
+        names = summarize_paths([path for path in report.cells if path in same], report.cells)
+        alike = f"the same in {pluralize(len(group), 'Cell')}: {names}; this one has the largest error"
+    reason = f"{worst.reason} {amount(worst)}" if worst.reason and worst.index is not None else worst.reason
+    return Fault(
+        path=first.path or "(root)",
+        class_name=first.class_name,
+        summary=f"{tensor_in_words(worst, first)}, {check_in_words(worst)}: {reason or amount(worst)}",
+        alike=alike,
+        causes=[replace(cause, source=from_here(cause.source)) for cause in first.causes],
+        explanations=[] if first.causes else first.explanations,
+        source=from_here(worst.source),
+    )

@@ -1,0 +1,180 @@
+"""`Page`: what the HTML view shows of a report, whatever was compared."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+from ....runtime.visible import shorten_names, visible_name, visible_text
+from ...results.cause import Cause
+from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
+
+NUMBER_OF_COMPARISONS = 20_000
+"""Up to this many comparisons a page shows every one; above it, `thin_out` leaves out most of those that pass."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of the heat map: what it shows, of which side, and the kinds of tensors that belong to it."""
+
+    side: str
+    name: str
+    kinds: tuple[str, ...]
+
+    def worst(self, comparisons: Sequence[Comparison]) -> float | str | None:
+        """The largest error in units of the bar; "?" if nothing could be compared, None if there is nothing."""
+        own = [c for c in comparisons if c.side == self.side and c.kind in self.kinds]
+        known = [fraction for c in own if (fraction := fraction_of_bar(c)) is not None]
+        return max(known) if known else "?" if own else None
+
+
+@dataclass
+class Row:
+    """A row of the heat map, with what is shown when it is opened.
+
+    Attributes:
+        path: its path, shown in full where rows aren't nested; the page's address of the row ends with it.
+        label: its path within its parent.
+        parent: number of the row that it is inside; None at the top.
+        verdict: a status of `results`, or AFFECTED.
+        class_name: class of the Cell; empty for a tensor.
+        port: class and path of the Cell that is its port; empty if there is none.
+        calls: number of calls of the Cell.
+        values: for each column, the largest error in units of the bar.
+        causes: what was proved to make it fail.
+        explanations: known differences of the APIs that apply.
+        comparisons: in the order in which they are shown.
+        left_out: number of passing comparisons that aren't shown.
+    """
+
+    path: str
+    label: str
+    parent: int | None
+    verdict: str
+    class_name: str = ""
+    port: str = ""
+    calls: int = 1
+    values: list[float | str | None] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    explanations: list[str] = field(default_factory=list)
+    comparisons: list[Comparison] = field(default_factory=list)
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A finding at the top of the page.
+
+    Attributes:
+        path: path of its row.
+        class_name: class of the Cell; empty for a tensor.
+        summary: the most important comparison that fails, in words.
+        alike: the other rows with the same fault, in words; empty if there are none.
+        causes: what was proved to cause it.
+        explanations: what may have caused it, where nothing is proved.
+        source: `file:line: text`; empty if unknown.
+    """
+
+    path: str
+    class_name: str
+    summary: str
+    alike: str = ""
+    causes: Sequence[Cause] = ()
+    explanations: Sequence[str] = ()
+    source: str = ""
+
+    @property
+    def link(self) -> str:
+        """The address of the row within the page."""
+        return "#cell=" + quote(visible(self.path))
+
+
+@dataclass(frozen=True)
+class Curve:
+    """One line of a chart: its name and a value for each step; None where there is none."""
+
+    name: str
+    values: list[float | None]
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart over the steps of a training run; `in_bars` says that its values are errors in units of the bar."""
+
+    title: str
+    curves: list[Curve]
+    in_bars: bool
+    differing: int | None
+
+
+@dataclass(frozen=True)
+class Page:
+    """What the page shows.
+
+    Attributes:
+        model: what was compared.
+        ok: whether parity holds.
+        verdict: the verdict in words.
+        facts: names and values of what was compared and how.
+        notes: remarks for the reader.
+        reference: name of the side that the others are compared with.
+        noun: what a row is, in the singular and plural.
+        columns: columns of the heat map.
+        rows: rows of the heat map, parents before children.
+        faults: the findings, the most important first.
+        more_faults: number of findings that aren't among `faults`.
+        charts: charts over the steps.
+    """
+
+    model: str
+    ok: bool
+    verdict: str
+    facts: list[tuple[str, str]]
+    notes: list[str]
+    reference: str
+    noun: tuple[str, str]
+    columns: list[Column]
+    rows: list[Row]
+    faults: list[Fault] = field(default_factory=list)
+    more_faults: int = 0
+    charts: list[Chart] = field(default_factory=list)
+
+    @property
+    def left_out(self) -> int:
+        """Number of passing comparisons that the page doesn't show."""
+        return sum(row.left_out for row in self.rows)
+
+
+def fraction_of_bar(c: Comparison) -> float | None:
+    """Return the error in units of the bar; infinite if it can't be measured but fails, None if not compared."""
+    if c.status == NOT_COMPARED:
+        return None
+    fraction = c.ratio / c.allowed if c.allowed else c.ratio
+    return math.inf if math.isnan(fraction) or (c.status == FAIL and fraction <= 1) else fraction
+
+
+def thin_out(rows: Sequence[Row]) -> None:
+    """If a page would have very many comparisons, keep the worst of those that pass, per side and kind of tensor."""
+    if sum(len(row.comparisons) for row in rows) <= NUMBER_OF_COMPARISONS:
+        return
+    for row in rows:
+        worst: dict[object, Comparison] = {}
+        for c in row.comparisons:
+            key = (c.side, c.kind) if c.status == PASS else (c.side, c.kind, c.check, c.feeding, c.status)
+            if key not in worst or c.severity > worst[key].severity:
+                worst[key] = c
+        kept = {id(c) for c in worst.values()}
+        row.left_out = len(row.comparisons) - len(kept)
+        row.comparisons = [c for c in row.comparisons if id(c) in kept]
+
+
+def visible(text: str) -> str:
+    """Return a text as the page shows it: on one line, nothing invisible in it, and very long names abbreviated."""
+    return shorten_names(visible_name(text))
+
+
+def visible_lines(text: str) -> str:
+    """Like `visible`, but keep newlines."""
+    return shorten_names(visible_text(text))

@@ -1,0 +1,60 @@
+"""Writes a `Page` as one HTML file: template, style and scripts of this folder, and the data."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...support.files import write_text
+from .data import to_json
+from .page import Page, visible_lines
+
+FOLDER = Path(__file__).parent
+SCRIPTS = ("data.js", "drawing.js", "detail.js", "tree.js", "main.js")
+"""The scripts, each of which uses those before it."""
+
+
+def write(page: Page, path: str | PathLike[str]) -> None:
+    """Write the page to `path`, completely or not at all; raise `UsageError` if that fails."""
+    write_text(path, to_html(page))
+
+
+def to_html(page: Page) -> str:
+    """Return the page as HTML.
+
+    Names that come from files are data: the template escapes every text and makes invisible characters visible, and the
+    policy of the page forbids the network and any style or script but its own.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    def show(value: Any) -> Any:
+        return visible_lines(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+    style = _read("page.css")
+    script = '"use strict";\n' + "\n".join(map(_read, SCRIPTS))
+    policy = (
+        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+    environment = Environment(
+        loader=FileSystemLoader(FOLDER),
+        autoescape=True,
+        finalize=show,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    template = environment.get_template("page.html")
+    return template.render(page=page, policy=policy, style=style, script=script, data=to_json(page))
+
+
+def _read(name: str) -> str:
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
+def _hash(text: str) -> str:
+    """Return what a content security policy calls a script or style by."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
