@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import shutil
 import subprocess
 import tempfile
@@ -17,6 +18,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 COMMAND = next((found for name in NAMES if (found := shutil.which(name))), None)
 """The path of the browser; None if there is none."""
 
+PATIENCE = 120  # seconds; the machine may be busy
 _OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # in a container there are no namespaces to make one of
@@ -36,8 +38,9 @@ class Browser:
     """One window, and what its pages said on the console."""
 
     def __init__(self, read: int, write: int) -> None:
-        self._read = os.fdopen(read, "rb")
+        self._read = read
         self._write = os.fdopen(write, "wb")
+        self._received = b""
         self._number = 0
         self._session: str | None = None
         self.complaints: list[str] = []
@@ -106,12 +109,14 @@ class Browser:
         path.write_bytes(base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"]))
 
     def _receive(self) -> dict[str, Any]:
-        parts = bytearray()
-        while (byte := self._read.read(1)) != b"\0":
-            if not byte:
+        while b"\0" not in self._received:
+            if not select.select([self._read], [], [], PATIENCE)[0]:
+                raise PageError(f"the browser has said nothing for {PATIENCE} s")
+            if not (some := os.read(self._read, 1 << 20)):
                 raise PageError("the browser has ended")
-            parts += byte
-        received: dict[str, Any] = json.loads(parts)
+            self._received += some
+        message, _, self._received = self._received.partition(b"\0")
+        received: dict[str, Any] = json.loads(message)
         return received
 
     def _note(self, event: dict[str, Any]) -> None:
@@ -144,4 +149,5 @@ def browser() -> Iterator[Browser]:
             yield Browser(from_it, to_it)
         finally:
             process.terminate()
-            process.wait(20)
+            process.wait(PATIENCE)
+            os.close(from_it)

@@ -1,0 +1,287 @@
+"""The HTML page in a real browser: keys, search, order, print, contrast, and names that would run as code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cellbridge.parity.report.base import BaseReport
+from cellbridge.parity.report.training_report import TrainingReport
+from tests.parity.hostile import PAYLOADS
+from tests.parity.html.browser import COMMAND, Browser, browser
+from tests.parity.html.test_page import FAULTY, hostile_cell
+from tests.parity.reports import CONVNET, cell, encoder, failing, passing, report
+
+pytestmark = pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
+
+LARGE = report(
+    encoder(555),
+    cell("", "Encoder", failing(feeding="end to end")),
+    *(cell(f"layers.{i}.norm1", "LayerNorm", failing(ratio=10.0 ** (1 + i % 8))) for i in range(0, 555, 50)),
+)
+SHOWN = "[...document.querySelectorAll('.rows .row')].sort((a, b) => a.dataset.place - b.dataset.place)"
+LABELS = f"{SHOWN}.map(row => row.querySelector('.label-of-row').textContent)"
+
+CONTRASTS = """
+(() => {
+  const numbers = (color) => color.match(/[\\d.]+/g).map(Number);
+  const shine = (color) => {
+    const linear = (v) => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = numbers(color).map(v => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (element) => {
+    for (let at = element; at; at = at.parentElement) {
+      const color = getComputedStyle(at).backgroundColor;
+      if (numbers(color)[3] !== 0) return color;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const poor = [];
+  for (const element of document.querySelectorAll('body *')) {
+    const text = [...element.childNodes].filter(n => n.nodeType === 3 && n.data.trim()).map(n => n.data).join('');
+    if (!text || !element.checkVisibility() || ['SCRIPT', 'STYLE'].includes(element.tagName)) continue;
+    const style = getComputedStyle(element);
+    const front = element.namespaceURI.endsWith('svg') ? style.fill : style.color;
+    const [a, b] = [shine(front), shine(behind(element))].sort((x, y) => y - x);
+    const contrast = (a + 0.05) / (b + 0.05);
+    const place = element.className.baseVal ?? element.className;
+    if (contrast < 4.5) poor.push(`${place} ${text.slice(0, 20)}: ${contrast.toFixed(2)}`);
+  }
+  return poor;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    with browser() as started:
+        yield started
+
+
+Opened = Callable[..., Browser]
+
+
+@pytest.fixture
+def opened(chromium: Browser, tmp_path: Path) -> Iterator[Opened]:
+    """Opens the page of a report; at the end the browser must have had nothing to complain of and nothing to fetch."""
+
+    def open_page(of: BaseReport, **options: Any) -> Browser:
+        of.write_html(tmp_path / "report.html")
+        chromium.open(tmp_path / "report.html", **options)
+        return chromium
+
+    yield open_page
+    chromium.run("1")  # its complaints come before the answer
+    assert chromium.complaints == []
+    assert [url for url in chromium.requests if not url.startswith(("file:", "data:", "about:"))] == []
+
+
+def training_report(steps: int = 6) -> TrainingReport:
+    comparisons = [
+        passing(side="cell", kind=kind, tensor=tensor, call=step, feeding="end to end", reference_value=1 / step)
+        for step in range(1, steps + 1)
+        for kind, tensor in (("loss", "loss"), ("gradient", "fc.weight"), ("parameter", "fc.weight"))
+    ]
+    comparisons += [
+        failing(side="cell", kind="parameter", tensor="fc.bias", call=step, ratio=10.0**step)
+        for step in range(3, steps + 1)
+    ]
+    return TrainingReport("Net", ["cell"], "float32", steps, "adamw, lr 0.001", comparisons, causes=["eps is larger"])
+
+
+def test_failures_are_expanded_and_what_passes_is_collapsed(opened: Opened) -> None:
+    page = opened(FAULTY)
+    labels = page.run(LABELS)
+    assert labels == ["(root)", "stem", "blocks", "0", "1", "norm", "act", "head"]
+    expanded = page.run(f"{SHOWN}.map(row => row.getAttribute('aria-expanded'))")
+    assert expanded == ["true", None, "true", "false", "true", None, None, None]
+
+
+def test_only_rows_in_sight_have_elements(opened: Opened) -> None:
+    page = opened(LARGE)
+    assert page.run("document.querySelectorAll('.rows .row').length") < 80
+    assert page.run("document.querySelectorAll('*').length") < 1500
+    assert page.run("document.getElementById('tree').getAttribute('aria-rowcount')") > "500"
+    page.run("document.getElementById('tree').scrollTop = 1e6")
+    page.run("new Promise(requestAnimationFrame)")
+    assert page.run(LABELS)[-1] == "head"
+    assert page.run("document.querySelectorAll('.rows .row').length") < 80
+
+
+def test_five_thousand_cells_are_searched_and_sorted_in_a_moment(opened: Opened) -> None:
+    page = opened(LARGE)
+    milliseconds = page.run(
+        "(() => { const start = performance.now(); state.query = 'norm'; update(); sortBy(0);"
+        " state.query = ''; update(); return performance.now() - start; })()"
+    )
+    assert milliseconds < 1000
+    assert page.run(LABELS)[0] == "layers.150.norm1"
+
+
+def test_keys(opened: Opened) -> None:
+    page = opened(FAULTY)
+    active = "document.activeElement.querySelector('.label-of-row')?.textContent ?? document.activeElement.id"
+    page.run("document.querySelector('.rows .row').focus()")
+    page.press("ArrowDown", "ArrowDown")
+    assert page.run(active) == "blocks"
+    page.press("ArrowLeft")
+    assert page.run(LABELS) == ["(root)", "stem", "blocks", "head"]
+    assert page.run(active) == "blocks"
+    page.press("ArrowRight", "ArrowRight", "End")
+    assert page.run(active) == "head"
+    page.press("Home", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "ArrowDown", "Enter")
+    assert page.run(active) == "detail"
+    assert page.run("location.hash") == "#cell=blocks.1.norm"
+    assert page.run("document.querySelector('#detail h3').textContent") == "blocks.1.norm"
+    page.press("Escape")
+    assert page.run("document.getElementById('detail').hidden")
+    assert page.run(active) == "norm"
+    page.press("/")
+    assert page.run(active) == "search"
+    assert page.run("document.getElementById('search').value") == ""
+    page.press("g", "e", "l", "u")
+    assert page.run(LABELS) == ["blocks.0.act", "blocks.1.act"]
+    assert page.run("document.getElementById('count').textContent") == "2 of 10 Cells"
+    page.press("ArrowDown")
+    assert page.run(active) == "blocks.0.act"
+    outline = page.run("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+
+
+def test_columns_are_sorted(opened: Opened) -> None:
+    page = opened(FAULTY)
+    sorting = "[...document.querySelectorAll('[role=columnheader]')].map(e => e.getAttribute('aria-sort'))"
+    page.click(".head .value button")
+    assert page.run(sorting)[2] == "descending"
+    assert page.run(LABELS)[:2] == ["(root)", "blocks.1.norm"]
+    page.click(".head .value button")
+    assert page.run(sorting)[2] == "ascending"
+    assert page.run(LABELS)[-1] == "blocks.1.norm"
+    page.click(".head .value button")
+    assert page.run(sorting)[2] == "none"
+    assert page.run(LABELS)[1] == "stem"
+
+
+def test_filters(opened: Opened) -> None:
+    page = opened(FAULTY)
+    page.click("[data-filter=failing]")
+    assert page.run(LABELS) == ["blocks.1.norm"]
+    page.click("[data-filter=affected]")
+    assert page.run(LABELS) == ["(root)", "blocks.1.norm"]
+    page.click("[data-filter=all]")
+    assert len(page.run(LABELS)) == 8
+
+
+def test_an_address_leads_to_a_cell(opened: Opened) -> None:
+    page = opened(LARGE, fragment="#cell=layers.300.norm1")
+    assert page.run("document.querySelector('#detail h3').textContent") == "layers.300.norm1"
+    assert page.run(f"{SHOWN}.filter(row => row.ariaSelected === 'true').length") == 1
+    page = opened(FAULTY)
+    page.click(".fault h3 a")
+    page.run("new Promise(done => setTimeout(done, 50))")
+    assert page.run("document.querySelector('#detail h3').textContent") == "blocks.1.norm"
+
+
+def test_a_cell_is_told_with_causes_values_and_bars(opened: Opened) -> None:
+    page = opened(FAULTY, fragment="#cell=blocks.1.norm")
+    text = page.run("document.getElementById('detail').innerText")
+    for part in (
+        "✗ fails", "eps is 0.001 in the candidate", "LayerNorm(4, eps=1e-05)", "not the same function",
+        "up to 1e-9 passes", "3e5× what double precision allows", "Values at the worst element, [1, 2]", "0.75032",
+        "net.py:12: return self.norm(x)",
+    ):  # fmt: skip
+        assert part in text
+    assert page.run("document.querySelectorAll('#detail .error-bar').length") == 7
+    assert page.run("document.querySelectorAll('#detail rect.beyond').length") == 2
+    assert page.run("document.querySelectorAll('#detail details[open]').length") == 2
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_text_can_be_read(opened: Opened, dark: bool) -> None:
+    ratios = [0.05, 0.5, 3, 8, 50, 5e3, 5e6, 5e8]
+    cells = [cell(f"a{i}", "Net", passing(ratio=r) if r < 10 else failing(ratio=r)) for i, r in enumerate(ratios)]
+    every = report({"": "Net"}, *cells, notes=["a note"])
+    assert opened(every, dark=dark, fragment="#cell=a7").run(CONTRASTS) == []
+    page = opened(FAULTY, dark=dark)
+    page.run("document.querySelector('.row.is-failing').focus()")
+    assert page.run(CONTRASTS) == []
+    assert opened(training_report(), dark=dark).run(CONTRASTS) == []
+
+
+@pytest.mark.parametrize("of", [FAULTY, training_report()], ids=["network", "training"])
+def test_a_narrow_window_has_no_overflow(opened: Opened, of: BaseReport) -> None:
+    page = opened(of, width=360, height=700)
+    assert page.run("document.documentElement.scrollWidth") == 360
+    page.run("show(rows[0])")
+    assert page.run("document.documentElement.scrollWidth") == 360
+    assert page.run("document.getElementById('detail').scrollWidth") <= 360
+
+
+def test_print_has_everything_that_fails(opened: Opened, tmp_path: Path) -> None:
+    page = opened(LARGE)
+    page.print(tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+    page.call("Emulation.setEmulatedMedia", media="print")
+    page.run("window.dispatchEvent(new Event('beforeprint'))")
+    text = page.run("document.getElementById('print').innerText")
+    page.call("Emulation.setEmulatedMedia", media="")
+    assert [path for path in LARGE.failing if f"{path}\n" not in text] == []
+    assert text.count("not the same function") == len(LARGE.failing)
+    assert "(root)" in text
+    page.run("window.dispatchEvent(new Event('afterprint'))")
+    assert page.run("document.getElementById('print').childElementCount") == 0
+
+
+def test_roles(opened: Opened) -> None:
+    page = opened(FAULTY)
+    nodes = page.call("Accessibility.getFullAXTree")["nodes"]
+    roles = [node["role"]["value"] for node in nodes if not node["ignored"]]
+    assert {"treegrid", "columnheader", "rowheader", "gridcell", "searchbox", "search"} <= set(roles)
+    named = [node for node in nodes if node.get("role", {}).get("value") in ("treegrid", "button", "searchbox")]
+    assert [node for node in named if not node.get("name", {}).get("value")] == []
+
+
+def test_hostile_names_are_shown_and_do_nothing(opened: Opened) -> None:
+    scripts = ["</script><script>window.OWNED = 1</script>", "<img src=x onerror='window.OWNED = 1'>"]
+    names = [*dict.fromkeys(name or "empty" for name in PAYLOADS), *scripts]
+    of = report({"": "Net"}, *(hostile_cell(f"{number}/{name}", name) for number, name in enumerate(names)))
+    of.notes, of.model = names, " ".join(names)
+    page = opened(of)
+    page.run("for (const row of rows) show(row); window.dispatchEvent(new Event('beforeprint'))")
+    assert page.run("window.OWNED") is None
+    assert page.run("document.querySelectorAll('script').length") == 2
+    wrong = page.run(
+        "rows.filter(row => { location.hash = '#cell=' + encodeURIComponent(row.path); follow();"
+        " return document.querySelector('#detail h3').textContent !== row.path; }).map(row => row.path)"
+    )
+    assert wrong == []
+    titles = page.run("[...document.querySelectorAll('.fault h3')].map(e => e.textContent)")
+    assert len(titles) == 40
+    assert any("\\u202edrowssap" in title for title in titles)
+
+
+def test_the_policy_forbids_other_code(opened: Opened) -> None:
+    page = opened(report(CONVNET))
+    page.run("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.OWNED = 1\">')")
+    page.run("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.OWNED = 1'}))")
+    page.run("new Promise(done => setTimeout(done, 50))")
+    assert page.run("window.OWNED") is None
+    assert any("Content Security Policy" in text for text in page.complaints)
+    page.complaints.clear()
+
+
+def test_training_is_drawn_step_by_step(opened: Opened) -> None:
+    page = opened(training_report())
+    captions = page.run("[...document.querySelectorAll('figcaption strong')].map(e => e.textContent)")
+    assert captions == ["loss", "error of the loss", "error of the gradients", "error of the parameters"]
+    marks = page.run("[...document.querySelectorAll('.differing-label')].map(e => e.textContent)")
+    assert marks == ["differs at step 3"]
+    assert page.run("document.querySelectorAll('.chart:first-child .point').length") == 2 * 6
+    page.click(".fault h3 a")
+    page.run("new Promise(done => setTimeout(done, 50))")
+    assert page.run("document.querySelector('#detail h3').textContent") == "parameters/fc.bias"
+    assert page.run("document.querySelectorAll('#detail .comparison.failed').length") == 4
