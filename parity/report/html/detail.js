@@ -7,11 +7,22 @@ function detailOf(row) {
   const facts = [row.className, row.port && `ported as ${row.port}`, row.calls > 1 && `called ${row.calls} times`];
   return [
     make("h3", { class: "path" }, name(row.path)),
-    make("p", { class: "verdict-line" }, make("span", { class: `verdict ${verdictClass(row.verdict)}` }, `${mark} ${words}`), name(facts.filter(Boolean).join(", "), { class: "class" })),
-    row.verdict === AFFECTED ? make("p", { class: "hint" }, "It differs end to end only, because of the Cells that fail.") : null,
+    make(
+      "p",
+      { class: "verdict-line" },
+      make("span", { class: `verdict ${verdictClass(row.verdict)}` }, `${mark} ${words}`),
+      name(facts.filter(Boolean).join(", "), { class: "class" }),
+    ),
+    row.verdict === AFFECTED
+      ? make("p", { class: "hint" }, "It differs end to end only, because of the Cells that fail.")
+      : null,
     ...row.causes.map(causeOf),
     ...row.explanations.map((number) =>
-      make("div", { class: "cause" }, make("p", {}, label(row.causes.length ? "In the APIs" : "Possible cause"), name(text(number)))),
+      make(
+        "div",
+        { class: "cause" },
+        make("p", {}, label(row.causes.length ? "In the APIs" : "Possible cause"), name(text(number))),
+      ),
     ),
     ...comparisonLists(row),
   ].filter(Boolean);
@@ -45,15 +56,27 @@ function sourceOf(source) {
 function comparisonLists(row) {
   const comparisons = row.comparisons.map(comparisonOf);
   if (!comparisons.length) {
-    return [make("p", { class: "hint" }, row.end > row.index + 1 ? "Only what is inside was compared." : "Nothing of it was compared.")];
+    return [
+      make(
+        "p",
+        { class: "hint" },
+        row.end > row.index + 1 ? "Only what is inside was compared." : "Nothing of it was compared.",
+      ),
+    ];
   }
   const axis = axisOf(comparisons.map((c) => c.fraction));
   const failed = comparisons.filter((c) => c.status !== PASS);
   const passed = comparisons.filter((c) => c.status === PASS);
-  const more = row.leftOut ? ` (and ${row.leftOut} more, in the JSON report)` : "";
   return [
-    ...(failed.length ? listOf(failed, axis, row, `${plural(failed.length, ["comparison fails", "comparisons fail"])}`) : []),
-    ...(passed.length ? listOf(passed, axis, row, `${plural(passed.length, ["comparison passes", "comparisons pass"])}${more}`) : []),
+    ...(failed.length
+      ? listOf(failed, axis, row, `${plural(failed.length, ["comparison fails", "comparisons fail"])}`)
+      : []),
+    ...(passed.length
+      ? listOf(passed, axis, row, `${plural(passed.length, ["comparison passes", "comparisons pass"])}`)
+      : []),
+    row.leftOut
+      ? make("p", { class: "hint" }, `${row.leftOut} less severe ones are left out; the JSON report has them.`)
+      : null,
   ];
 }
 
@@ -63,7 +86,17 @@ function listOf(comparisons, axis, row, title) {
   add(comparisons.slice(0, AT_ONCE));
   const rest = comparisons.length - AT_ONCE;
   if (rest > 0) {
-    const button = make("button", { type: "button", onclick: () => { button.remove(); add(comparisons.slice(AT_ONCE)); } }, `Show ${rest} more`);
+    const button = make(
+      "button",
+      {
+        type: "button",
+        onclick: () => {
+          button.remove();
+          add(comparisons.slice(AT_ONCE));
+        },
+      },
+      `Show ${rest} more`,
+    );
     list.append(button);
   }
   return [make("h4", {}, make("span", {}, title), axisLabels(axis)), list];
@@ -72,8 +105,18 @@ function listOf(comparisons, axis, row, title) {
 function comparisonElement(c, axis, row) {
   const failed = c.status !== PASS;
   const kind = data.charts.length ? `step ${c.call}` : c.kind;
-  const tensor = [kind, !data.charts.length && c.tensor !== c.kind && c.tensor].filter(Boolean).join(" ") + (row.calls > 1 ? `, call ${c.call}` : "");
-  const check = [c.side, c.check + (c.check === "meaning" ? " in float64" : ""), c.feeding, c.sizes && `at ${c.sizes}`, c.input > 1 && `input ${c.input}`].filter(Boolean).join(", ");
+  const tensor =
+    [kind, !data.charts.length && c.tensor !== c.kind && c.tensor].filter(Boolean).join(" ") +
+    (row.calls > 1 ? `, call ${c.call}` : "");
+  const check = [
+    c.side,
+    c.check + (c.check === "meaning" ? " in float64" : ""),
+    c.feeding,
+    c.sizes && `at ${c.sizes}`,
+    c.input > 1 && `input ${c.input}`,
+  ]
+    .filter(Boolean)
+    .join(", ");
   const summary = make(
     "summary",
     {},
@@ -81,14 +124,23 @@ function comparisonElement(c, axis, row) {
     errorBar(c.fraction, axis),
     make("span", { class: `number ${failed ? "beyond" : ""}` }, c.fraction === null ? "?" : inBars(c.fraction)),
   );
-  const unit = c.check === "quantization" ? " steps of its quantizer" : c.check === "meaning" ? "× what double precision allows" : `× ${data.reference}'s own rounding error`;
+  const unit =
+    c.check === "quantization"
+      ? " steps of its quantizer"
+      : c.check === "meaning"
+        ? "× what double precision allows"
+        : `× ${data.reference}'s own rounding error`;
   const facts = [
     ["Tensor", [c.dtype, c.shape].join("")],
     ["Error", numeral(c.error)],
     ["Bar", c.bar ? `up to ${numeral(c.bar)} passes` : "exact"],
     ["Ratio", `${inBars(c.ratio)}${unit}`],
   ];
-  const values = [[data.reference, c.referenceValue], [c.side, c.candidateValue], ["float64 truth", c.truth]].filter(([, value]) => value !== null);
+  const values = [
+    [data.reference, c.referenceValue],
+    [c.side, c.candidateValue],
+    ["float64 truth", c.truth],
+  ].filter(([, value]) => value !== null);
   return make(
     "details",
     { class: failed ? "comparison failed" : "comparison", open: failed },
@@ -100,7 +152,9 @@ function comparisonElement(c, axis, row) {
           "table",
           { class: "values" },
           make("caption", {}, `Values at the worst element, ${c.index}`),
-          ...values.map(([side, value]) => make("tr", {}, make("th", { scope: "row" }, name(side)), make("td", {}, numeral(value)))),
+          ...values.map(([side, value]) =>
+            make("tr", {}, make("th", { scope: "row" }, name(side)), make("td", {}, numeral(value))),
+          ),
         )
       : null,
     c.source ? sourceOf(c.source) : null,
@@ -112,8 +166,20 @@ function printed() {
   const failing = rows.filter((row) => FAILING.has(row.verdict) && row.comparisons.length);
   const affected = rows.filter((row) => row.verdict === AFFECTED);
   return [
-    ...failing.map((row) => make("article", {}, ...detailOf({ ...row, comparisons: row.comparisons.filter((fields) => text(fields[6]) !== PASS) }))),
-    affected.length ? make("h3", {}, `Affected: they differ end to end only, because of the ${data.noun[1]} that fail`) : null,
-    make("p", {}, ...affected.flatMap((row, i) => [i ? ", " : "", name(`${row.path} (${inBars(worstOf(row.values))})`)])),
+    ...failing.map((row) =>
+      make(
+        "article",
+        {},
+        ...detailOf({ ...row, comparisons: row.comparisons.filter((fields) => text(fields[6]) !== PASS) }),
+      ),
+    ),
+    affected.length
+      ? make("h3", {}, `Affected: they differ end to end only, because of the ${data.noun[1]} that fail`)
+      : null,
+    make(
+      "p",
+      {},
+      ...affected.flatMap((row, i) => [i ? ", " : "", name(`${row.path} (${inBars(worstOf(row.values))})`)]),
+    ),
   ].filter(Boolean);
 }

@@ -62,7 +62,12 @@ function errorBar(fraction, axis) {
 
 /** The labels of an axis: its ends, and the bar. */
 function axisLabels(axis) {
-  const labels = make("span", { class: "axis", "aria-hidden": "true" }, make("span", {}, power(axis.low)), make("span", {}, power(axis.high)));
+  const labels = make(
+    "span",
+    { class: "axis", "aria-hidden": "true" },
+    make("span", {}, power(axis.low)),
+    make("span", {}, power(axis.high)),
+  );
   const share = axis.place(1) / BAR_WIDTH;
   if (share > 0.3 && share < 0.75) {
     const middle = make("span", { class: "at-bar" }, "bar");
@@ -81,7 +86,10 @@ const CHART = { width: 360, height: 200, left: 52, right: 14, top: 26, bottom: 2
 /** A chart over the steps, with a mark at the first step that differs. */
 function chart({ title, curves, inBars: bars, differing }) {
   const steps = Math.max(...curves.map(([, values]) => values.length));
-  const known = curves.flatMap(([, values]) => values).map(numberOf).filter(Number.isFinite);
+  const known = curves
+    .flatMap(([, values]) => values)
+    .map(numberOf)
+    .filter(Number.isFinite);
   const [low, high, scale] = bars ? logRange(known) : linearRange(known);
   const { width, height, left, right, top, bottom } = CHART;
   const x = (step) => left + ((step - 0.5) / steps) * (width - left - right);
@@ -89,19 +97,43 @@ function chart({ title, curves, inBars: bars, differing }) {
     const share = (scale(value) - low) / (high - low || 1);
     return height - bottom - Math.min(1, Math.max(0, share)) * (height - top - bottom);
   };
-  const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": describe(title, curves, bars, differing) });
+  const svg = draw("svg", {
+    viewBox: `0 0 ${width} ${height}`,
+    role: "img",
+    "aria-label": describe(title, curves, bars, differing),
+  });
   if (differing !== null) {
     const band = (width - left - right) / steps;
     svg.append(
-      draw("rect", { class: "differing", x: x(differing) - band / 2, y: top, width: Math.max(2, band), height: height - top - bottom }),
-      draw("text", { class: "differing-label", x: clamp(x(differing), left + 44, width - right - 44), y: top - 8, "text-anchor": "middle" }, `differs at step ${differing}`),
+      draw("rect", {
+        class: "differing",
+        x: x(differing) - band / 2,
+        y: top,
+        width: Math.max(2, band),
+        height: height - top - bottom,
+      }),
+      draw(
+        "text",
+        {
+          class: "differing-label",
+          x: clamp(x(differing), left + 44, width - right - 44),
+          y: top - 8,
+          "text-anchor": "middle",
+        },
+        `differs at step ${differing}`,
+      ),
     );
   }
-  for (const tick of ticks(low, high, bars)) {
+  const [found, between] = ticks(low, high, bars);
+  for (const tick of found) {
     const at = height - bottom - ((tick - low) / (high - low || 1)) * (height - top - bottom);
     svg.append(
       draw("line", { class: bars && tick === 0 ? "bar-line" : "grid", x1: left, x2: width - right, y1: at, y2: at }),
-      draw("text", { x: left - 6, y: at + 4, "text-anchor": "end" }, bars ? (tick === 0 ? "bar 1" : power(tick)) : Number(tick.toPrecision(3)).toString()),
+      draw(
+        "text",
+        { x: left - 6, y: at + 4, "text-anchor": "end" },
+        bars ? (tick === 0 ? "bar 1" : power(tick)) : decimals(tick, between),
+      ),
     );
   }
   const every = Math.ceil(steps / 8);
@@ -109,23 +141,38 @@ function chart({ title, curves, inBars: bars, differing }) {
     svg.append(draw("text", { x: x(step), y: height - 9, "text-anchor": "middle" }, String(step)));
   }
   curves.forEach(([side, values], number) => {
-    const points = values.map((value, i) => [i + 1, numberOf(value)]).filter(([, value]) => value !== null && !Number.isNaN(value));
+    const points = values
+      .map((value, i) => [i + 1, numberOf(value)])
+      .filter(([, value]) => value !== null && !Number.isNaN(value));
     const path = points.map(([step, value]) => `${x(step)},${y(value)}`).join(" ");
     svg.append(draw("polyline", { class: `curve curve-${number % 4}`, points: path }));
     if (steps > 60) return;
     for (const [step, value] of points) {
       const words = `${side}, step ${step}: ${bars ? inBars(value) : numeral(value)}`;
-      svg.append(draw("circle", { class: `point curve-${number % 4}`, cx: x(step), cy: y(value), r: 3 }, draw("title", {}, words)));
+      svg.append(
+        draw(
+          "circle",
+          { class: `point curve-${number % 4}`, cx: x(step), cy: y(value), r: 3 },
+          draw("title", {}, words),
+        ),
+      );
     }
   });
-  const keys = curves.map(([side], number) =>
-    make("span", { class: "key" }, swatch(number % 4), name(side)),
+  const keys = curves.map(([side], number) => make("span", { class: "key" }, swatch(number % 4), name(side)));
+  return make(
+    "figure",
+    { class: "chart" },
+    make("figcaption", {}, make("strong", {}, title), make("span", { class: "keys-of-chart" }, ...keys)),
+    svg,
   );
-  return make("figure", { class: "chart" }, make("figcaption", {}, make("strong", {}, title), make("span", { class: "keys-of-chart" }, ...keys)), svg);
 }
 
 function swatch(number) {
-  return draw("svg", { viewBox: "0 0 24 8", class: "swatch", "aria-hidden": "true" }, draw("line", { class: `curve curve-${number}`, x1: 1, x2: 23, y1: 4, y2: 4 }));
+  return draw(
+    "svg",
+    { viewBox: "0 0 24 8", class: "swatch", "aria-hidden": "true" },
+    draw("line", { class: `curve curve-${number}`, x1: 1, x2: 23, y1: 4, y2: 4 }),
+  );
 }
 
 function describe(title, curves, bars, differing) {
@@ -151,14 +198,21 @@ function linearRange(values) {
   return [low - room, high + room, (value) => value];
 }
 
-/** Up to six round numbers between two: powers of ten if `whole`, else multiples of 1, 2 or 5 times one. */
+/** Up to six round numbers between two, and their distance: whole ones, else multiples of 1, 2 or 5 powers of ten. */
 function ticks(low, high, whole) {
   const rough = (high - low) / 6;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const every = whole ? Math.ceil(rough) : unit * [1, 2, 5, 10].find((factor) => factor * unit >= rough);
   const found = [];
   for (let tick = Math.ceil(low / every) * every; tick <= high; tick += every) found.push(tick);
-  return found;
+  return [found, every];
+}
+
+/** A number with the digits that tell it from the next one. */
+function decimals(value, between) {
+  const small = Math.max(Math.abs(value), between);
+  if (small >= 1e6 || small < 1e-3) return value.toExponential(1);
+  return value.toFixed(Math.max(0, -Math.floor(Math.log10(between))));
 }
 
 function clamp(value, least, most) {

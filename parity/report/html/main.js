@@ -19,7 +19,12 @@ function renderFilters() {
       renderFilters();
       update();
     };
-    return make("button", { type: "button", "aria-pressed": String(pressed), "data-filter": filter, onclick: choose }, `${filter} `, make("span", { class: "tally" }, String(count)));
+    return make(
+      "button",
+      { type: "button", "aria-pressed": String(pressed), "data-filter": filter, onclick: choose },
+      `${filter} `,
+      make("span", { class: "tally" }, String(count)),
+    );
   });
   const group = document.getElementById("filters");
   const focused = group.contains(document.activeElement) ? document.activeElement.dataset.filter : null;
@@ -29,10 +34,12 @@ function renderFilters() {
 
 function renderLegend() {
   const names = ["≤ 0.01", "≤ 0.1", "≤ 0.5", "≤ 1", "≤ 10", "≤ 1e3", "≤ 1e6", "more"];
-  document.getElementById("legend").replaceChildren(
-    make("span", {}, "The largest error of each, in units of the bar, the largest error that passes:"),
-    make("span", { class: "scale" }, ...names.map((words, i) => make("span", { class: `heat-${i}` }, words))),
-  );
+  document
+    .getElementById("legend")
+    .replaceChildren(
+      make("span", {}, "The largest error of each, in units of the bar, the largest error that passes:"),
+      make("span", { class: "scale" }, ...names.map((words, i) => make("span", { class: `heat-${i}` }, words))),
+    );
 }
 
 function show(row) {

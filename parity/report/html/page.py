@@ -12,7 +12,7 @@ from ...results.cause import Cause
 from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 
 NUMBER_OF_COMPARISONS = 20_000
-"""Up to this many comparisons a page shows every one; above it, `thin_out` leaves out most of those that pass."""
+"""Up to this many comparisons a page shows every one; above it, `thin_out` leaves out the less severe ones."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Row:
         causes: what was proved to make it fail.
         explanations: known differences of the APIs that apply.
         comparisons: in the order in which they are shown.
-        left_out: number of passing comparisons that aren't shown.
+        left_out: number of comparisons that aren't shown.
     """
 
     path: str
@@ -143,7 +143,7 @@ class Page:
 
     @property
     def left_out(self) -> int:
-        """Number of passing comparisons that the page doesn't show."""
+        """Number of comparisons that the page doesn't show."""
         return sum(row.left_out for row in self.rows)
 
 
@@ -156,7 +156,10 @@ def fraction_of_bar(c: Comparison) -> float | None:
 
 
 def thin_out(rows: Sequence[Row]) -> None:
-    """If a page would have very many comparisons, keep the worst of those that pass, per side and kind of tensor."""
+    """If a page would have very many comparisons, keep the worst of each row, side and kind of tensor.
+
+    Of those that fail, the worst of each check and feeding is kept.
+    """
     if sum(len(row.comparisons) for row in rows) <= NUMBER_OF_COMPARISONS:
         return
     for row in rows:

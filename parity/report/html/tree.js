@@ -5,7 +5,16 @@ const MARGIN = 8; // rows beyond what is in sight
 const AT_A_GLANCE = 40; // rows that a passing tree shows at first
 
 const tree = document.getElementById("tree");
-const state = { query: "", filter: "all", sort: null, descending: true, open: new Set(), shown: [], active: 0, selected: null };
+const state = {
+  query: "",
+  filter: "all",
+  sort: null,
+  descending: true,
+  open: new Set(),
+  shown: [],
+  active: 0,
+  selected: null,
+};
 
 const body = make("div", { class: "rows", role: "rowgroup" });
 const head = make("div", { class: "row head", role: "row", "aria-rowindex": "1" });
@@ -30,7 +39,8 @@ function openAtFirst() {
 
 function isChosen(row) {
   const words = state.query.toLowerCase();
-  const fits = state.filter === "all" || FAILING.has(row.verdict) || (state.filter === "affected" && row.verdict === AFFECTED);
+  const fits =
+    state.filter === "all" || FAILING.has(row.verdict) || (state.filter === "affected" && row.verdict === AFFECTED);
   return fits && (!words || row.path.toLowerCase().includes(words) || row.className.toLowerCase().includes(words));
 }
 
@@ -43,7 +53,8 @@ function listRows() {
   const found = counted.filter(isChosen);
   if (state.sort === null) return found;
   const sign = state.descending ? -1 : 1;
-  const key = state.sort === "path" ? null : (row) => rank(state.sort === "worst" ? worstOf(row.values) : row.values[state.sort]);
+  const key =
+    state.sort === "path" ? null : (row) => rank(state.sort === "worst" ? worstOf(row.values) : row.values[state.sort]);
   return found.sort((one, other) => {
     if (key === null) return sign * one.path.localeCompare(other.path, "en", { numeric: true });
     const [a, b] = [key(one), key(other)];
@@ -60,8 +71,9 @@ function update(active = state.shown[state.active]) {
   tree.setAttribute("aria-rowcount", String(state.shown.length + 1));
   for (const element of elements.values()) element.remove();
   elements.clear();
-  document.getElementById("count").textContent =
-    isFlat() ? `${state.shown.length} of ${plural(counted.length, data.noun)}` : plural(counted.length, data.noun);
+  document.getElementById("count").textContent = isFlat()
+    ? `${state.shown.length} of ${plural(counted.length, data.noun)}`
+    : plural(counted.length, data.noun);
   renderHead();
   renderRows();
 }
@@ -74,14 +86,21 @@ function renderHead() {
     return make(
       "div",
       { role: "columnheader", class: `cell ${kind}`, "aria-sort": sorted },
-      make("button", { type: "button", "data-key": key, title: "Sort", onclick: () => sortBy(key) }, side ? name(side, { class: "side" }) : null, make("span", { class: "words" }, `${words}${arrow && " "}${arrow}`)),
+      make(
+        "button",
+        { type: "button", "data-key": key, title: "Sort", onclick: () => sortBy(key) },
+        side ? name(side, { class: "side" }) : null,
+        make("span", { class: "words" }, `${words}${arrow && " "}${arrow}`),
+      ),
     );
   };
   const focused = document.activeElement?.dataset?.key;
   head.replaceChildren(
     header("path", "", data.noun[0][0].toUpperCase() + data.noun[0].slice(1)),
     make("div", { role: "columnheader", class: "cell verdict-cell" }, "verdict"),
-    ...columns.map((column, i) => header(i, i === 0 || columns[i - 1].side !== column.side ? column.side : "\u00a0", column.name)),
+    ...columns.map((column, i) =>
+      header(i, i === 0 || columns[i - 1].side !== column.side ? column.side : "\u00a0", column.name),
+    ),
     header("worst", "", "worst"),
   );
   if (focused !== undefined) head.querySelector(`[data-key="${focused}"]`)?.focus();
@@ -132,7 +151,15 @@ function rowElement(row, place) {
   const verdict = collapsed ? verdictWithInside(row) : row.verdict;
   const [mark, words] = VERDICTS[verdict];
   const valueCell = (value, label, kind) =>
-    make("div", { role: "gridcell", class: `cell ${kind} heat-${heat(value)}`, "aria-label": `${label}: ${inBars(value) || "nothing"}` }, inBars(value));
+    make(
+      "div",
+      {
+        role: "gridcell",
+        class: `cell ${kind} heat-${heat(value)}`,
+        "aria-label": `${label}: ${inBars(value) || "nothing"}`,
+      },
+      inBars(value),
+    );
   const element = make(
     "div",
     {
@@ -153,7 +180,16 @@ function rowElement(row, place) {
       name(row.className, { class: "class" }),
       collapsed ? make("span", { class: "inside" }, String(row.end - row.index)) : null,
     ),
-    make("div", { role: "gridcell", class: "cell verdict-cell" }, make("span", { class: `verdict ${verdictClass(verdict)}` }, mark, make("span", { class: "words" }, ` ${words}${verdict === row.verdict ? "" : " inside"}`))),
+    make(
+      "div",
+      { role: "gridcell", class: "cell verdict-cell" },
+      make(
+        "span",
+        { class: `verdict ${verdictClass(verdict)}` },
+        mark,
+        make("span", { class: "words" }, ` ${words}${verdict === row.verdict ? "" : " inside"}`),
+      ),
+    ),
     ...values.map((value, i) => valueCell(value, `${columns[i].side} ${columns[i].name}`, "value")),
     valueCell(worstOf(values), "worst", "worst"),
   );
@@ -193,5 +229,6 @@ function reveal(row) {
   }
   for (let above = row.parent; above >= 0; above = rows[above].parent) state.open.add(above);
   update(row);
-  activate(state.shown.indexOf(row), false);
+  tree.scrollTop = (state.active - 0.5) * ROW_HEIGHT + head.offsetHeight - tree.clientHeight / 2;
+  activate(state.active, false);
 }
