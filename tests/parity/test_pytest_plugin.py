@@ -354,3 +354,27 @@ def test_names_of_cells_do_not_act_on_the_terminal(pytester: pytest.Pytester) ->
     )
     output = "\n".join(pytester.runpytest("--collect-only", "-q").outlines)
     assert r"a\x1b[2J\n\u202eb[interpreter]" in output
+
+
+def test_a_page_on_a_file_that_fails(pytester: pytest.Pytester) -> None:
+    write(pytester, factor=3)
+    result = pytester.runpytest_inprocess("--parity-html", "pages/new", "parity_net.py")
+    result.assert_outcomes(passed=7, failed=1)
+    page = pytester.path / "pages" / "new" / "parity_net.html"
+    result.stdout.fnmatch_lines([f"*to look at it: {page}"])
+    assert "Parity fails in 1 Cell: twice" in page.read_text()
+
+
+def test_no_page_on_a_file_that_passes(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    pytester.makeini("[pytest]\nparity_html = pages")
+    pytester.runpytest_inprocess("parity_net.py").assert_outcomes(passed=8)
+    assert list((pytester.path / "pages").iterdir()) == []
+
+
+def test_a_folder_for_pages_that_cannot_be_made(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    (pytester.path / "pages").write_text("a file")
+    result = pytester.runpytest_inprocess("--parity-html", "pages", "parity_net.py")
+    result.assert_outcomes(failed=8)
+    result.stdout.fnmatch_lines(["*can't write *pages: File exists*"])

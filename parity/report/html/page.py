@@ -11,8 +11,8 @@ from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
 from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 
-NUMBER_OF_COMPARISONS = 20_000
-"""Up to this many comparisons a page shows every one; above it, `thin_out` leaves out the less severe ones."""
+MANY = 20_000
+"""Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
 
 
 @dataclass(frozen=True)
@@ -156,21 +156,20 @@ def fraction_of_bar(c: Comparison) -> float | None:
 
 
 def thin_out(rows: Sequence[Row]) -> None:
-    """If a page would have very many comparisons, keep the worst of each row, side and kind of tensor.
-
-    Of those that fail, the worst of each check and feeding is kept.
-    """
-    if sum(len(row.comparisons) for row in rows) <= NUMBER_OF_COMPARISONS:
-        return
-    for row in rows:
-        worst: dict[object, Comparison] = {}
-        for c in row.comparisons:
-            key = (c.side, c.kind) if c.status == PASS else (c.side, c.kind, c.check, c.feeding, c.status)
-            if key not in worst or c.severity > worst[key].severity:
-                worst[key] = c
-        kept = {id(c) for c in worst.values()}
-        row.left_out = len(row.comparisons) - len(kept)
-        row.comparisons = [c for c in row.comparisons if id(c) in kept]
+    """Where very many comparisons pass, or very many fail, keep the worst of them for each row, side and kind."""
+    for passing in (True, False):
+        if sum((c.status == PASS) == passing for row in rows for c in row.comparisons) <= MANY:
+            continue
+        for row in rows:
+            worst: dict[tuple[str, str], Comparison] = {}
+            for c in row.comparisons:
+                key = c.side, c.kind
+                if (c.status == PASS) == passing and (key not in worst or c.severity > worst[key].severity):
+                    worst[key] = c
+            kept = {id(c) for c in worst.values()}
+            shown = [c for c in row.comparisons if (c.status == PASS) != passing or id(c) in kept]
+            row.left_out += len(row.comparisons) - len(shown)
+            row.comparisons = shown
 
 
 def visible(text: str) -> str:
