@@ -88,7 +88,9 @@ def assert_parity(
 
     report = compare(reference, candidate, args, kwargs, **options)
     report.raise_if_failed()
-    if alone := [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]:
+    alone = [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]
+    alone += [difference.text for difference in report.structure]
+    if alone:
         warnings.warn(
             f"without a partner, and therefore judged in the Cells around them: {', '.join(alone)}",
             UnpairedWarning,

@@ -59,7 +59,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("report", "sides"),
         ("diagnosis",),
         ("comparison", "inputs"),
-        ("porting", "quantized", "onnx_cells"),
+        ("modules", "porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),
         ("training",),
         ("assertions.py",),

@@ -24,6 +24,7 @@ from ...runtime.lowering import opsets
 from ...runtime.tensor_like import TensorLike
 from ..comparison.trial import judge_sides
 from ..dtypes import WORKING_DTYPES
+from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile, is_imported
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
@@ -173,8 +174,9 @@ def compare(
     Args:
         reference: a torch module or a program.
         candidate: a torch module, a program, or an ONNX model or its path: Cells are paired by path, and each side
-            keeps its parameters. Or a Cell, the port of a torch module: Cells are paired as `parity.pairing` describes,
-            and the module's weights are carried over for the comparison.
+            keeps its parameters. Cells that two torch modules call differently are judged in the Cell around them. Or a
+            Cell, the port of a torch module: Cells are paired as `parity.pairing` describes, and the module's weights
+            are carried over for the comparison.
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
         cells: for a port, pairs that aren't found automatically: paths of modules by paths of Cells.
@@ -210,6 +212,8 @@ def compare(
             return compare_port(reference, candidate, args, keywords, framework, chosen, stages, cells, weights)
         if file is not None:
             return file.judge_inputs(args, keywords)
+        if isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module):
+            return compare_modules(reference, candidate, args, keywords, chosen, stages)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]

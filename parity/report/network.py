@@ -22,6 +22,7 @@ from ..results.network_result import NetworkResult
 from .detail import cell_detail, cell_line, group_by_fault, pluralize, times
 from .globs import join_names, list_names, patterns, summarize_paths
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
+from .structure import structure_lines
 from .tree import AFFECTED, Line, tree, verdicts
 
 IN_FULL = 4  # faults that are shown in full
@@ -196,6 +197,7 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {counts_in_words(report)}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += [line for remark in remarks(report) for line in paragraph(remark, width, 2, "yellow")]
+    lines += structure_lines(report, width)
     subject = f"{shorten_path(report.model, width // 2)}: {join_names(report.sides)} against {report.reference}"
     lines += paragraph(f"{subject}; {compared}, {report.dtype}, {mode} mode, seed {report.seed}", width, 2)
     if report.inputs > 1 and report.worst is not None:

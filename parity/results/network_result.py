@@ -7,6 +7,7 @@ from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, Comparison
+from .structure import StructureDifference, join_differences
 
 
 @dataclass(repr=False)
@@ -25,6 +26,7 @@ class NetworkResult:
         notes: remarks for the reader, e.g. that the run stopped early.
         pairs: if one side is a Cell, the modules with the Cells that are their ports.
         weights: if one side is a Cell, the sources of its Parameters' values.
+        structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
     """
@@ -40,6 +42,7 @@ class NetworkResult:
     notes: list[str] = field(default_factory=list)
     pairs: list[PairedCell] = field(default_factory=list)
     weights: list[CarriedWeight] = field(default_factory=list)
+    structure: list[StructureDifference] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
     inputs: int = 1
 
@@ -87,6 +90,7 @@ class NetworkResult:
             "lone_cells": self.lone_cells,
             "pairs": [pair.to_dict() for pair in self.pairs],
             "weights": [weight.to_dict() for weight in self.weights],
+            "structure": [difference.to_dict() for difference in self.structure],
             "reference": self.reference,
             "sides": self.sides,
             "dtype": self.dtype,
@@ -109,6 +113,7 @@ class NetworkResult:
         self.sides += other.sides
         self.pairs += other.pairs
         self.weights += other.weights
+        join_differences(self.structure, other.structure)
         self.notes += [note for note in other.notes if note not in self.notes]
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
@@ -131,6 +136,7 @@ class NetworkResult:
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
         self.inputs += 1
+        join_differences(self.structure, other.structure)
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))

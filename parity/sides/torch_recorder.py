@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ import torch
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
+from ..support.user_code import user_line
+from .cell_arguments import nest_outputs
 from .precision import add_jitter
 from .records import (
     INPUT,
@@ -18,12 +21,23 @@ from .records import (
     OUTPUT,
     OUTPUT_GRADIENT,
     Key,
+    Mismatch,
     Records,
     Run,
     feed_value,
     output_slots,
     reference_slot,
 )
+
+
+@dataclass
+class _RunningCall:
+    """A call that is running, and the inputs that were passed on to it."""
+
+    path: str
+    index: int
+    module: torch.nn.Module
+    inputs: list[torch.Tensor] = field(default_factory=list)
 
 
 class Recorder:
@@ -43,6 +57,7 @@ class Recorder:
         self.run = run
         self.shared = shared
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
+        self.noted: list[Exception] = []
         self.fed_outputs: list[torch.Tensor] = []
         self.restart()
 
@@ -50,7 +65,7 @@ class Recorder:
         """Discard all records, for a new run."""
         self.records = Records()
         self.slots: list[Sequence[str]] = []
-        self.running: list[tuple[str, int]] = []
+        self.running: list[_RunningCall] = []
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
         self.fed_outputs.clear()
@@ -58,13 +73,13 @@ class Recorder:
 
     def cell(self) -> tuple[str, int]:
         """Path and index of the running Cell call."""
-        return self.running[-1] if self.running else ("", 0)
+        return (self.running[-1].path, self.running[-1].index) if self.running else ("", 0)
 
     def enter(self, number: int, call: CellCall, module: torch.nn.Module, slots: Sequence[str]) -> None:
         """Record the call, and replace shared parameters of the Cell to observe its share of their gradients."""
         self.records.calls.append(call)
         self.slots.append(slots)
-        self.running.append((call.path, call.index))
+        self.running.append(_RunningCall(call.path, call.index, module))
         names = self.shared.get(module)
         if names:
             self.originals.append((module, {attribute: module._parameters[attribute] for attribute in names}))
@@ -78,7 +93,10 @@ class Recorder:
         """Record, and return the replacement of, a tensor that enters a Cell."""
         call = self.records.calls[number]
         reference = self.run.slots.get((call.path, call.index, INPUT), [])
-        return self._cross(number, INPUT, INPUT_GRADIENT, reference_slot(slot, self.slots[number], reference), tensor)
+        name = reference_slot(slot, self.slots[number], reference)
+        result = self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)
+        self.running[-1].inputs.append(result)
+        return result
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
         """Pair a Cell's outputs with those in the reference."""
@@ -107,6 +125,38 @@ class Recorder:
             owner, originals = self.originals.pop()
             assert owner is module
             owner._parameters.update(originals)
+
+    def restore_parameters(self) -> None:
+        """Put the shared parameters back into the Cells that a run left by an exception."""
+        while self.originals:
+            owner, originals = self.originals.pop()
+            owner._parameters.update(originals)
+
+    def note_exception(self, error: Exception) -> None:
+        """Attribute an exception to the innermost running call; note it once, however far it propagates."""
+        if any(error is other for other in self.noted):
+            return
+        self.noted.append(error)
+        path, index = self.cell()
+        self.records.mismatches.append(Mismatch(path, index, "call", "", f"raises {_text(error)}", user_line(error)))
+        self.records.raising_cells.add(path)
+
+    def reference_outputs(self, module: torch.nn.Module) -> Any:
+        """Return the reference's result of the running call, to go on with; None unless it is a call of `module`."""
+        call, feed = self.running[-1], self.run.feed
+        slots = self.run.slots.get((call.path, call.index, OUTPUT))
+        if call.module is not module or feed is None or slots is None:
+            return None
+        dtype: torch.dtype = getattr(torch, self.run.dtype)
+        outputs: list[torch.Tensor] = []
+        for slot in slots:
+            key = Key(call.path, call.index, OUTPUT, slot)
+            output = torch.from_numpy(np.array(feed.values[key]))
+            output = output.to(dtype) if output.is_floating_point() else output
+            outputs.append(output.requires_grad_(output.is_floating_point() and key not in feed.untracked))
+        # no gradient flows through this call: its inputs are fed one
+        self.fed_outputs += [x for x in call.inputs if x.requires_grad]
+        return nest_outputs(slots, outputs)
 
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
@@ -154,6 +204,10 @@ class Recorder:
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
         return self._record(key, gradient)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".rstrip(": ").partition("\n")[0]
 
 
 class _BoundaryFunction(torch.autograd.Function):

@@ -40,6 +40,7 @@ from .records import (
     random_cotangents,
 )
 from .rounded_numbers import perturb_attributes
+from .torch_exceptions import catch_exceptions
 from .torch_modes import Draws, JitteredOperators, KeepRequiresGrad, StableSorts
 from .torch_program import capture_program
 from .torch_recorder import Recorder
@@ -49,8 +50,9 @@ class TorchSide:
     """A torch module and the inputs that it is run on; a run leaves the module unchanged.
 
     With `cell_paths`, only the modules at these paths are Cells; the others belong to the Cells around them. `ignored`
-    are parameters whose gradient, and buffers whose update, isn't recorded; `rounded` are buffers that another side may
-    have computed itself.
+    are parameters whose gradient, and buffers whose update, isn't recorded; `lone` are parameters that the other side
+    doesn't have, which aren't recorded at all; `rounded` are buffers that another side may have computed itself. With
+    `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`.
     """
 
     def __init__(
@@ -67,6 +69,8 @@ class TorchSide:
         cell_paths: Collection[str] | None = None,
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
+        lone: Collection[str] = (),
+        catches: bool = False,
     ) -> None:
         raise_recursion_limit(depth_of(module))
         self.name = name
@@ -74,6 +78,8 @@ class TorchSide:
         self.cell_paths = cell_paths
         self.ignored = ignored
         self.rounded = rounded
+        self.lone = lone
+        self.catches = catches
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -87,7 +93,9 @@ class TorchSide:
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
         working, named = WorkingDtypeCaster(self.module, self.working_dtype), named_parameters(self.module)
-        return {name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named}
+        return {
+            name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named if name not in self.lone
+        }
 
     def in_interpreter(self) -> InterpreterSide:
         """Return the module as a program, on the same inputs.
@@ -117,6 +125,7 @@ class TorchSide:
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
             # can't see
             stack.callback(recorder.fed_outputs.clear)
+            stack.callback(recorder.restore_parameters)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
             before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
@@ -129,13 +138,15 @@ class TorchSide:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             if before_inputs is not None:
                 self._call_before(run, recorder, *before_inputs)
+            if self.catches and run.feed is not None:
+                stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
             draws = Draws(run.draws, recorder.cell)
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
             with watch(self.module, recorder, self.cell_paths), KeepRequiresGrad(), StableSorts(), draws:  # type: ignore[no-untyped-call]
-                result = self._call(args, kwargs)
+                result = self._call(args, kwargs, recorder)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
             if run.grads:
@@ -157,16 +168,20 @@ class TorchSide:
         """Call the module once, to set its state, with the draws of the second call."""
         draws = Draws(run.draws, recorder.cell)
         with ControlFlowInPython(), watch(self.module, recorder, self.cell_paths), StableSorts(), draws:  # type: ignore[no-untyped-call]
-            self._call(args, kwargs)
+            self._call(args, kwargs, recorder)
         recorder.restart()
 
-    def _call(self, args: Any, kwargs: Any) -> Any:
+    def _call(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
+        """Call the module; return None if it raises and that is recorded."""
         try:
             return self.module(*args, **kwargs)
         except CellbridgeError:
             raise
         except Exception as error:
             # raised by the model's code, or by torch because of a dtype
+            if self.catches:
+                recorder.note_exception(error)
+                return None
             raise eager_error(error, self.module, args, kwargs) from error
 
     def _autograd(self, roots: list[tuple[torch.Tensor, torch.Tensor]], targets: list[torch.Tensor]) -> Any:
@@ -222,7 +237,7 @@ class TorchSide:
         if roots and targets:
             gradients = self._autograd(roots, targets)
         for name, gradient in zip(parameters, gradients, strict=False):
-            if name in self.ignored:
+            if name in self.ignored or name in self.lone:
                 continue
             recorder.records.parameter_gradients[name] = None if gradient is None else as_array(gradient)
 

@@ -70,6 +70,17 @@ def port(_: Path) -> Any:
     return found
 
 
+class Inlined(Net):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(nn.functional.linear(x, self.fc.weight, self.fc.bias))
+
+
+def inlines(_: Path) -> Any:
+    found = parity.compare(Net(), Inlined(), X)
+    assert found.structure
+    return found
+
+
 def trains(_: Path) -> Any:
     return parity.check_training(nn.Linear(4, 4), X, steps=2)
 
@@ -90,7 +101,7 @@ def not_compared(_: Path) -> Any:
     )
 
 
-KINDS = [passes, fails, skips, port, trains, onnx_files, not_compared]
+KINDS = [passes, fails, skips, port, inlines, trains, onnx_files, not_compared]
 
 
 @pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)
@@ -107,7 +118,13 @@ def undescribed(written: dict[str, Any]) -> list[str]:
     def unknown(value: dict[str, Any], kind: str) -> list[str]:
         return [f"{kind}.{name}" for name in value if name not in SCHEMA["$defs"][kind]["properties"]]
 
-    inside = {"cells": "cell", "pairs": "pair", "weights": "weight", "comparisons": "comparison"}
+    inside = {
+        "cells": "cell",
+        "pairs": "pair",
+        "weights": "weight",
+        "structure": "structure",
+        "comparisons": "comparison",
+    }
     found = unknown(written, "training" if "steps" in written else "report")
     for field, kind in inside.items():
         for value in written.get(field, []):

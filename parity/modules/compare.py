@@ -1,0 +1,83 @@
+"""The comparison of two torch modules."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import torch
+
+from ...converter.structure.program_names import named_modules
+from ..comparison.cells import owner
+from ..comparison.trial import judge_sides
+from ..options import Options
+from ..report.report import Report
+from ..results.cell_report import is_inside
+from ..results.structure import StructureDifference
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from .alignment import Apart, align
+from .lone_parameters import LoneParameters
+
+
+def compare_modules(
+    reference: torch.nn.Module,
+    candidate: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Options,
+    progress: Progress,
+) -> Report:
+    """Compare two torch modules; see `parity.compare`."""
+    lone = LoneParameters.of(reference, candidate)
+
+    def side(
+        name: str, module: torch.nn.Module, apart: Collection[str], lone: Collection[str], *, catches: bool = False
+    ) -> TorchSide:
+        return TorchSide(
+            name,
+            module,
+            args,
+            kwargs,
+            train=options.train,
+            loss=options.loss,
+            working_dtype=options.dtype,
+            seed=options.seed,
+            cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
+            lone=lone,
+            catches=catches,
+        )
+
+    def sides(apart: Collection[str]) -> tuple[TorchSide, TorchSide]:
+        return (
+            side("reference", reference, apart, lone.names),
+            side("candidate", candidate, apart, lone.names, catches=True),
+        )
+
+    progress.stage("align", None)
+    apart = align(sides)
+    one, other = sides(apart)
+    report = judge_sides(one, [other], options, progress, [one, other])
+    report.structure += _differences(apart, report)
+    lone.judge(report, other.name, lambda: side("reference", reference, apart, ()))
+    for difference in report.structure:
+        _explain(report, difference)
+    return report
+
+
+def _differences(apart: Mapping[str, Apart], report: Report) -> list[StructureDifference]:
+    """Return the outermost Cells that are set apart, each with the Cell that was judged for it."""
+    differences = []
+    for path, why in apart.items():
+        if not any(is_inside(path, other) for other in apart):
+            around = owner(path, report.cells)
+            text = f"{path} is {why.reason}; it was judged in {around or '(root)'}"
+            differences.append(StructureDifference(why.kind, path, around, text))
+    return differences
+
+
+def _explain(report: Report, difference: StructureDifference) -> None:
+    """If the Cell around a difference is wrong by itself, say that this may be why."""
+    cell = report.cells[difference.around]
+    if any(c.feeding == "isolated" for c in cell.failures):
+        cell.explanations.append(difference.text)
