@@ -52,6 +52,7 @@ def add_causes(
         seconds: the longest search.
     """
     paths = [path for path, cell in report.cells.items() if any(_shows_cause(c, side) for c in cell.comparisons)]
+    paths = [path for path in paths if path not in records.raising_cells]
     if not paths or not isinstance(reference, HasProgram):
         return
     run = replace(noise.run, dtype="float64", grads=report.grads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,12 +32,11 @@ from .records import (
 
 @dataclass
 class _RunningCall:
-    """A call that is running, and the inputs that were passed on to it."""
+    """A call that is running."""
 
     path: str
     index: int
     module: torch.nn.Module
-    inputs: list[torch.Tensor] = field(default_factory=list)
 
 
 class Recorder:
@@ -49,7 +48,8 @@ class Recorder:
 
     Attributes:
         records: the records of the run.
-        fed_outputs: outputs of Cells that require gradients, if values are fed.
+        fed_tensors: inputs and outputs of Cells that require gradients, if values are fed.
+        leaves: tensors that were put in place of the outputs of Cells that raised.
         partners: for each output of the root, the index of its partner in the reference.
     """
 
@@ -58,7 +58,9 @@ class Recorder:
         self.shared = shared
         self.originals: list[tuple[torch.nn.Module, dict[str, Any]]] = []
         self.noted: list[Exception] = []
-        self.fed_outputs: list[torch.Tensor] = []
+        self.leaves: list[torch.Tensor] = []
+        self.backward: list[tuple[str, int]] = []  # calls whose backward pass is running, innermost last
+        self.fed_tensors: list[torch.Tensor] = []
         self.restart()
 
     def restart(self) -> None:
@@ -68,7 +70,9 @@ class Recorder:
         self.running: list[_RunningCall] = []
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
-        self.fed_outputs.clear()
+        self.fed_tensors.clear()
+        self.leaves.clear()
+        self.backward.clear()
         self.generator = np.random.default_rng(self.run.jitter)
 
     def cell(self) -> tuple[str, int]:
@@ -95,7 +99,8 @@ class Recorder:
         reference = self.run.slots.get((call.path, call.index, INPUT), [])
         name = reference_slot(slot, self.slots[number], reference)
         result = self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)
-        self.running[-1].inputs.append(result)
+        if self.run.feed is not None and result.requires_grad:
+            self.fed_tensors.append(result)
         return result
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
@@ -115,7 +120,7 @@ class Recorder:
         """Record, and return the replacement of, a tensor that leaves a Cell."""
         result = self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
         if self.run.feed is not None and result.requires_grad:
-            self.fed_outputs.append(result)
+            self.fed_tensors.append(result)
         return result
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
@@ -141,6 +146,13 @@ class Recorder:
         self.records.mismatches.append(Mismatch(path, index, "call", "", f"raises {_text(error)}", user_line(error)))
         self.records.raising_cells.add(path)
 
+    def note_backward_exception(self, error: Exception) -> None:
+        """Attribute an exception to the innermost call whose backward pass is running."""
+        path, index = self.backward[-1] if self.backward else ("", 0)
+        reason = f"raises {_text(error)} in its backward pass; the gradients before it are not known"
+        self.records.mismatches.append(Mismatch(path, index, "call", "", reason, user_line(error)))
+        self.records.broken = True
+
     def reference_outputs(self, module: torch.nn.Module) -> Any:
         """Return the reference's result of the running call, to go on with; None unless it is a call of `module`."""
         call, feed = self.running[-1], self.run.feed
@@ -154,8 +166,7 @@ class Recorder:
             output = torch.from_numpy(np.array(feed.values[key]))
             output = output.to(dtype) if output.is_floating_point() else output
             outputs.append(output.requires_grad_(output.is_floating_point() and key not in feed.untracked))
-        # no gradient flows through this call: its inputs are fed one
-        self.fed_outputs += [x for x in call.inputs if x.requires_grad]
+        self.leaves += [output for output in outputs if output.requires_grad]
         return nest_outputs(slots, outputs)
 
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
@@ -200,9 +211,12 @@ class Recorder:
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
         """Record a gradient that passes back through a boundary, and return the one to pass on."""
+        call = (key.path, key.call)
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
+        self.backward = [other for other in self.backward if other != call]
+        self.backward += [call] if key.kind == OUTPUT_GRADIENT else []
         return self._record(key, gradient)
 
 

@@ -124,7 +124,8 @@ class TorchSide:
         with contextlib.ExitStack() as stack:
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
             # can't see
-            stack.callback(recorder.fed_outputs.clear)
+            stack.callback(recorder.fed_tensors.clear)
+            stack.callback(recorder.leaves.clear)
             stack.callback(recorder.restore_parameters)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
@@ -184,12 +185,18 @@ class TorchSide:
                 return None
             raise eager_error(error, self.module, args, kwargs) from error
 
-    def _autograd(self, roots: list[tuple[torch.Tensor, torch.Tensor]], targets: list[torch.Tensor]) -> Any:
+    def _autograd(
+        self, recorder: Recorder, roots: list[tuple[torch.Tensor, torch.Tensor]], targets: list[torch.Tensor]
+    ) -> Any:
+        """Return the gradients of targets; None for each if the backward pass raises and that is recorded."""
         try:
             return torch.autograd.grad([out for out, _ in roots], targets, [g for _, g in roots], allow_unused=True)
         except CellbridgeError:
             raise
         except Exception as error:  # a custom backward may raise anything
+            if self.catches:
+                recorder.note_backward_exception(error)
+                return (None,) * len(targets)
             raise UsageError(
                 f"the model's backward pass fails: {type(error).__name__}: {error}\n"
                 "  compare the outputs alone: --no-grad, or grads=False"
@@ -229,13 +236,13 @@ class TorchSide:
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
-        # every Cell output is a root too, with cotangent zero, so that each is fed a gradient even if nothing uses it
-        roots += [(out, torch.zeros_like(out)) for out in recorder.fed_outputs]
+        # what crosses a boundary is a root too, with cotangent zero: it is fed a gradient even if nothing uses it
+        roots += [(out, torch.zeros_like(out)) for out in recorder.fed_tensors]
         parameters = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
         targets = [*parameters.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(targets)
         if roots and targets:
-            gradients = self._autograd(roots, targets)
+            gradients = self._autograd(recorder, roots, [*targets, *recorder.leaves])
         for name, gradient in zip(parameters, gradients, strict=False):
             if name in self.ignored or name in self.lone:
                 continue

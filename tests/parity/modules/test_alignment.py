@@ -158,3 +158,31 @@ def test_a_cell_that_only_the_candidate_calls_is_named() -> None:
         ("head.0", ADDITIONAL_CELL),
         ("head.1", ADDITIONAL_CELL),
     }
+
+
+class Sum(nn.Module):
+    """Adds its inputs, or forgets the second."""
+
+    forgets = False
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        return 2 * x if self.forgets else x + y
+
+
+def summing(forgets: bool) -> nn.Module:
+    module = network()
+    module.sum = Sum()
+    module.sum.forgets = forgets
+
+    def forward(self: Any, x: Tensor) -> Tensor:
+        return self.head(self.sum(self.blocks[0](x), self.blocks[1](x)).mean(1))
+
+    module.forward = forward.__get__(module)
+    return module
+
+
+def test_an_input_that_a_cell_forgets_is_no_fault_of_its_caller() -> None:
+    report = parity.compare(summing(False), summing(True), (X,))
+    assert report.failing == ["sum"]
+    reasons = {c.reason for c in report.cells["sum"].failures if (c.kind, c.tensor) == ("input gradient", "y")}
+    assert reasons == {"no gradient arrives, the reference has one"}
