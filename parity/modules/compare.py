@@ -18,6 +18,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Apart, align
 from .lone_parameters import LoneParameters
+from .prefixes import Prefixes
 
 
 def compare_modules(
@@ -29,6 +30,20 @@ def compare_modules(
     progress: Progress,
 ) -> Report:
     """Compare two torch modules; see `parity.compare`."""
+    prefixes = Prefixes.between(reference, candidate)
+    with prefixes.applied(candidate):
+        return _compare(reference, candidate, args, kwargs, options, progress, prefixes)
+
+
+def _compare(
+    reference: torch.nn.Module,
+    candidate: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    options: Options,
+    progress: Progress,
+    prefixes: Prefixes,
+) -> Report:
     lone = LoneParameters.of(reference, candidate)
 
     def side(
@@ -58,7 +73,8 @@ def compare_modules(
     apart = align(sides)
     one, other = sides(apart)
     report = judge_sides(one, [other], options, progress, [one, other])
-    report.structure += _differences(apart, report)
+    inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
+    report.structure += [*prefixes.differences(), *_differences(inner, report)]
     lone.judge(report, other.name, lambda: side("reference", reference, apart, ()))
     for difference in report.structure:
         _explain(report, difference)

@@ -1,0 +1,90 @@
+"""Modules inside wrappers are paired by their names without the wrappers' prefix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from cellbridge import parity
+from cellbridge.parity.modules.prefixes import Prefixes
+from cellbridge.parity.results.comparison import PASS
+from cellbridge.parity.results.structure import PREFIX
+from tests.parity.modules.networks import X, network
+
+
+class Wrapper(nn.Module):
+    """A network under a name; `scale` is a fault in the wrapper's own code."""
+
+    def __init__(self, inner: nn.Module, name: str, scale: float = 1.0) -> None:
+        super().__init__()
+        self.name, self.scale = name, scale
+        self.add_module(name, inner)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = self.get_submodule(self.name)(x)
+        return y if self.scale == 1 else y * self.scale
+
+
+PAIRS: dict[str, tuple[Any, Any]] = {
+    "module.": (network, lambda: Wrapper(network(), "module")),
+    "backbone.": (network, lambda: Wrapper(network(), "backbone")),
+    "module.model.": (network, lambda: Wrapper(Wrapper(network(), "model"), "module")),
+    "model. in the reference": (lambda: Wrapper(network(), "model"), network),
+    "two": (lambda: Wrapper(network(), "model"), lambda: Wrapper(network(), "net")),
+    "one in the other": (lambda: Wrapper(network(), "model"), lambda: Wrapper(Wrapper(network(), "model"), "module")),
+    "a name of the network": (network, lambda: Wrapper(network(), "head")),
+}
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_wrapper_holds_and_every_cell_is_compared(pair: str) -> None:
+    reference, candidate = (make() for make in PAIRS[pair])
+    names = list(candidate.state_dict())
+    report = parity.compare(reference, candidate, (X,))
+    assert report.ok, report
+    assert [difference.kind for difference in report.structure] == [PREFIX]
+    passing = [path for path, cell in report.cells.items() if cell.status == PASS]
+    assert len(passing) >= len(list(network().modules()))
+    assert list(candidate.state_dict()) == names
+    assert "_program_names" not in vars(candidate)
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_a_fault_inside_is_placed(pair: str) -> None:
+    reference, candidate = (make() for make in PAIRS[pair])
+    norm = next(inner for path, inner in candidate.named_modules() if path.endswith("blocks.1.norm"))
+    norm.eps = 1e-3
+    report = parity.compare(reference, candidate, (X,))
+    (failing,) = report.failing
+    assert reference.get_submodule(failing) is next(
+        inner for path, inner in reference.named_modules() if path.endswith("blocks.1.norm")
+    )
+    assert [cause.attribute for cause in report.cells[failing].causes] == ["eps"]
+
+
+def test_a_wrong_weight_inside_is_placed() -> None:
+    candidate = Wrapper(network(), "module")
+    with torch.no_grad():
+        candidate.get_parameter("module.blocks.1.up.weight").mul_(1.001)
+    assert parity.compare(network(), candidate, (X,)).failing == ["blocks.1.up"]
+
+
+def test_a_wrapper_that_computes_something_is_wrong_itself() -> None:
+    report = parity.compare(network(), Wrapper(network(), "module", 1.001), (X,))
+    assert report.failing == [""]
+
+
+def test_networks_of_one_structure_have_no_prefix() -> None:
+    assert Prefixes.between(network(), network()) == Prefixes()
+    assert Prefixes.between(nn.Sequential(nn.Linear(2, 2)), nn.Sequential(nn.Linear(2, 2))) == Prefixes()
+
+
+def test_a_parameter_of_the_wrapper_keeps_its_name() -> None:
+    candidate = Wrapper(network(), "module")
+    candidate.extra = nn.Parameter(torch.ones(1))
+    report = parity.compare(network(), candidate, (X,))
+    assert report.ok
+    assert {difference.name for difference in report.structure} == {"module.", "extra"}
