@@ -7,7 +7,7 @@ around it on both sides. This is repeated until all remaining Cells are called a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,18 +37,32 @@ class Apart:
     reason: str
 
 
-def align(sides: Sides) -> dict[str, Apart]:
-    """Return the Cells that are set apart, by path."""
+@dataclass(frozen=True)
+class Alignment:
+    """The result.
+
+    Attributes:
+        apart: the Cells that are set apart, by path.
+        used_elsewhere: parameters that a Cell uses on either side which doesn't hold them.
+    """
+
+    apart: Mapping[str, Apart]
+    used_elsewhere: set[str]
+
+
+def align(sides: Sides) -> Alignment:
+    """Compare the calls of both sides until no further Cell has to be set apart."""
     apart: dict[str, Apart] = {}
     rounds = 0
     while True:
         reference, candidate = sides(apart)
         truth = reference.run(Run("float64", grads=False))
         run = Run("float64", grads=False, draws=truth.draws, feed=truth, slots=truth.slots, result=truth.result)
-        calls = _Calls(truth, candidate.run(run))
+        records = candidate.run(run)
+        calls = _Calls(truth, records)
         new = calls.counted_differently() or calls.made_elsewhere() or calls.given_others(rounds < CAUTIOUS_ROUNDS)
         if not new:
-            return apart
+            return Alignment(apart, truth.used_elsewhere | records.used_elsewhere)
         apart |= new
         rounds += 1
 

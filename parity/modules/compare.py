@@ -47,7 +47,13 @@ def _compare(
     lone = LoneParameters.of(reference, candidate)
 
     def side(
-        name: str, module: torch.nn.Module, apart: Collection[str], lone: Collection[str], *, catches: bool = False
+        name: str,
+        module: torch.nn.Module,
+        apart: Collection[str],
+        lone: Collection[str] = (),
+        shared: Collection[str] = (),
+        *,
+        catches: bool = False,
     ) -> TorchSide:
         return TorchSide(
             name,
@@ -60,22 +66,25 @@ def _compare(
             seed=options.seed,
             cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
             lone=lone,
+            shared=shared,
             catches=catches,
         )
 
-    def sides(apart: Collection[str]) -> tuple[TorchSide, TorchSide]:
+    def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
         return (
-            side("reference", reference, apart, lone.names),
-            side("candidate", candidate, apart, lone.names, catches=True),
+            side("reference", reference, apart, lone.names, shared),
+            side("candidate", candidate, apart, lone.names, shared, catches=True),
         )
 
     progress.stage("align", None)
-    apart = align(sides)
-    one, other = sides(apart)
+    alignment = align(sides)
+    apart = alignment.apart
+    shared = alignment.used_elsewhere | {name for one in sides(apart) for name in one.shared_names}
+    one, other = sides(apart, shared)
     report = judge_sides(one, [other], options, progress, [one, other])
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
-    lone.judge(report, other.name, lambda: side("reference", reference, apart, ()))
+    lone.judge(report, other.name, lambda: side("reference", reference, apart))
     for difference in report.structure:
         _explain(report, difference)
     return report

@@ -84,6 +84,7 @@ class Records:
         mismatches: calls that differ from the reference's in more than numbers.
         raising_cells: paths of the Cells that raised an exception: nothing is known of them and of Cells inside.
         broken: whether the backward pass raised an exception, so that missing gradients are unknown.
+        used_elsewhere: parameters that a Cell uses which doesn't hold them, if known.
         opaque: paths of the Cells with a custom backward: gradients of Cells inside can't be observed.
         untracked: inputs and outputs without a gradient: nothing before them is trained, or they were detached.
         notes: remarks on this side for the reader of the report.
@@ -105,6 +106,7 @@ class Records:
     mismatches: list[Mismatch] = field(default_factory=list)
     raising_cells: set[str] = field(default_factory=set)
     broken: bool = False
+    used_elsewhere: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)

@@ -131,12 +131,6 @@ class Recorder:
             assert owner is module
             owner._parameters.update(originals)
 
-    def restore_parameters(self) -> None:
-        """Put the shared parameters back into the Cells that a run left by an exception."""
-        while self.originals:
-            owner, originals = self.originals.pop()
-            owner._parameters.update(originals)
-
     def note_exception(self, error: Exception) -> None:
         """Attribute an exception to the innermost running call; note it once, however far it propagates."""
         if any(error is other for other in self.noted):

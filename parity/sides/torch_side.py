@@ -22,6 +22,7 @@ from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
 from .interpreter_side import InterpreterSide
+from .parameter_uses import ParameterUses
 from .precision import (
     DoublePrecision,
     WorkingDtypeCaster,
@@ -51,8 +52,9 @@ class TorchSide:
 
     With `cell_paths`, only the modules at these paths are Cells; the others belong to the Cells around them. `ignored`
     are parameters whose gradient, and buffers whose update, isn't recorded; `lone` are parameters that the other side
-    doesn't have, which aren't recorded at all; `rounded` are buffers that another side may have computed itself. With
-    `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`.
+    doesn't have, which aren't recorded at all; `rounded` are buffers that another side may have computed itself.
+    `shared` are parameters of which the share of each Cell that holds them is recorded, as if several Cells held them.
+    With `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class TorchSide:
         ignored: Collection[str] = (),
         rounded: Collection[str] = (),
         lone: Collection[str] = (),
+        shared: Collection[str] = (),
         catches: bool = False,
     ) -> None:
         raise_recursion_limit(depth_of(module))
@@ -87,8 +90,13 @@ class TorchSide:
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
         self.capabilities = native_capabilities(working_dtype, second_call=True)
         self.seed = seed
-        self.shared = _shared_parameters(module, cell_paths)
+        self.shared = _shared_parameters(module, cell_paths, shared)
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
+
+    @property
+    def shared_names(self) -> set[str]:
+        """Names of the parameters of which the shares of Cells are recorded."""
+        return {name for names in self.shared.values() for name in names.values()}
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Parameters by qualified name."""
@@ -126,7 +134,6 @@ class TorchSide:
             # can't see
             stack.callback(recorder.fed_tensors.clear)
             stack.callback(recorder.leaves.clear)
-            stack.callback(recorder.restore_parameters)
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
             args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
             before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
@@ -142,6 +149,10 @@ class TorchSide:
             if self.catches and run.feed is not None:
                 stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
             draws = Draws(run.draws, recorder.cell)
+            if not run.grads:
+                uses = ParameterUses({p: name for name, p in named_parameters(self.module)}, lambda: recorder.cell()[0])
+                stack.enter_context(uses)
+                recorder.records.used_elsewhere = uses.elsewhere
             before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(keep_activations())
@@ -293,9 +304,12 @@ def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
 
 
 def _shared_parameters(
-    module: torch.nn.Module, cell_paths: Collection[str] | None
+    module: torch.nn.Module, cell_paths: Collection[str] | None, also: Collection[str]
 ) -> dict[torch.nn.Module, dict[str, str]]:
-    """For modules that share parameters with others, the qualified names of these parameters by attribute."""
+    """For modules that share parameters with others, the qualified names of these parameters by attribute.
+
+    `also` are parameters that count as shared although a single module holds them.
+    """
     names = {p: name for name, p in named_parameters(module)}
     holders: dict[torch.nn.Parameter, list[tuple[torch.nn.Module, str]]] = {}
     for path, _, owner in named_modules(module):
@@ -308,7 +322,7 @@ def _shared_parameters(
                 holders.setdefault(parameter, []).append((owner, attribute))
     shared: dict[torch.nn.Module, dict[str, str]] = {}
     for parameter, places in holders.items():
-        if len(places) > 1 and parameter.requires_grad:
+        if (len(places) > 1 or names[parameter] in also) and parameter.requires_grad:
             for owner, attribute in places:
                 shared.setdefault(owner, {})[attribute] = names[parameter]
     return shared
