@@ -30,6 +30,7 @@ class OptionKeywords(TypedDict, total=False):
     seed: int
     loss: Callable[[Any], Any] | None
     model: str
+    strict: bool
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,8 @@ class Options:
         seed: seed of the cotangents and of torch's random numbers.
         loss: maps the module's outputs to a scalar, whose gradients are the cotangents.
         model: name of the network in the report.
+        strict: fail if the networks are divided differently, even if they compute the same: a Cell that one side
+            inlines, a parameter or a Cell that one side alone has.
     """
 
     grads: bool = True
@@ -66,6 +69,7 @@ class Options:
     seed: int = 0
     loss: Callable[[Any], Any] | None = None
     model: str = ""
+    strict: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", dtype_name(self.dtype))

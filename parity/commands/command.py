@@ -274,6 +274,7 @@ def judging_options(function: Function) -> Function:
             "fail_fast": take("fail_fast"),
             "diagnose_seconds": take("diagnose_seconds"),
             "provider": take("provider"),
+            "strict": take("strict"),
         }
         files = {name: take(f"{name}_file") for name in FORMATS}
         return function(judging=JudgingOptions(options, take("inputs"), take("shapes"), files), **values)
@@ -300,6 +301,7 @@ def judging_options(function: Function) -> Function:
             metavar="SECONDS",
             help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
         ),
+        click.option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too."),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
         click.option(
             "--skip", multiple=True, metavar=glob, help="Leave out Cells whose path matches; may be repeated."

@@ -88,6 +88,7 @@ class Trial:
             grads=self.options.grads,
             seed=self.options.seed,
             cells=self.cells,
+            strict=self.options.strict,
         )
 
     def noise(self, feeding: str, dtype: str) -> Noise:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -14,6 +14,8 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.structure import LONE_PARAMETER, StructureDifference
 from ..sides.records import Run, Side
+
+NO_COUNTERPART = "the reference has one, and the candidate no such parameter"
 
 Parameters = dict[str, torch.nn.Parameter]
 
@@ -61,10 +63,12 @@ class LoneParameters:
             if name in needed:
                 reason += f", and trains it; the {here} trains nothing in its place"
             if around in wrong or name in needed:
-                comparison = Comparison(
-                    side, "meaning", "isolated", "parameter", name, 0, FAIL, reason, shape=tuple(parameter.shape)
-                )
-                report.cells[around].comparisons.append(comparison)
+                shape = tuple(parameter.shape)
+                comparisons = [Comparison(side, "meaning", "isolated", "parameter", name, 0, FAIL, reason, shape=shape)]
+                if name in needed:
+                    kind = "parameter gradient"
+                    comparisons.append(replace(comparisons[0], feeding="end to end", kind=kind, reason=NO_COUNTERPART))
+                report.cells[around].comparisons += comparisons
                 continue
             text = f"only the {there} has the parameter {name}; {around or '(root)'} computes the same without it"
             if parameter.requires_grad and report.grads:

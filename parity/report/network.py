@@ -194,6 +194,7 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
     mark, style = ("✓", "bold green") if report.ok else ("✗", "bold red")
     lines = paragraph(f"{mark} {verdict_in_words(report)}", width, style=style)
+    lines += paragraph(f"the network as a whole: {report.network_verdict.sentence}", width, 2)
     lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {counts_in_words(report)}", width, 2)
     lines += [line for status in MEANINGS if counts[status] for line in paragraph(MEANINGS[status], width, 2, "dim")]
     lines += [line for remark in remarks(report) for line in paragraph(remark, width, 2, "yellow")]
@@ -243,6 +244,8 @@ def verdict_in_words(report: NetworkResult) -> str:
         return f"Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}"
     if not compared:
         return "Nothing was compared, so parity is not shown"
+    if not report.failing and report.strict and report.divided_differently:
+        return f"The structure differs, which strict doesn't allow: {list_names(report.divided_differently)}"
     names = summarize_paths(report.failing, report.cells)
     return f"Parity fails in {pluralize(len(report.failing), 'Cell')}: {names}"
 

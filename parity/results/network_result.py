@@ -7,7 +7,8 @@ from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, Comparison
-from .structure import StructureDifference, join_differences
+from .network_verdict import NetworkVerdict, network_verdict
+from .structure import LONE_PARAMETER, StructureDifference, join_differences
 
 
 @dataclass(repr=False)
@@ -29,6 +30,7 @@ class NetworkResult:
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
+        strict: whether differences in structure are failures, and so are modules and Cells without a partner.
     """
 
     model: str
@@ -45,12 +47,28 @@ class NetworkResult:
     structure: list[StructureDifference] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
     inputs: int = 1
+    strict: bool = False
 
     @property
     def ok(self) -> bool:
         """Whether at least one comparison was made, none failed, and none that should have been made is missing."""
         compared = [cell for cell in self.cells.values() if cell.comparisons]
-        return bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
+        agree = bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
+        return agree and not (self.strict and self.divided_differently)
+
+    @property
+    def divided_differently(self) -> list[str]:
+        """The differences in structure, in words: all that `strict` doesn't allow."""
+        alone = [f"module {path} is judged in the Cell around it" for path in self.unpaired]
+        alone += [f"Cell {cell} is the port of no module" for cell in self.lone_cells]
+        return [*(difference.text for difference in self.structure), *alone]
+
+    @property
+    def network_verdict(self) -> NetworkVerdict:
+        """Whether the networks as a whole are the same function, whatever their Cells do."""
+        comparisons = [(path, c) for path, cell in self.cells.items() for c in cell.comparisons]
+        lone = sum(difference.kind == LONE_PARAMETER for difference in self.structure)
+        return network_verdict(self.sides, comparisons, lone)
 
     @property
     def failing(self) -> list[str]:
@@ -84,6 +102,7 @@ class NetworkResult:
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
             "ok": self.ok,
+            "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,
             "not_reached": self.not_reached,
             "unpaired": self.unpaired,
@@ -99,6 +118,7 @@ class NetworkResult:
             "seed": self.seed,
             "sizes": self.sizes,
             "inputs": self.inputs,
+            "strict": self.strict,
             "worst_input": self.worst[1].input if self.worst else None,
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],

@@ -118,6 +118,7 @@ def test_the_defaults(engine: Engine) -> None:
         "skip": (),
         "fail_fast": False,
         "diagnose_seconds": None,
+        "strict": False,
         "provider": "cpu",
         "round_trip": False,
     }
@@ -135,6 +136,7 @@ def test_the_defaults(engine: Engine) -> None:
         (["--skip", "*.bn?"], "skip", ("*.bn?",)),
         (["--fail-fast"], "fail_fast", True),
         (["--diagnose-seconds", "0"], "diagnose_seconds", 0.0),
+        (["--strict"], "strict", True),
         (["--provider", "cuda"], "provider", "cuda"),
         (["--round-trip"], "round_trip", True),
         (["--seed", "7"], "seed", 7),

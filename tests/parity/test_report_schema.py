@@ -126,6 +126,7 @@ def undescribed(written: dict[str, Any]) -> list[str]:
         "comparisons": "comparison",
     }
     found = unknown(written, "training" if "steps" in written else "report")
+    found += unknown(written.get("network_verdict", {}), "network_verdict")
     for field, kind in inside.items():
         for value in written.get(field, []):
             found += unknown(value, kind)

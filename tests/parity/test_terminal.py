@@ -71,6 +71,8 @@ def test_a_small_network_that_passes_is_shown_whole() -> None:
         "\n"
         "✓ Parity holds: interpreter (outputs and gradients) and onnxruntime (outputs)\n"
         "  agree with torch in 10 Cells\n"
+        "  the network as a whole: interpreter: not known, because its outputs were not\n"
+        "    compared end to end\n"
         "  10 Cells: 10 pass\n"
         "  net.py: interpreter and onnxruntime against torch; outputs and gradients,\n"
         "    float32, eval mode, seed 0\n"

@@ -1,0 +1,108 @@
+"""`NetworkVerdict`: whether two networks as a whole are the same function, beside the verdicts on their Cells.
+
+It is decided end to end: by the root's outputs, the gradients of its inputs, buffer updates, and the gradients of all
+parameters; and by the root's outputs in a second call. What happens at the boundaries of Cells doesn't matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .comparison import FAIL, NOT_COMPARED, PASS, Comparison
+
+SAME = "the same function"
+NOT_SAME = "not the same function"
+LESS_PRECISE = "the same function, less precise"
+NOT_KNOWN = "not known"
+
+UNITS = {"meaning": "what double precision allows", "rounding": "the reference's own rounding error"}
+
+_WORST_LAST = (SAME, LESS_PRECISE, NOT_KNOWN, NOT_SAME)
+_OF_ROOT = ("output", "input gradient", "call")
+_OF_ALL = ("parameter gradient", "buffer update")
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkVerdict:
+    """The verdict on a network as a whole.
+
+    Attributes:
+        verdict: SAME, NOT_SAME, LESS_PRECISE or NOT_KNOWN.
+        because: for NOT_SAME and NOT_KNOWN, the reason; for LESS_PRECISE, what is least precise; otherwise what was
+            compared.
+        side: the side that this is about: the worst, if there are several.
+    """
+
+    verdict: str
+    because: str
+    side: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        if self.verdict == SAME:
+            return f"{SAME}, by its {self.because}"
+        side = f"{self.side}: " if self.side else ""
+        return f"{side}{self.verdict}, because {self.because}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {"verdict": self.verdict, "because": self.because, "side": self.side, "sentence": self.sentence}
+
+
+def network_verdict(
+    sides: Sequence[str], comparisons: Iterable[tuple[str, Comparison]], lone_parameters: int = 0
+) -> NetworkVerdict:
+    """Return the worst verdict on some sides.
+
+    Args:
+        sides: names of the sides.
+        comparisons: all comparisons of a report, each with the path of its Cell.
+        lone_parameters: number of parameters that only one side has, whose gradients aren't compared.
+    """
+    decisive = [(path, c) for path, c in comparisons if _is_decisive(path, c)]
+    verdicts = [_of_side(side, [(path, c) for path, c in decisive if c.side == side]) for side in sides]
+    if not verdicts:
+        return NetworkVerdict(NOT_KNOWN, "nothing was compared")
+    worst = max(verdicts, key=lambda one: _WORST_LAST.index(one.verdict))
+    if worst.verdict == SAME and lone_parameters:
+        count = f"{lone_parameters} parameter{'' if lone_parameters == 1 else 's'}"
+        return replace(worst, because=f"{worst.because} (not compared: {count} that only one side has)")
+    return worst
+
+
+def _is_decisive(path: str, c: Comparison) -> bool:
+    if c.feeding == "isolated":
+        return False
+    return (not path and c.kind in _OF_ROOT) or c.kind in _OF_ALL or (c.kind == "call" and c.status == FAIL)
+
+
+def _of_side(side: str, decisive: list[tuple[str, Comparison]]) -> NetworkVerdict:
+    failed = [(path, c) for path, c in decisive if c.status == FAIL]
+    different = [(path, c) for path, c in failed if c.check != "rounding" or c.index is None]
+    if different:
+        return NetworkVerdict(NOT_SAME, _reason(*different[0]), side)
+    if not any(c.kind == "output" for _, c in decisive):
+        return NetworkVerdict(NOT_KNOWN, "its outputs were not compared end to end", side)
+    if missing := [(path, c) for path, c in decisive if c.status == NOT_COMPARED]:
+        return NetworkVerdict(NOT_KNOWN, _reason(*missing[0]), side)
+    if failed:
+        worst = max(failed, key=lambda one: one[1].severity)
+        if any(c.check == "meaning" for _, c in decisive):
+            return NetworkVerdict(LESS_PRECISE, _reason(*worst), side)
+        return NetworkVerdict(NOT_KNOWN, f"{_reason(*worst)}, and nothing was compared in float64", side)
+    gradients = any(c.kind.endswith("gradient") and c.status == PASS for _, c in decisive)
+    return NetworkVerdict(SAME, "outputs and gradients" if gradients else "outputs", side)
+
+
+def _reason(path: str, c: Comparison) -> str:
+    """Why a comparison fails, in a clause."""
+    if c.kind == "call":
+        return f"{path or 'it'} {c.reason}"
+    call = " in a second call" if c.feeding == "second call" else ""
+    name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
+    if c.index is None:
+        return f"of its {name}{call}: {c.reason}"
+    return f"its {name} is off by {c.error:.3g}{call}, {c.ratio:.3g} times {UNITS.get(c.check, 'a step')}"
