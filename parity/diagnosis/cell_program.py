@@ -41,6 +41,7 @@ class CellProgram:
     """The nodes of one call of a Cell, without those of the Cells inside it.
 
     Attributes:
+        path: path of the Cell.
         program: the nodes in float64. Inputs are the inputs of the Cell, the outputs of the Cells inside it and other
             values from outside; outputs are the outputs of the Cell and the values that it passes to Cells inside it.
         arrays: the recorded inputs.
@@ -50,6 +51,7 @@ class CellProgram:
         parameter_keys: for each parameter whose gradient comes from this call alone, the key of its gradient.
     """
 
+    path: str
     program: Program
     arrays: tuple[Array, ...]
     input_keys: tuple[Key | None, ...]
@@ -142,7 +144,7 @@ class Network:
         operands += [value for node in own for value in node.inputs if value is not None]
         outside = dict.fromkeys(v for v in operands if v not in produced and v not in stored)
         arrays = self._arrays(outside, {value: key for value, _, key in entries}, drawn)
-        return self._assemble(own, arrays, gradients, exits)
+        return self._assemble(own, arrays, gradients, exits, self.program.calls[number].path)
 
     def _is_inside(self, node: Node, number: int) -> bool:
         """Whether a boundary belongs to a call inside the call that isn't recorded."""
@@ -199,6 +201,7 @@ class Network:
         arrays: Mapping[Value, Array],
         gradients: Mapping[Value, Key],
         exits: Sequence[tuple[Value, Key, Key]],
+        path: str,
     ) -> CellProgram:
         """Return the program of these nodes, with sizes in place of symbols."""
         sizes = bind(self.program, self.inputs)
@@ -226,12 +229,13 @@ class Network:
                 if b.value in used or b.update in produced
             },
             constants=tuple(c for c in self.program.constants if c.value in used),
-            calls=self.program.calls[:1],
+            calls=self.program.calls,
             arguments=positional_arguments(len(concrete)),
             result=sequence(len(exits)),
             train=self.program.train,
         )
         return CellProgram(
+            path,
             rebuild(program),
             tuple(arrays.values()),
             tuple(gradients.get(value) for value in arrays),

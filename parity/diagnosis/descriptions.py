@@ -125,7 +125,9 @@ class _Describer:
             return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
         if not d.other_nodes:
             here = f" ({d.nodes[0].source})" if d.nodes[0].source else ""
-            return Cause(kind, f"{ours} is left out of the candidate{here}", op=op)
+            what = cell_of_nodes(self.comparison.reference, d.nodes)
+            fix = f"call {what}" if what else ""
+            return Cause(kind, f"{what or ours} is left out of the candidate{here}", fix, op=op)
         if not d.nodes:
             return Cause(kind, f"{theirs} is computed in the candidate in addition", op=op, source=source)
         return Cause(kind, f"{theirs} is computed in the candidate, {ours} in the reference", op=op, source=source)
@@ -183,6 +185,12 @@ class _Describer:
         """What a value is, in words."""
         cell = (self.comparison.reference, self.comparison.candidate)[side]
         return "absent" if value is None else name_of_value(cell, value)
+
+
+def cell_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> str:
+    """Return the path of the Cell, inside another one, that all these nodes belong to; empty if there is none."""
+    paths = {cell.program.calls[node.cell].path for node in nodes}
+    return visible_name(paths.pop()) if len(paths) == 1 and cell.path not in paths else ""
 
 
 def name_of_value(cell: CellProgram, value: Value) -> str:

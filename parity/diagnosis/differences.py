@@ -302,7 +302,7 @@ class _Mixer:
         if get(first.op).variadic:
             while operands and operands[-1] is None:
                 operands.pop()
-        with self.builder.at(0, first.source):
+        with self.builder.at(first.cell, first.source):
             results = append(self.builder, first.op, operands, attributes)
         self.first.update(zip(first.outputs, results, strict=True))
         self.second.update(zip(second.outputs, results, strict=True))

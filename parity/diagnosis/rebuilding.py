@@ -60,7 +60,7 @@ def rebuild(program: Program, rule: Rule = keep) -> Program:
         if node.op == "boundary":
             results: Results = tuple(operand for operand in operands if operand is not None)
         else:
-            with builder.at(0, node.source):
+            with builder.at(node.cell, node.source):
                 results = rule(builder, position, node, operands)
         tensors.update(zip(node.outputs, results, strict=True))
     updates = {

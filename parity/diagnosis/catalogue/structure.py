@@ -12,6 +12,7 @@ from ....runtime.ops.registry import get
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
+from ..descriptions import cell_of_nodes
 from ..evidence import Evidence
 from ..rebuilding import Operands, Results, append
 from .hypothesis import Hypothesis, with_other_node
@@ -61,7 +62,9 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             if value is None:
                 continue
             if len(node.outputs) == 1 and value.type == node.outputs[0].type:
-                cause = Cause("structure", f"{node.op} is left out of the candidate{here}", op=node.op)
+                what = cell_of_nodes(cell, [node])
+                fix = f"call {what}" if what else ""
+                cause = Cause("structure", f"{what or node.op} is left out of the candidate{here}", fix, op=node.op)
                 yield Hypothesis(cause, partial(with_other_node, cell.program, position, _passing(number)))
             if number >= get(node.op).required_inputs and not get(node.op).variadic:
                 summary = f"{names[number]} of {node.op} is absent in the candidate"
