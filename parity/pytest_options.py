@@ -48,7 +48,7 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "html": (
         "string",
         None,
-        {"metavar": "DIR", "help": "write the report on each file that fails to this folder, as an HTML page"},
+        {"metavar": "DIR", "help": "write an HTML page on each comparison that fails to this folder"},
     ),
 }
 """By name: type and default of the ini setting, and arguments of the command line option."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 
 from .inputs.contract import NEEDED, missing_definitions
 from .pytest_options import add_options, settings_of
+from .pytest_pages import add_page, name_of_file, write_page
 from .sides.names import CONVERSIONS
 
 ROOT = "(root)"
@@ -65,6 +66,17 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
     """Report the ignored files that were given explicitly, or define only one of `model` and `inputs`."""
     return config.stash[SKIPPED_FILES]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[Any]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """With --parity-html, write a page on each test that `assert_parity` ends."""
+    shown = yield
+    if folder := item.config.stash[SETTINGS]["html"]:
+        add_page(call, shown, folder)
+    return shown
 
 
 class CellFailure(Exception):
@@ -169,9 +181,7 @@ class ParityFile(pytest.File):
                 )
             found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
             if folder is not None and not report.ok:
-                page = Path(folder) / f"{self.nodeid.removesuffix('.py').replace('/', '.').lstrip('.')}.html"
-                report.write_html(page)
-                hint = f"\n  to look at it: {page}"
+                hint = f"\n  {write_page(report, folder, name_of_file(self.nodeid))}"
                 found = {name: (status, reason + hint * (status == FAIL)) for name, (status, reason) in found.items()}
         except CellbridgeError as error:
             return {"refused": str(error)}

@@ -108,9 +108,10 @@ class UnsupportedPython(TracingError, RuntimeError):
 
 
 class ParityError(CellbridgeError, AssertionError):
-    """Two sides are not the same network."""
+    """Two sides are not the same network; `report` has the comparisons, if there is one."""
 
     exit_code = 1
+    report: object = None
 
 
 class ConversionWarning(UserWarning):

@@ -63,7 +63,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("checking", "onnx_files"),
         ("training",),
         ("assertions.py",),
-        ("commands", "pytest_options.py"),
+        ("commands", "pytest_options.py", "pytest_pages.py"),
         ("cli.py", "pytest_plugin.py"),
         ("__init__.py", "__main__.py"),
     ),

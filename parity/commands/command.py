@@ -105,7 +105,7 @@ def command_with(*options: str) -> str:
     ctx = click.get_current_context()
     given: list[str] = ctx.meta[COMMAND_LINE]
     arguments = [*options, *given] if "--" in given else [*given, *options]
-    return shlex.join([*ctx.command_path.split(), *arguments])
+    return shlex.join(["parity", str(ctx.info_name), *arguments])
 
 
 class OutputError(click.ClickException):

@@ -72,7 +72,9 @@ class BaseReport(ABC):
         """Raise `ParityError` with the failures, unless parity holds."""
         __tracebackhide__ = True
         if not self.ok:
-            raise ParityError(terminal.failure_text(self))
+            error = ParityError(terminal.failure_text(self))
+            error.report = self
+            raise error
 
     def __str__(self) -> str:
         """Return the report as `parity run` prints it, in 80 columns."""

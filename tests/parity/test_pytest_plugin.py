@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Callable
 from typing import Any
@@ -378,3 +379,38 @@ def test_a_folder_for_pages_that_cannot_be_made(pytester: pytest.Pytester) -> No
     result = pytester.runpytest_inprocess("--parity-html", "pages", "parity_net.py")
     result.assert_outcomes(failed=8)
     result.stdout.fnmatch_lines(["*can't write *pages: File exists*"])
+
+
+ASSERTION = """
+    import pytest
+    import torch
+    from cellbridge.parity import assert_parity
+
+    @pytest.mark.parametrize("negative", [False, True], ids=["same", "a/b"])
+    def test_tanh(negative):
+        def network(x):
+            return -torch.tanh(x) if negative else torch.tanh(x)
+
+        class Other(torch.nn.Module):
+            def forward(self, x):
+                return network(x)
+
+        assert_parity(torch.nn.Tanh(), Other(), (torch.ones(3),))
+"""
+
+
+def test_a_page_on_an_assertion_that_fails(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ASSERTION)
+    result = pytester.runpytest_inprocess("--parity-html", "pages")
+    result.assert_outcomes(passed=1, failed=1)
+    (page,) = (pytester.path / "pages").iterdir()
+    assert re.fullmatch(r"test_a_page_on_an_assertion_that_fails.py.test_tanh.a.b-[0-9a-f]{6}.html", page.name)
+    assert "Parity fails in 1 Cell" in page.read_text()
+    result.stdout.fnmatch_lines(["*- parity -*", f"to look at it: {page}"])
+
+
+def test_an_assertion_that_fails_without_a_folder_for_pages(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(ASSERTION)
+    result = pytester.runpytest_inprocess()
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.no_fnmatch_line("*to look at it*")

@@ -286,10 +286,10 @@ inputs = (torch.linspace(-1, 1, 6),)
 def test_a_failing_run_ends_with_the_command_for_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("my net.py").write_text(MODEL.format(factor=2))
-    done = CliRunner().invoke(main, ["run", "my net.py", "--seed", "3"], prog_name="parity")
+    done = CliRunner().invoke(main, ["run", "my net.py", "--seed", "3"])
     assert done.exit_code == 1
     assert done.output.endswith("\nto look at it: parity run 'my net.py' --seed 3 --html report.html\n")
-    done = CliRunner().invoke(main, ["run", "--", "my net.py"], prog_name="parity")
+    done = CliRunner().invoke(main, ["run", "--", "my net.py"])
     assert done.output.endswith("\nto look at it: parity run --html report.html -- 'my net.py'\n")
     done = CliRunner().invoke(main, ["run", "my net.py", "--html", "report.html"])
     assert done.exit_code == 1
