@@ -79,7 +79,7 @@ function update(active = state.shown[state.active]) {
 }
 
 function renderHead() {
-  const header = (key, side, words) => {
+  const header = (key, side, words, label = words) => {
     const sorted = state.sort === key ? (state.descending ? "descending" : "ascending") : "none";
     const arrow = { descending: "▾", ascending: "▴", none: "" }[sorted];
     const kind = key === "path" ? "name" : key === "worst" ? "worst" : "value";
@@ -88,8 +88,8 @@ function renderHead() {
       { role: "columnheader", class: `cell ${kind}`, "aria-sort": sorted },
       make(
         "button",
-        { type: "button", "data-key": key, title: "Sort", onclick: () => sortBy(key) },
-        side ? name(side, { class: "side" }) : null,
+        { type: "button", "data-key": key, title: "Sort", "aria-label": label, onclick: () => sortBy(key) },
+        name(side, { class: "side" }),
         make("span", { class: "words" }, `${words}${arrow && " "}${arrow}`),
       ),
     );
@@ -99,7 +99,7 @@ function renderHead() {
     header("path", "", data.noun[0][0].toUpperCase() + data.noun[0].slice(1)),
     make("div", { role: "columnheader", class: "cell verdict-cell" }, "verdict"),
     ...columns.map((column, i) =>
-      header(i, i === 0 || columns[i - 1].side !== column.side ? column.side : "\u00a0", column.name),
+      header(i, columns[i - 1]?.side === column.side ? "" : column.side, column.name, `${column.side} ${column.name}`),
     ),
     header("worst", "", "worst"),
   );

@@ -243,6 +243,11 @@ def test_roles(opened: Opened) -> None:
     assert {"treegrid", "columnheader", "rowheader", "gridcell", "searchbox", "search"} <= set(roles)
     named = [node for node in nodes if node.get("role", {}).get("value") in ("treegrid", "button", "searchbox")]
     assert [node for node in named if not node.get("name", {}).get("value")] == []
+    headers = [node["name"]["value"] for node in nodes if node.get("role", {}).get("value") == "columnheader"]
+    assert headers == [
+        "Cell", "verdict", "interpreter outputs", "interpreter input gradients", "interpreter buffers",
+        "onnxruntime outputs",
+    ]  # fmt: skip
 
 
 def test_hostile_names_are_shown_and_do_nothing(opened: Opened) -> None:
