@@ -102,6 +102,12 @@ function listOf(comparisons, axis, row, title) {
   return [make("h4", {}, make("span", {}, title), axisLabels(axis)), list];
 }
 
+function barOf(c) {
+  if (c.check !== "quantization") return c.bar ? `up to ${numeral(c.bar)} passes` : "exact";
+  const steps = c.ratio / c.fraction; // its `bar` is the length of a step
+  return Number.isFinite(steps) ? `up to ${inBars(steps)} steps pass` : "none";
+}
+
 function comparisonElement(c, axis, row) {
   const failed = c.status !== PASS;
   const kind = data.charts.length ? `step ${c.call}` : c.kind;
@@ -133,7 +139,7 @@ function comparisonElement(c, axis, row) {
   const facts = [
     ["Tensor", [c.dtype, c.shape].join("")],
     ["Error", numeral(c.error)],
-    ["Bar", c.bar ? `up to ${numeral(c.bar)} passes` : "exact"],
+    ["Bar", barOf(c)],
     ["Ratio", `${inBars(c.ratio)}${unit}`],
   ];
   const values = [

@@ -290,3 +290,11 @@ def test_training_is_drawn_step_by_step(opened: Opened) -> None:
     page.run("new Promise(done => setTimeout(done, 50))")
     assert page.run("document.querySelector('#detail h3').textContent") == "parameters/fc.bias"
     assert page.run("document.querySelectorAll('#detail .comparison.failed').length") == 4
+
+
+def test_a_quantizer_is_told_in_its_steps(opened: Opened) -> None:
+    far = failing(check="quantization", kind="quantizer", tensor="q", ratio=3.2, allowed=0.5, bar=0.01)
+    page = opened(report({}, cell("", "Net", far)), fragment="#cell=(root)")
+    text = page.run("document.getElementById('detail').innerText")
+    assert "up to 0.50 steps pass" in text
+    assert "3.2 steps of its quantizer" in text
