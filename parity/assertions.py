@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class UnpairedWarning(UserWarning):
-    """Parity holds, and some modules or Cells were not compared one by one."""
+    """Parity holds, and some modules, Cells or parameters were not compared one by one."""
 
 
 class CompareKeywords(OptionKeywords, total=False):
@@ -81,7 +81,8 @@ def assert_parity(
         ParityError: an `AssertionError` with the failing Cells in detail.
 
     Warns:
-        UnpairedWarning: parity holds, but some modules or Cells have no partner, and were judged in the Cells around.
+        UnpairedWarning: parity holds, but the sides are divided into Cells or parameters differently: what has no
+            partner was judged in the Cells around. With `strict=True` that is a failure.
     """
     __tracebackhide__ = True
     from .checking.engine import compare

@@ -179,7 +179,8 @@ def compare(
             are carried over for the comparison.
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
-        cells: for a port, pairs that aren't found automatically: paths of modules by paths of Cells.
+        cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
+            the candidate. Cells and parameters inside are paired by the rest of their names.
         weights: for a port, weights that aren't carried over correctly automatically; see `parity.weights.overrides`.
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
@@ -198,7 +199,9 @@ def compare(
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
     framework = framework_of(candidate)
-    _require_comparable(reference, framework is not None, cells is not None or weights is not None, candidate)
+    of_modules = isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module)
+    explained = weights is not None or (cells is not None and not of_modules)
+    _require_comparable(reference, framework is not None, explained, candidate)
 
     of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
         isinstance(candidate, Program) and is_imported(candidate)
@@ -213,7 +216,7 @@ def compare(
         if file is not None:
             return file.judge_inputs(args, keywords)
         if isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module):
-            return compare_modules(reference, candidate, args, keywords, chosen, stages)
+            return compare_modules(reference, candidate, args, keywords, chosen, stages, cells)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
@@ -229,13 +232,13 @@ def compare(
 
 
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:
-    """Raise `UsageError` unless these can be compared; `explained` tells whether `cells` or `weights` is given."""
+    """Raise `UsageError` unless these can be compared; `explained`: whether something for a port alone is given."""
     if is_port and not isinstance(reference, torch.nn.Module):
         raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
     if explained and not is_port:
         raise UsageError(
-            f"`cells` and `weights` are for a Cell as the candidate, given {type(candidate).__name__}: "
-            "other Cells are paired by path"
+            f"`weights`, and `cells` unless both are torch modules, are for a Cell as the candidate, given "
+            f"{type(candidate).__name__}: other Cells are paired by path"
         )
     if isinstance(reference, (str, PathLike, onnx.ModelProto)):
         raise UsageError(

@@ -28,9 +28,10 @@ def compare_modules(
     kwargs: Mapping[str, Any],
     options: Options,
     progress: Progress,
+    cells: Mapping[str, str] | None = None,
 ) -> Report:
     """Compare two torch modules; see `parity.compare`."""
-    prefixes = Prefixes.between(reference, candidate)
+    prefixes = Prefixes.between(reference, candidate, cells)
     with prefixes.applied(candidate):
         return _compare(reference, candidate, args, kwargs, options, progress, prefixes)
 

@@ -1,14 +1,15 @@
-"""Names of a torch module inside a wrapper: `module.head` for `head`."""
+"""Names of one torch module in another: those inside a wrapper (`module.head` for `head`), and those that are given."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 
 import torch
 
 from ...converter.structure.program_names import NAMES, ProgramNames
+from ...runtime.errors import UsageError
 from ..results.structure import PREFIX, StructureDifference
 
 WRAPPER = "wrapper "
@@ -22,24 +23,39 @@ class Prefixes:
     Attributes:
         reference: path of the module in the reference that has the names of the candidate's; empty for the root.
         candidate: the same in the candidate.
+        given: paths in the reference by paths in the candidate, as the user gives them.
     """
 
     reference: str = ""
     candidate: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
-    def between(cls, reference: torch.nn.Module, candidate: torch.nn.Module) -> Prefixes:
-        """Return the prefixes with which most names are equal; none unless they make more names equal."""
+    def between(
+        cls, reference: torch.nn.Module, candidate: torch.nn.Module, given: Mapping[str, str] | None = None
+    ) -> Prefixes:
+        """Return the prefixes with which most names are equal; none unless they make more names equal.
+
+        Raises:
+            UsageError: a path that is given doesn't exist, or two get the same name.
+        """
+        given = given or {}
+        _require_known(reference, candidate, given)
         if NAMES in vars(reference) or NAMES in vars(candidate):
             return cls()  # made from a program, which has the names
         there, here = _names(reference), _names(candidate)
-        pairs = [cls(one, other) for one in _wrapped(reference) for other in _wrapped(candidate)]
+        pairs = [cls(one, other, given) for one in _wrapped(reference) for other in _wrapped(candidate)]
         renamed = [(pair, {pair.rename(name) for name in here}) for pair in pairs]
         unique = [(pair, names) for pair, names in renamed if len(names) == len(here)]
+        if not unique:
+            raise UsageError("cells= gives two Cells of the candidate the same name")
         return max(unique, key=lambda one: len(there & one[1]))[0]
 
     def rename(self, name: str) -> str:
         """Return the reference's name for a name of the candidate."""
+        for path in sorted(self.given, key=len, reverse=True):
+            if f"{name}.".startswith(f"{path}."):
+                return self.given[path] + name.removeprefix(path)
         if self.reference and name and name == self.candidate:
             return self.reference
         if name and _dotted(self.candidate).startswith(f"{name}."):
@@ -55,7 +71,7 @@ class Prefixes:
     @contextlib.contextmanager
     def applied(self, candidate: torch.nn.Module) -> Iterator[None]:
         """Within the context, the candidate has the reference's names."""
-        if self == Prefixes():
+        if not (self.reference or self.candidate or self.given):
             yield
             return
         paths = [path for path, _ in candidate.named_modules()]
@@ -71,12 +87,22 @@ class Prefixes:
 
     def differences(self) -> list[StructureDifference]:
         """Return the difference in structure, if there is one."""
-        if self == Prefixes():
+        if not (self.reference or self.candidate):
             return []
         named = {"reference": self.reference, "candidate": self.candidate}
         texts = [f"names of the {side} without {_dotted(path)}" for side, path in named.items() if path]
         text = f"the two are paired by the {' and the '.join(texts)}"
         return [StructureDifference(PREFIX, _dotted(self.candidate or self.reference), "", text)]
+
+
+def _require_known(reference: torch.nn.Module, candidate: torch.nn.Module, given: Mapping[str, str]) -> None:
+    """Raise `UsageError` unless the modules have the Cells that are given."""
+    if given and NAMES in {*vars(reference), *vars(candidate)}:
+        raise UsageError("cells= isn't for modules that were made from a program, which has the names")
+    for name, module, paths in (("candidate", candidate, given.keys()), ("reference", reference, given.values())):
+        known = {path for path, _ in module.named_modules()}
+        if unknown := [path for path in paths if not path or path not in known]:
+            raise UsageError(f"cells= names {unknown[0]!r}, which isn't a Cell inside the {name}")
 
 
 def _names(module: torch.nn.Module) -> set[str]:

@@ -12,6 +12,7 @@ from cellbridge import parity
 from cellbridge.parity.modules.prefixes import Prefixes
 from cellbridge.parity.results.comparison import PASS
 from cellbridge.parity.results.structure import PREFIX
+from cellbridge.runtime.errors import UsageError
 from tests.parity.modules.networks import X, network
 
 
@@ -88,3 +89,39 @@ def test_a_parameter_of_the_wrapper_keeps_its_name() -> None:
     report = parity.compare(network(), candidate, (X,))
     assert report.ok
     assert {difference.name for difference in report.structure} == {"module.", "extra"}
+
+
+class Renamed(nn.Module):
+    """The network with other names."""
+
+    def __init__(self, inner: Any) -> None:
+        super().__init__()
+        self.body, self.classifier = inner.blocks, inner.head
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.classifier(self.body(x).mean(1))
+
+
+def test_cells_of_other_names_are_paired_as_given() -> None:
+    cells = {"body": "blocks", "classifier": "head"}
+    report = parity.compare(network(), Renamed(network()), (X,), cells=cells)
+    assert report.ok
+    assert not report.structure
+    assert {cell.status for cell in report.cells.values()} == {PASS}
+    candidate = Renamed(network())
+    candidate.body[1].norm.eps = 1e-3
+    assert parity.compare(network(), candidate, (X,), cells=cells).failing == ["blocks.1.norm"]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"none": "blocks"}, "'none', which isn't a Cell inside the candidate"),
+        ({"body": "none"}, "'none', which isn't a Cell inside the reference"),
+        ({"body": ""}, "'', which isn't a Cell inside the reference"),
+        ({"body": "blocks", "classifier": "blocks"}, "the same name"),
+    ],
+)
+def test_cells_that_do_not_fit_are_refused(cells: dict[str, str], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parity.compare(network(), Renamed(network()), (X,), cells=cells)
