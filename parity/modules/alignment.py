@@ -83,7 +83,10 @@ class _Calls:
             if new == old or (new < old and self._is_skipped(path)):
                 continue
             kind = NOT_CALLED if not new else ADDITIONAL_CELL if not old else CALLED_DIFFERENTLY
-            apart[path] = Apart(kind, f"called {_times(new)} here, {_times(old)} there")
+            how = (
+                f"called {_times(new)} here, {_times(old)} there" if new else f"never called here, {_times(old)} there"
+            )
+            apart[path] = Apart(kind, how)
         return apart
 
     def made_elsewhere(self) -> dict[str, Apart]:

@@ -90,7 +90,7 @@ class Prefixes:
         if not (self.reference or self.candidate):
             return []
         named = {"reference": self.reference, "candidate": self.candidate}
-        texts = [f"names of the {side} without {_dotted(path)}" for side, path in named.items() if path]
+        texts = [f"names of the {side} without {_dotted(path)!r}" for side, path in named.items() if path]
         text = f"the two are paired by the {' and the '.join(texts)}"
         return [StructureDifference(PREFIX, _dotted(self.candidate or self.reference), "", text)]
 
