@@ -61,6 +61,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/weights/checkpoint_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
     ("parity/weights/pair_matcher.py::PairMatcher.match_by_layer", "getattr"): OWN,
     ("parity/sides/torch_program.py::capture_program", "getattr"): DTYPE,
+    ("parity/sides/torch_recorder.py::Recorder.reference_outputs", "getattr"): DTYPE,
     ("parity/sides/torch_program.py::_cast", "getattr"): DTYPE,
     ("parity/checking/engine.py::check", "getattr"): DTYPE,
     ("parity/sides/hand_written.py::Audit._check_gradients", "getattr"): OWN,

@@ -36,7 +36,9 @@ def cell_detail(
         names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
         same = f"the same in {len(alike) + 1} Cells: {names}; this one has the largest error"
         lines += paragraph(same, width, INDENT, "red")
-    lines += _wrong_side_lines(cell, width) + causes_lines(cell, width)
+    if cell.wrong_side:
+        lines += paragraph(f"wrong side: {cell.wrong_side_in_words}", width, INDENT, "yellow")
+    lines += causes_lines(cell, width)
     possible = [] if cell.causes else cell.explanations
     explained = [line for text in possible for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")]
     if everything:
@@ -57,17 +59,6 @@ def cell_detail(
                 others = [f"{tensor_in_words(c[0], cell)} {amount(c[0])}" for c in likewise]
                 lines += paragraph(f"likewise: {list_names(others)}", width, INDENT)
     return lines + explained
-
-
-def _wrong_side_lines(cell: CellReport, width: int) -> list[Text]:
-    """Return the lines on the side whose gradients are wrong, if it is known."""
-    if not cell.wrong_side:
-        return []
-    text = (
-        f"wrong side: {cell.wrong_side}; its gradients aren't the derivative of its own forward pass, by central "
-        f"differences in float64 (off by {cell.derivative_error:.1%}); the other side's are"
-    )
-    return paragraph(text, width, INDENT, "yellow")
 
 
 def causes_lines(cell: CellReport, width: int) -> list[Text]:

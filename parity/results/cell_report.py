@@ -49,6 +49,16 @@ class CellReport:
         return self.presence or (PASS if statuses else NOT_COMPARED)
 
     @property
+    def wrong_side_in_words(self) -> str:
+        """The side whose gradients are wrong, and why; empty if unknown."""
+        if not self.wrong_side:
+            return ""
+        return (
+            f"{self.wrong_side}; its gradients aren't the derivative of its own forward pass, by central differences "
+            f"in float64 (off by {self.derivative_error:.1%}); the other side's are"
+        )
+
+    @property
     def outputs(self) -> list[Comparison]:
         """Comparisons of outputs, values passed to inner Cells, and buffer updates."""
         return [c for c in self.comparisons if c.kind in ("output", "passed value", "buffer update")]

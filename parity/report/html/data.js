@@ -37,6 +37,7 @@ const rows = data.rows.map((fields, index) => ({
   explanations: fields[9],
   comparisons: fields[10],
   leftOut: fields[11],
+  wrongSide: text(fields[12]),
   level: fields[2] < 0 ? 1 : 0,
   end: index + 1, // one past the last row inside
   failing: 0, // number of rows inside that fail

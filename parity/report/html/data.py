@@ -58,6 +58,7 @@ def _row(row: Row, texts: _Texts) -> list[Any]:
         [texts.number(text) for text in row.explanations],
         [_comparison(c, texts) for c in row.comparisons],
         row.left_out,
+        texts.number(row.wrong_side),
     ]
 
 

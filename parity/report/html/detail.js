@@ -16,6 +16,7 @@ function detailOf(row) {
     row.verdict === AFFECTED
       ? make("p", { class: "hint" }, "It differs end to end only, because of the Cells that fail.")
       : null,
+    row.wrongSide ? make("div", { class: "cause" }, make("p", {}, label("Wrong side"), name(row.wrongSide))) : null,
     ...row.causes.map(causeOf),
     ...row.explanations.map((number) =>
       make(

@@ -90,6 +90,7 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 values=[column.worst(cell.comparisons) for column in columns],
                 causes=cell.causes,
                 explanations=cell.explanations,
+                wrong_side=cell.wrong_side_in_words,
                 comparisons=sorted(
                     cell.comparisons,
                     key=lambda c: (c.status == PASS, *importance(c, report), *(-value for value in c.severity)),
@@ -124,4 +125,5 @@ def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
         causes=[replace(cause, source=from_here(cause.source)) for cause in first.causes],
         explanations=[] if first.causes else first.explanations,
         source=from_here(worst.source),
+        wrong_side=first.wrong_side_in_words,
     )

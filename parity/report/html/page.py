@@ -44,6 +44,7 @@ class Row:
         calls: number of calls of the Cell.
         values: for each column, the largest error in units of the bar.
         causes: what was proved to make it fail.
+        wrong_side: the side whose gradients are wrong, in words; empty if unknown.
         explanations: known differences of the APIs that apply.
         comparisons: in the order in which they are shown.
         left_out: number of comparisons that aren't shown.
@@ -61,6 +62,7 @@ class Row:
     explanations: list[str] = field(default_factory=list)
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: int = 0
+    wrong_side: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ class Fault:
         summary: the most important comparison that fails, in words.
         alike: the other rows with the same fault, in words; empty if there are none.
         causes: what was proved to cause it.
+        wrong_side: as in `Row`.
         explanations: what may have caused it, where nothing is proved.
         source: `file:line: text`; empty if unknown.
     """
@@ -84,6 +87,7 @@ class Fault:
     causes: Sequence[Cause] = ()
     explanations: Sequence[str] = ()
     source: str = ""
+    wrong_side: str = ""
 
     @property
     def link(self) -> str:
