@@ -14,6 +14,7 @@ from ...runtime.eager import tape
 from ...runtime.eager.backward import record
 from ...runtime.ir.types import FLOAT64, as_dtype, is_floating
 from ...runtime.nn.cell import Cell
+from ...runtime.nn.optim.optimizer import Optimizer, observe_updates
 from ...runtime.ops import random
 from ...runtime.precision import force_dtype
 from ..dtypes import cast_floating
@@ -29,6 +30,7 @@ class Eager:
     name = CELL
     checks: tuple[str, ...] = ("meaning", "rounding")
     replays = True
+    sees_updates = True
 
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor."""
@@ -129,6 +131,17 @@ class Eager:
     def observe_draws(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
         """Within the context, `observer(op, array)` is called for every random draw, and returns its replacement."""
         return random.observe_draws(observer)
+
+    def observe_updates(
+        self, observer: Callable[[Mapping[int, Array]], None]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Within the context, `observer(gradients)` is called before every update."""
+
+        def observe(optimizer: Optimizer, gradients: Sequence[Tensor]) -> None:
+            pairs = zip(optimizer.parameters, gradients, strict=True)
+            observer({id(p): np.array(g.asnumpy()) / optimizer.loss_scale for p, g in pairs})
+
+        return observe_updates(observe)
 
 
 def _convert(value: Any, dtype: np.dtype[Any]) -> Any:

@@ -19,6 +19,7 @@ class Framework(Protocol):
     name: str
     checks: tuple[str, ...]  # "meaning" (it runs in float64) and "rounding"
     replays: bool  # whether its random draws can be observed and replaced
+    sees_updates: bool  # whether the updates of its optimizers can be observed
 
     def is_tensor(self, value: Any) -> bool:
         """Whether a value is a tensor."""
@@ -61,6 +62,12 @@ class Framework(Protocol):
 
     def observe_draws(self, observer: Callable[[str, Array], Array]) -> AbstractContextManager[None]:
         """Within the context, `observer(kind, array)` is called for every random draw, and returns its replacement."""
+
+    def observe_updates(self, observer: Callable[[Mapping[int, Array]], None]) -> AbstractContextManager[None]:
+        """Within the context, `observer(gradients)` is called before every update, with the Parameters' `id`s as keys.
+
+        A loss scale that the optimizer divides out has been divided out of the gradients.
+        """
 
 
 @contextlib.contextmanager

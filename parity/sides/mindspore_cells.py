@@ -25,6 +25,7 @@ class MindSpore:
     name = MINDSPORE
     checks: tuple[str, ...] = ("rounding",)
     replays = False
+    sees_updates = False
 
     def __init__(self) -> None:
         self._recording = False
@@ -120,6 +121,12 @@ class MindSpore:
 
     def observe_draws(self, observer: Callable[[str, Array], Array]) -> contextlib.AbstractContextManager[None]:
         """Do nothing: draws can't be observed."""
+        return contextlib.nullcontext()
+
+    def observe_updates(
+        self, observer: Callable[[Mapping[int, Array]], None]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Do nothing: updates can't be observed."""
         return contextlib.nullcontext()
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,24 @@ from .groups import GroupMember, group_members
 from .rates import FixedRate, ListedRates, as_rate
 
 Rule = Callable[..., tuple[Any, ...]]
+
+
+class _Observer(threading.local):
+    function: Callable[[Optimizer, Sequence[Tensor]], None] | None = None
+
+
+_observer = _Observer()
+
+
+@contextlib.contextmanager
+def observe_updates(observer: Callable[[Optimizer, Sequence[Tensor]], None]) -> Iterator[None]:
+    """Within the context, call `observer(optimizer, gradients)` before each update that isn't merely traced."""
+    before = _observer.function
+    _observer.function = observer
+    try:
+        yield
+    finally:
+        _observer.function = before
 
 
 class Optimizer(Cell):
@@ -106,6 +126,9 @@ class Optimizer(Cell):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Update the Parameters; see the class."""
+        gradients = args[0] if args and isinstance(args[0], (tuple, list)) else ()
+        if _observer.function is not None and not any(isinstance(one, SymbolicTensor) for one in gradients):
+            _observer.function(self, gradients)
         with tape.record_on(None), compute_in(None):
             return super().__call__(*args, **kwargs)
 
