@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from ..results.cause import Cause
 from ..results.cell_report import CellReport, PairedCell
 from ..results.comparison import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, Comparison
 from ..results.network_result import NetworkResult
 from ..results.training_result import KINDS, TrainingResult
-from .detail import cell_detail
+from .detail import cause_lines, cell_detail
 from .training import SEVERAL, worst_lines
 
 REASONS = {
@@ -65,7 +66,7 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
         for side in report.sides:
             of_case = [c for c in report.comparisons if (c.kind, c.side) == (kind, side)]
             if of_case:
-                yield _training_case(f"{SEVERAL[kind]}[{side}]", of_case)
+                yield _training_case(f"{SEVERAL[kind]}[{side}]", of_case, report.causes)
     if report.problems or not report.comparisons:
         yield Case("training", "failure", "; ".join(report.problems) or "no step was compared", FAIL)
 
@@ -88,14 +89,15 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
     return Case(name)
 
 
-def _training_case(name: str, comparisons: list[Comparison]) -> Case:
+def _training_case(name: str, comparisons: list[Comparison], causes: list[Cause]) -> Case:
     failed = [c for c in comparisons if c.status != PASS]
     if not failed:
         return Case(name)
     first = [c for c in failed if c.call == min(other.call for other in failed)]
     where = f"from step {first[0].call} on, in {', '.join(dict.fromkeys(c.tensor for c in first))}"
     message = f"{len(failed)} of {len(comparisons)} comparisons: {first[0].reason}, {where}"
-    return Case(name, "failure", message, FAIL, "\n".join(line.plain for line in worst_lines(first, WIDTH)))
+    detail = [line for cause in causes for line in cause_lines(cause, WIDTH)] + worst_lines(first, WIDTH)
+    return Case(name, "failure", message, FAIL, "\n".join(line.plain for line in detail))
 
 
 def _counterpart(pair: PairedCell) -> str:

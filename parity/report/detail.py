@@ -71,11 +71,12 @@ def causes_lines(cell: CellReport, width: int) -> list[Text]:
         )
         lines = paragraph(text, width, INDENT, "yellow") + _source(cell.causes[0].source, width)
     else:
-        lines = [line for cause in cell.causes for line in _cause_lines(cause, width)]
+        lines = [line for cause in cell.causes for line in cause_lines(cause, width)]
     return lines + [line for text in _of_causes(cell) for line in paragraph(text, width, INDENT, "yellow")]
 
 
-def _cause_lines(cause: Cause, width: int) -> list[Text]:
+def cause_lines(cause: Cause, width: int) -> list[Text]:
+    """Return the lines on a proved cause: what it is, the proof, where, and what to do."""
     lines = paragraph(f"cause, proved: {cause.summary}; {cause.proof}", width, INDENT, "yellow")
     lines += _source(cause.source, width)
     return lines + (paragraph(f"to fix: {cause.fix}", width, INDENT, "yellow") if cause.fix else [])

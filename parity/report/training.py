@@ -6,7 +6,7 @@ from rich.text import Text
 
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, error_line, pluralize, times, value_lines
+from .detail import INDENT, cause_lines, error_line, pluralize, times, value_lines
 from .layout import Piece, Row, paragraph, tree_lines
 
 MAX_NAMES = 4  # names of a list that are shown
@@ -89,8 +89,10 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
     if not report.recipe:
         subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
         lines += paragraph(f"{subject}, {report.dtype}", width, INDENT)
-    for cause in dict.fromkeys(report.causes):
-        lines += paragraph(f"possible cause: {cause}", width, INDENT)
+    for cause in report.causes:
+        lines += cause_lines(cause, width)
+    for explanation in dict.fromkeys(report.explanations):
+        lines += paragraph(f"possible cause: {explanation}", width, INDENT)
     for problem in dict.fromkeys(report.problems):
         lines += paragraph(problem, width, INDENT)
     return [*lines, Text(), *worst_lines(at_first, width)]

@@ -1,4 +1,4 @@
-"""`Cause`: why a Cell fails, proved by running the reference's Cell with that one change."""
+"""`Cause`: why a Cell or a training fails, proved by running the reference's with that one change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Cause:
 
     Attributes:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
-            "state" (a buffer and its update) or "gradient" (a branch is detached, a parameter frozen).
+            "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen) or "optimizer" (of
+            a training: the optimizer, or what is done to gradients before it gets them).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.
@@ -25,6 +26,7 @@ class Cause:
         reference_value: its value in the reference; None for arrays and where there is none.
         candidate_value: its value in the candidate.
         source: file, line and text in the candidate; empty if unknown.
+        steps: number of training steps whose updates were replayed with the change; 0 for a Cell.
     """
 
     kind: str
@@ -38,6 +40,7 @@ class Cause:
     reference_value: Any = None
     candidate_value: Any = None
     source: str = ""
+    steps: int = 0
 
     @property
     def proof(self) -> str:
@@ -45,6 +48,8 @@ class Cause:
         what = "outputs and gradients" if self.gradients else "outputs"
         change = "with that" if self.together == 1 else f"with all {self.together} causes"
         how = f"to {self.error:.0e}" if self.error else "exactly"
+        if self.steps:
+            return f"{change}, the replayed updates agree {how} over {self.steps} step{'s' * (self.steps > 1)}"
         return f"{change}, the reference's Cell agrees {how} in {what}"
 
     def to_dict(self) -> dict[str, Any]:

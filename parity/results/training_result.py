@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from .cause import Cause
 from .comparison import PASS, SCHEMA_VERSION, Comparison
 
 KINDS = (
@@ -33,7 +34,8 @@ class TrainingResult:
             `KINDS`.
         recipe: description of the training configuration; empty where scripts trained the network.
         problems: differences other than in numbers: a parameter frozen on one side only, another number of steps.
-        causes: probable causes of the differences in the first step that differs.
+        causes: why parameters differ, proved by replaying the candidate's updates.
+        explanations: probable causes of the differences in the first step that differs.
         notes: remarks for the reader, e.g. what couldn't be compared.
     """
 
@@ -44,7 +46,8 @@ class TrainingResult:
     recipe: str = ""
     comparisons: list[Comparison] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    causes: list[str] = field(default_factory=list)
+    causes: list[Cause] = field(default_factory=list)
+    explanations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -91,7 +94,8 @@ class TrainingResult:
             "first_kind_that_differs": next((c.kind for c in self.first), None),
             "first_tensors_that_differ": list(dict.fromkeys(c.tensor for c in self.first)),
             "problems": list(self.problems),
-            "causes": list(self.causes),
+            "causes": [cause.to_dict() for cause in self.causes],
+            "explanations": list(self.explanations),
             "notes": list(self.notes),
             "comparisons": [c.to_dict() for c in self.comparisons],
         }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Unpack
 
@@ -19,14 +19,17 @@ from ..checking.engine import as_arguments
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options, from_keywords
 from ..report.training_report import TrainingReport
+from ..results.comparison import Comparison
 from ..results.eval_mode import eval_mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.names import COMPILED, INTERPRETER
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
+from ..verdicts.judge import epsilon
 from .batches import arrays_of, example_batches, first_batches, reorder_batch
 from .loss_network import Loss, loss_program
 from .program_steps import ProgramSteps
+from .proofs import Proofs, deadline_after, prove, trajectory_of_config
 from .quantities import TrainingRecord
 from .torch_steps import Batch, TorchSteps
 from .training_config import TrainingConfig, TrainingConfigKeywords
@@ -141,9 +144,17 @@ def check_training(
             first,
         )
 
+    def proofs(run: TrainingRecord, in_dtype: str, comparisons: Sequence[Comparison], seconds: float) -> Proofs:
+        unit = epsilon("float64" if in_dtype == "float64" else "float32")
+        trajectory = trajectory_of_config(run, truth, chosen, comparisons, unit)
+        # the gradients of the networks were compared already, so that what isn't explained isn't theirs
+        return Proofs() if trajectory is None else Proofs(prove(trajectory, deadline_after(seconds)).causes)
+
     for side in sides:
         stages.stage(side.name, None)
-        judge_training_side(report, side, truth, noise, lambda run: _problems(truth, run), options.rtol, options.atol)
+        judge_training_side(
+            report, side, truth, noise, lambda run: _problems(truth, run), proofs, options.rtol, options.atol
+        )
     if not report.problems and not report.failures:
         report.notes += _overflows(noise(*sides[1].checks[0]).first)
     return report

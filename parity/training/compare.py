@@ -24,6 +24,7 @@ from ..report.training_report import TrainingReport
 from ..sides.known_frameworks import framework_of
 from ..weights.mapping import Weights, carry
 from .quantities import LOSS, TrainingRecord
+from .script_proofs import ScriptProofs
 from .scripts import CellTraining, TorchTraining, TrainingScript
 from .trial import TrainingNoise, judge_training_side
 
@@ -85,7 +86,8 @@ def compare_training(
 
         return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
 
-    first = judge_training_side(report, port, truth, noise, lambda run: _problems(port_weights, truth, run))
+    proofs = ScriptProofs(reference, cell, truth.draws, cells, weights)
+    first = judge_training_side(report, port, truth, noise, lambda run: _problems(port_weights, truth, run), proofs)
     if first is not None:
         report.notes += _notes(port_weights, truth, first)
     return report

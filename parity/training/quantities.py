@@ -49,12 +49,14 @@ class TrainingRecord:
         steps: parameters, buffers, the loss and other quantities after each step.
         trained: whether a parameter was trained, by name.
         draws: random draws, in order.
+        gradients: by parameter, what the optimizer got in each step; None where that isn't known.
     """
 
     start: Quantities
     steps: list[Quantities] = field(default_factory=list)
     trained: dict[str, bool] = field(default_factory=dict)
     draws: dict[Draw, Array] = field(default_factory=dict)
+    gradients: list[dict[str, Array]] | None = None
 
     @property
     def overflowed(self) -> list[bool]:

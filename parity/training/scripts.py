@@ -20,6 +20,7 @@ from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws
 from ..weights.mapping import Weights
 from .quantities import LOSS, Quantities, Quantity, TrainingRecord
+from .torch_updates import TorchUpdates
 
 TrainingScript = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""
@@ -38,7 +39,12 @@ class TorchTraining:
         self.seed = seed
 
     def run(
-        self, dtype: str, draws: Mapping[Draw, Array] | None = None, jitter: int | None = None, units: float = 0.5
+        self,
+        dtype: str,
+        draws: Mapping[Draw, Array] | None = None,
+        jitter: int | None = None,
+        units: float = 0.5,
+        updates: TorchUpdates | None = None,
     ) -> TrainingRecord:
         """Train.
 
@@ -48,6 +54,7 @@ class TorchTraining:
             jitter: seed of an error in every trained parameter before every step, as another order of operations might
                 cause; None for none.
             units: size of that error, in units in the last place.
+            updates: records the updates, and leads the network along another training.
         """
         working, wanted = getattr(torch, self.working_dtype), getattr(torch, dtype)
         network = copy.deepcopy(self.module).to(working).to(wanted)
@@ -61,10 +68,14 @@ class TorchTraining:
                 stack.enter_context(DoublePrecision(working))
             stack.enter_context(torch.enable_grad())
             stack.enter_context(sampled)
+            if updates is not None:
+                stack.enter_context(updates.watch(network))
             batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
             _jitter_parameters(network, generator, units)
             for loss in self.script(network, batches):
                 training.steps.append(network_state(network) | _loss(loss))
+                if updates is not None:
+                    updates.end_step(network)
                 _jitter_parameters(network, generator, units)
         training.trained = {name: p.requires_grad for name, p in network.named_parameters()}
         training.draws = sampled.recorded
@@ -116,13 +127,27 @@ class CellTraining:
             training.draws[draw] = array
             return array
 
+        step: dict[str, Array] = {}
+
+        def updated(gradients: Mapping[int, Array]) -> None:
+            arrays = self.weights.to_module({key: np.asarray(array, np.float64) for key, array in gradients.items()})
+            if arrays.keys() & step.keys():  # updated twice in a step
+                training.gradients = None
+            step.update(arrays)
+
         with self.framework.prepare(self.cell, values, dtype, False, perturbed), contextlib.ExitStack() as stack:
+            if self.framework.sees_updates and not perturbed:
+                training.gradients = []
+                stack.enter_context(self.framework.observe_updates(updated))
             if self.framework.replays:
                 stack.enter_context(self.framework.observe_draws(sampled))
             batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]
             training.start = self._tensors()
             for loss in self.script(self.cell, batches):
                 training.steps.append(self._tensors() | _loss(loss))
+                if training.gradients is not None:
+                    training.gradients.append(dict(step))
+                step.clear()
             for name in self.weights.trainable:
                 flags = {bool(entry.parameter.requires_grad) for entry in self.weights.of(name)}
                 if flags:

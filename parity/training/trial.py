@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -10,16 +12,20 @@ import numpy as np
 
 from ..comparison.measured_errors import ReferenceNoise, jitter_of, remeasure
 from ..report.training_report import TrainingReport
-from ..results.comparison import PASS, Comparison
+from ..results.comparison import FAIL, PASS, Comparison
 from ..results.training_result import KINDS
 from ..sides.records import Array, Draw
 from ..verdicts.deviations import size
 from ..verdicts.judge import Tolerance, epsilon, judge
-from .causes import causes
+from .explanations import explanations
+from .proofs import Proofs
 from .quantities import Quantity, TrainingRecord
 
 TrainReference = Callable[[str, int | None, float], TrainingRecord]
 """Trains the reference in a dtype, with the seed of a jitter (or None) and its size in units in the last place."""
+
+Prove = Callable[[TrainingRecord, str, Sequence[Comparison], float], Proofs]
+"""Looks for the causes of differences in parameters: of a run, in a dtype, with its comparisons; for some seconds."""
 
 STORED = ("parameter", "loss scale")
 """Kinds of quantities that keep their own dtype, whatever dtype the network computes in."""
@@ -114,6 +120,7 @@ def judge_training_side(
     truth: TrainingRecord,
     noise: Callable[[str, str], TrainingNoise],
     problems: Callable[[TrainingRecord], Iterator[str]],
+    prove: Prove,
     rtol: float | None = None,
     atol: float | None = None,
 ) -> TrainingRecord | None:
@@ -126,6 +133,7 @@ def judge_training_side(
         noise: returns torch's noise for a check and a dtype; its truth skips the updates that torch skips in that
             dtype. Training in float64 is judged by the noise in float32, scaled to double precision.
         problems: yields the differences between torch and a run other than in numbers.
+        prove: looks for causes, for as long as the run took.
         rtol: relative tolerance instead of the computed bar.
         atol: absolute tolerance instead of the computed bar.
 
@@ -137,6 +145,7 @@ def judge_training_side(
         if any(c.side == side.name for c in report.failures):
             report.notes.append(f"{side.name}: rounding in {dtype} was not judged, since the results already differ")
             break
+        start = time.monotonic()
         run = side.run(dtype, truth.draws)
         measured = noise(check, dtype if check == "rounding" else "float32")
         true = truth if check == "meaning" else measured.truth
@@ -148,11 +157,34 @@ def judge_training_side(
                 "right or isn't finite either"
             )
             report.notes += [note] if note not in report.notes else []
-        report.causes = report.causes or causes(true, run, [c for c in found if c.status != PASS])
+        seconds = time.monotonic() - start
+        _explain(report, true, run, found, functools.partial(prove, run, dtype, found, seconds))
         if first is None:
             first = run
             report.problems += problems(run)
     return first
+
+
+def _explain(
+    report: TrainingReport,
+    truth: TrainingRecord,
+    run: TrainingRecord,
+    comparisons: list[Comparison],
+    prove: Callable[[], Proofs],
+) -> None:
+    """Add the causes of what differs to the report, unless an earlier run had some."""
+    failures = [c for c in comparisons if c.status != PASS]
+    if not failures or report.causes or report.explanations:
+        return
+    if any(c.status == FAIL and c.kind in ("parameter", "buffer") for c in failures):
+        proofs = prove()
+        report.causes += proofs.causes
+        report.explanations += [*([proofs.network] if proofs.network else []), *proofs.explanations]
+        if proofs.causes or proofs.network:  # what else differs in that step isn't a consequence of its update
+            step = min(c.call for c in failures)
+            failures = [c for c in failures if c.call == step and c.kind in ("loss", "buffer")]
+            failures = [c for c in failures if c.tensor not in proofs.tensors]
+    report.explanations += explanations(truth, run, failures)
 
 
 def _judge_run(

@@ -20,6 +20,7 @@ from cellbridge.parity.onnx_files.compare import compare_onnx
 from cellbridge.parity.report import json_report
 from cellbridge.parity.results.comparison import NOT_COMPARED, NOT_REACHED, SKIPPED
 from cellbridge.runtime import nn as cells
+from cellbridge.runtime import value_and_grad
 from tests.parity.reports import CONVNET, cell, failing, passing, report, without_comparisons
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -85,6 +86,27 @@ def trains(_: Path) -> Any:
     return parity.check_training(nn.Linear(4, 4), X, steps=2)
 
 
+def trains_otherwise(_: Path) -> Any:
+    def theirs(network: Any, batches: Any) -> Any:
+        optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+        for x in batches:
+            optimizer.zero_grad()
+            network(x).square().mean().backward()
+            optimizer.step()
+            yield None
+
+    def ours(network: Any, batches: Any) -> Any:
+        optimizer = cells.SGD(network.trainable_params(), learning_rate=0.2)
+        step = value_and_grad(lambda x: network(x).square().mean(), None, optimizer.parameters)
+        for x in batches:
+            optimizer(step(x)[1])
+            yield None
+
+    found = parity.compare_training(nn.Linear(4, 3), cells.Dense(4, 3), theirs, ours, [X[0], X[0]])
+    assert [cause.attribute for cause in found.causes] == ["lr"]
+    return found
+
+
 def onnx_files(folder: Path) -> Any:
     for name, eps in (("a.onnx", 1e-5), ("b.onnx", 1e-2)):
         to_onnx(from_torch(Net(eps), X), folder / name)
@@ -101,7 +123,7 @@ def not_compared(_: Path) -> Any:
     )
 
 
-KINDS = [passes, fails, skips, port, inlines, trains, onnx_files, not_compared]
+KINDS = [passes, fails, skips, port, inlines, trains, trains_otherwise, onnx_files, not_compared]
 
 
 @pytest.mark.parametrize("made", KINDS, ids=lambda made: made.__name__)

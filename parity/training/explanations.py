@@ -16,7 +16,7 @@ STATE_KINDS = ("parameter", "buffer")
 MAX_UNEXPLAINED = 1e-6  # share of a difference that may remain unexplained
 
 
-def causes(truth: TrainingRecord, run: TrainingRecord, failures: Sequence[Comparison]) -> list[str]:
+def explanations(truth: TrainingRecord, run: TrainingRecord, failures: Sequence[Comparison]) -> list[str]:
     """Return the probable causes of the first step that differs, each with the tensors that show it.
 
     Args:

@@ -1,0 +1,169 @@
+"""Causes of trainings that differ, proved by replaying the candidate's updates."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from ..results.cause import Cause
+from ..results.comparison import FAIL, Comparison
+from ..sides.records import Array
+from ..verdicts.deviations import size
+from .quantities import LOSS, Quantities, TrainingRecord
+from .torch_updates import TorchUpdate
+from .training_config import TrainingConfig
+from .updates.rules import Rule
+from .updates.search import Search
+from .updates.torch_rules import rule_of
+from .updates.trajectory import Trajectory, first_difference
+from .updates.treatment import NORM, Treatment, treatments
+from .updates.words import causes_of_findings, causes_of_treatments
+
+LEAST_SECONDS = 10.0
+"""The search may take as long as the run that found the failure, and at least this long."""
+
+
+@dataclass
+class Proofs:
+    """What is known of the causes.
+
+    Attributes:
+        causes: those that are proved.
+        network: says that the networks differ; empty if that isn't known.
+        explanations: what is known about that.
+        tensors: names of the buffers that the causes explain.
+    """
+
+    causes: list[Cause] = field(default_factory=list)
+    network: str = ""
+    explanations: list[str] = field(default_factory=list)
+    tensors: set[str] = field(default_factory=set)
+
+
+def prove(trajectory: Trajectory, deadline: float) -> Proofs:
+    """Return why a candidate's updates differ from the reference's.
+
+    The candidate's gradients are compared with those of the reference at the same parameters: what was done to them
+    between backward pass and optimizer is found first. Then the updates are replayed from the candidate's gradients.
+    """
+    trajectory = trajectory.finite()
+    if not trajectory.steps:
+        return Proofs()
+    causes: list[Cause] = []
+    differing = first_difference(trajectory.gradients, trajectory.expected, trajectory.unit)
+    if differing is not None:
+        reference, candidate = _treatments(trajectory)
+        if reference is None:
+            return Proofs()
+        if candidate is None:
+            return Proofs(network=(
+                f"the gradients differ already in step {differing}, at the same parameters: compare the networks "
+                "(parity.compare), not the optimizers"
+            ))  # fmt: skip
+        causes += causes_of_treatments(reference, candidate, trajectory)
+    if trajectory.differing():
+        findings = Search(trajectory, deadline).findings()
+        if not findings:
+            return Proofs()
+        causes += causes_of_findings(findings, trajectory)
+        error = max(finding.error for finding in findings)
+    else:
+        error = max((trajectory.error(name, rules) for name, rules in trajectory.plan.items()), default=0.0)
+    steps, together = trajectory.steps, len(causes)
+    return Proofs([replace(cause, error=error, steps=steps, together=together) for cause in causes])
+
+
+def _treatments(trajectory: Trajectory) -> tuple[Treatment | None, Treatment | None]:
+    """Return how the reference and the candidate treat gradients, as alike as possible; None for what isn't known."""
+    factor, unit = 1.0 / (trajectory.scale * trajectory.batches), trajectory.unit
+    reference = next(treatments(trajectory.sums, trajectory.expected, Treatment(), factor, unit), None)
+    if reference is None:
+        return None, None
+    return reference, next(treatments(trajectory.sums, trajectory.gradients, reference, factor, unit), None)
+
+
+def trajectory_of(
+    run: TrainingRecord, updates: Sequence[TorchUpdate], comparisons: Sequence[Comparison], unit: float, batch_size: int
+) -> Trajectory | None:
+    """Return the trajectory of a run and of torch's updates along the same way; None if too little is recorded."""
+    if run.gradients is None or len(run.gradients) != len(run.steps) or len(updates) != len(run.steps):
+        return None
+    if any(update.repeated or None in update.rules.values() for update in updates):
+        return None
+    parameters = [_of_kind(step, "parameter") for step in (run.start, *run.steps)]
+    names = parameters[0].keys()
+    plan: dict[str, Sequence[Rule]] = {}
+    for name in names:
+        rules = [rule for update in updates if (rule := update.rules.get(name)) is not None]
+        if rules and len(rules) != len(updates):
+            return None
+        plan[name] = rules
+    loss = run.steps[0].get(LOSS)
+    roots = updates[0].roots
+    scale = float(np.mean(roots)) / float(loss) if roots and loss is not None and float(loss) else 1.0
+    return Trajectory(
+        parameters,
+        run.gradients,
+        [update.sums for update in updates],
+        [update.gradients for update in updates],
+        {name: rules for name, rules in plan.items() if rules},
+        bars_of(comparisons),
+        unit,
+        max(1, len(roots)),
+        batch_size,
+        float(f"{scale:.6g}"),
+    )
+
+
+def trajectory_of_config(
+    run: TrainingRecord, truth: TrainingRecord, config: TrainingConfig, comparisons: Sequence[Comparison], unit: float
+) -> Trajectory | None:
+    """Return the trajectory of a network trained by a configuration; None if too little is recorded.
+
+    Torch doesn't update a parameter that no gradient arrives at.
+
+    Its gradients were compared with torch's before its parameters were: where they are wrong, there is no trajectory.
+    """
+    first = min((c.call for c in comparisons if c.status == FAIL), default=0)
+    if any(c.status == FAIL and c.call == first and c.kind in ("loss", "gradient") for c in comparisons):
+        return None
+    if any(run.overflowed):
+        return None
+    sums = [_of_kind(step, "gradient") for step in run.steps]
+    gradients = [_of_kind(step, "clipped gradient") for step in run.steps] if config.clip_norm is not None else sums
+    optimizer = config.make_optimizer(torch.optim, [torch.nn.Parameter(torch.zeros(1))])
+    rule = rule_of(optimizer, optimizer.param_groups[0])
+    assert rule is not None
+    treatment = Treatment() if config.clip_norm is None else Treatment(clip=NORM, limit=config.clip_norm)
+    return Trajectory(
+        [_of_kind(step, "parameter") for step in (run.start, *run.steps)],
+        gradients,
+        sums,
+        [treatment.result(step) for step in sums],
+        {name: [rule] * len(run.steps) for name in sums[0] if _moves(truth, name)},
+        bars_of(comparisons),
+        unit,
+    )
+
+
+def _moves(training: TrainingRecord, name: str) -> bool:
+    return any(size(_of_kind(step, "gradient").get(name)) for step in training.steps)
+
+
+def bars_of(comparisons: Sequence[Comparison], kind: str = "parameter") -> Callable[[str, int], float]:
+    """Return the function that gives the bar of a tensor of this kind after a step, from 0."""
+    bars = {(c.tensor, c.call - 1): c.bar for c in comparisons if c.kind == kind}
+    return lambda name, step: bars.get((name, step), 0.0)
+
+
+def _of_kind(step: Quantities, kind: str) -> dict[str, Array]:
+    return {q.name: np.asarray(array, np.float64) for q, array in step.items() if q.kind == kind}
+
+
+def deadline_after(seconds: float) -> float:
+    """The time at which a search must end."""
+    return time.monotonic() + max(seconds, LEAST_SECONDS)
