@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -70,8 +71,13 @@ class TrainingFault:
 
 
 def _argument(label: str, recipe: Recipe, name: str, value: Any, words: str, network: str = "mlp") -> TrainingFault:
-    reference = recipe.arguments.get(name)
-    return TrainingFault(label, recipe, {"arguments": {name: value}}, words, (name, reference, value), network)
+    default = inspect.signature(getattr(torch.optim, recipe.optimizer)).parameters[name].default
+    reference, candidate = recipe.arguments.get(name, default), default if value is None else value
+    changes = {"arguments": {name: value}}
+    if name == "betas":
+        index = next(i for i in (0, 1) if reference[i] != candidate[i])
+        name, reference, candidate = f"betas[{index}]", reference[index], candidate[index]
+    return TrainingFault(label, recipe, changes, words, (name, reference, candidate), network)
 
 
 VECTORS = ("fc1.bias", "norm.weight", "fc2.bias")  # the norm's bias starts at 0, where nothing decays
