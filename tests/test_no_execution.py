@@ -58,6 +58,8 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/training/training_config.py::TrainingConfig.make_optimizer", "getattr"): OWN,
     ("parity/results/comparison.py::Comparison.to_dict", "getattr"): OWN,
     ("parity/training/compare.py::_problems", "format"): OWN,
+    ("parity/training/script_proofs.py::ScriptProofs._differences_of_cells", "getattr"): DTYPE,
+    ("parity/training/updates/findings.py::Findings", "getattr"): OWN,
     ("parity/weights/checkpoint_files.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
     ("parity/weights/pair_matcher.py::PairMatcher.match_by_layer", "getattr"): OWN,
     ("parity/sides/torch_program.py::capture_program", "getattr"): DTYPE,

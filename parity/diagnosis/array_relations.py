@@ -99,7 +99,7 @@ def _order(ours: Array, theirs: Array) -> list[int] | None:
 def _factor(reference: Array, candidate: Array) -> str:
     """Return a predicate if one array is a multiple of the other, or a constant more."""
     ours, theirs = reference.astype(np.float64), candidate.astype(np.float64)
-    if _same(-reference, candidate):
+    if _same(-ours, theirs):
         return "is negated"
     at = np.unravel_index(int(np.argmax(np.abs(ours))), ours.shape)
     if ours[at] and np.allclose(theirs, ours * (theirs[at] / ours[at]), rtol=1e-6, atol=0):

@@ -85,7 +85,7 @@ def _path(kind: str, tensor: str) -> str:
 def _faults(report: TrainingResult) -> list[Fault]:
     """Return the first differences of each side."""
     faults = []
-    causes = list(dict.fromkeys(report.causes))
+    explanations = [] if report.causes else list(dict.fromkeys(report.explanations))
     for side in report.sides:
         first = report.first_of(side)
         if not first:
@@ -100,7 +100,8 @@ def _faults(report: TrainingResult) -> list[Fault]:
                 summary=f"{side}, {check}: {worst.reason}, from step {worst.call} on, first in the "
                 f"{SEVERAL[worst.kind]}",
                 alike=f"likewise: {list_names(others)}" if others else "",
-                explanations=causes,
+                causes=report.causes,
+                explanations=explanations,
                 source=from_here(worst.source),
             )
         )

@@ -46,3 +46,19 @@ def test_an_exchanged_array_is_named() -> None:
 
 def test_markup_in_names_stays_text() -> None:
     assert "\x1b" not in relation(MATRIX, MATRIX + 1, {"a\x1b[31m": MATRIX + 1})
+
+
+LOWER = np.tril(np.ones((4, 4)))
+
+
+@pytest.mark.parametrize(
+    ("reference", "candidate", "words"),
+    [
+        (LOWER, -LOWER, "is negated"),
+        (LOWER.astype(np.int64), -LOWER.astype(np.int64), "is negated"),
+        (LOWER.astype(bool), LOWER.astype(bool).T, "is transposed"),
+        (LOWER.astype(bool), np.ones((4, 4), bool), ""),
+    ],
+)
+def test_relations_of_every_dtype(reference: np.ndarray, candidate: np.ndarray, words: str) -> None:
+    assert relation(reference, candidate) == words

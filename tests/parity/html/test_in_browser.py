@@ -90,7 +90,9 @@ def training_report(steps: int = 6) -> TrainingReport:
         failing(side="cell", kind="parameter", tensor="fc.bias", call=step, ratio=10.0**step)
         for step in range(3, steps + 1)
     ]
-    return TrainingReport("Net", ["cell"], "float32", steps, "adamw, lr 0.001", comparisons, causes=["eps is larger"])
+    return TrainingReport(
+        "Net", ["cell"], "float32", steps, "adamw, lr 0.001", comparisons, explanations=["eps is larger"]
+    )
 
 
 def test_failures_are_expanded_and_what_passes_is_collapsed(opened: Opened) -> None:

@@ -314,7 +314,7 @@ def test_training_has_a_chart_for_each_quantity_and_a_row_for_each_tensor() -> N
         for kind, tensor in (("loss", "the loss"), ("parameter", "fc.weight"))
     ]
     comparisons.append(failing(side="cell", kind="parameter", tensor="fc.bias", call=2))
-    page = TrainingReport("Net", ["cell"], "float32", 3, "adamw", comparisons, causes=["another eps"]).page()
+    page = TrainingReport("Net", ["cell"], "float32", 3, "adamw", comparisons, explanations=["another eps"]).page()
     assert [row.path for row in page.rows] == ["loss", "parameters", "parameters/fc.weight", "parameters/fc.bias"]
     assert [chart.title for chart in page.charts] == ["loss", "error of the loss", "error of the parameters"]
     assert [chart.differing for chart in page.charts] == [None, None, 2]
