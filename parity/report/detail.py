@@ -83,10 +83,12 @@ def cause_lines(cause: Cause, width: int) -> list[Text]:
 
 
 def _of_causes(cell: CellReport) -> list[str]:
-    """Return the known differences of the APIs that concern proved causes, and say what to write."""
-    concerned = {name.lower() for cause in cell.causes for name in (cause.attribute, cause.op) if name}
-    texts = [text for text in cell.explanations if "; write " in text]
-    return [f"in the APIs: {text}" for text in texts if any(name in text.lower() for name in concerned)]
+    """Return the known differences of the APIs that may stand behind proved causes, and say what to write."""
+    texts = [text for text in cell.explanations if "; write " in text or "give weights=" in text]
+    names = [cause.attribute.lower() for cause in cell.causes]
+    if all(names):  # what is different is known by name
+        texts = [text for text in texts if any(name in text.lower() for name in names)]
+    return [f"in the APIs: {text}" for text in texts]
 
 
 def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
