@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value
+from ...runtime.ir.types import FLOAT32, Constant, Node, ProgramParameter, Type, Value, is_floating
 from ..results.cell_report import is_inside
 from ..sides.records import Array, ParameterInfo
 
@@ -51,6 +53,7 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     another gradient, and keeps the file's name. What is a buffer of the
     module, or a single number, is a constant.
     """
+    program = _with_constants_as_parameters(program, module)
     users, judged = _users(program), {call.path for call in program.calls}
     partner: dict[str, str] = {}
     transposed: dict[str, str] = {}
@@ -72,9 +75,13 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
                 found[name] = same[0]
                 del free[same[0]]
                 break
+    in_file = Counter(_elements(p.data) for p in program.parameters.values())
+    in_module = Counter(_elements(info.data) for info in module.infos.values())
     for found in (partner, transposed):
         for name, other in list(found.items()):
-            if not _is_alone(program, name, other, users.get(program.parameters[name].value, set()), judged, module):
+            parameter = program.parameters[name]
+            copies = (in_file[_elements(parameter.data)], in_module[_elements(parameter.data)])
+            if not _is_alone(other, copies, users.get(parameter.value, set()), judged, module):
                 del found[name]
     named = partner | transposed
     buffers = {_elements(array) for array in module.buffers}
@@ -106,6 +113,23 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
     return PairedParameters(result, frozenset(named.values()), rounded)
 
 
+def _with_constants_as_parameters(program: Program, module: ModuleParameters) -> Program:
+    """Return the program with constants that have the elements of a module's parameter as parameters.
+
+    A file whose names say nothing has its weights among its constants.
+    """
+    elements = {_elements(info.data) for info in module.infos.values()}
+    weights = [
+        c for c in program.constants if is_floating(c.value.dtype) and c.data.size > 1 and _elements(c.data) in elements
+    ]
+    values = {c.value for c in weights}
+    parameters = {c.value.name: ProgramParameter(c.value, c.data.astype(c.value.dtype)) for c in weights}
+    return program.replace(
+        parameters={**program.parameters, **parameters},
+        constants=tuple(c for c in program.constants if c.value not in values),
+    )
+
+
 def _unlike(name: str, others: Mapping[str, ParameterInfo]) -> str:
     """Return a name that isn't one of the module's."""
     while name in others:
@@ -113,13 +137,15 @@ def _unlike(name: str, others: Mapping[str, ParameterInfo]) -> str:
     return name
 
 
-def _is_alone(
-    program: Program, name: str, other: str, users: set[str], judged: set[str], module: ModuleParameters
-) -> bool:
-    """Whether the gradient of a parameter of the file must be that of the module's parameter `other`."""
+def _is_alone(other: str, copies: tuple[int, int], users: set[str], judged: set[str], module: ModuleParameters) -> bool:
+    """Whether the gradient of a parameter of the file must be that of the module's parameter `other`.
+
+    `copies` are the numbers of tensors with the same elements in the file and in the module.
+    """
+    if copies[0] > copies[1]:
+        return False  # the file has it several times, one for each use
     if other in module.shared:
-        elements = _elements(program.parameters[name].data)
-        return [_elements(p.data) for p in program.parameters.values()].count(elements) == 1
+        return copies[0] == 1
     holder = other.rpartition(".")[0]
     while holder not in judged:
         holder = holder.rpartition(".")[0]
@@ -148,7 +174,8 @@ def _is_mostly_equal(one: Array, other: Array) -> bool:
 
 
 def _elements(array: Array) -> bytes:
-    return np.sort(array.astype(np.float32), axis=None).tobytes()
+    """A digest that is equal for arrays with the same elements in any order."""
+    return hashlib.blake2b(np.sort(array.astype(np.float32), axis=None).tobytes(), digest_size=16).digest()
 
 
 def _same(one: Array, other: Array) -> bool:
