@@ -40,7 +40,7 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     own = [comparison for comparison in cell.comparisons if comparison.side == side]
     paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
     if not own and report.pairs and side == report.sides[-1] and path not in paired:
-        return SKIPPED, "it has no port, or one that is called differently: judged in the Cell around it"
+        return SKIPPED, "it has no counterpart, or one that is called differently: judged in the Cell around it"
     if not own:
         return FAIL, nothing
     explained = bool(report.failing) and path not in report.failing

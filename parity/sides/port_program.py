@@ -10,6 +10,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime import tree
 from ...runtime.common.tensor import Tensor
+from ...runtime.errors import CellbridgeError, ConversionError
 from ...runtime.graph.traced import TracedProgram, trace
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import FLOAT64, Node, Type, Value
@@ -29,13 +30,19 @@ def trace_port(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> T
     """Return the trace of a Cell on arguments that hold torch's tensors or arrays, in float64.
 
     Raises:
-        CellbridgeError: the Cell can't be traced.
+        CellbridgeError: the Cell can't be traced, or its code raises an exception.
     """
 
     def tensor(leaf: Any) -> Any:
         return Tensor(cast_floating(as_array(leaf), FLOAT64)) if tree.is_tensor(leaf) else leaf
 
-    return trace(cell, *pytree.tree_map(tensor, (args, dict(kwargs))))
+    arguments = pytree.tree_map(tensor, (args, dict(kwargs)))
+    try:
+        return trace(cell, *arguments)
+    except CellbridgeError:
+        raise
+    except Exception as error:  # the user's code may raise anything
+        raise ConversionError(f"it raises {type(error).__name__}: {error}") from error
 
 
 def in_names_of_module(traced: TracedProgram, pairing: Pairing, weights: Weights) -> Program:

@@ -58,7 +58,7 @@ def test_other_shapes_are_explained_where_the_parent_raises() -> None:
     assert {path: cell.explanations for path, cell in report.cells.items() if cell.explanations} == {"conv": [line]}
     with pytest.raises(ParityError) as raised:
         report.raise_if_failed()
-    assert f"possible cause: {line}" in flowed(str(raised.value))
+    assert f"in the APIs: {line}" in flowed(str(raised.value))
 
 
 def test_a_child_that_raises_is_explained() -> None:

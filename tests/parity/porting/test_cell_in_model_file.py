@@ -82,7 +82,7 @@ def test_right_port() -> None:
     assert properties["Parameter bn.gamma"] == "features.1.weight (by layer)"
     assert int(suite.get("tests", "")) == len(suite.findall("testcase"))
     skipped = {case.get("name"): case for case in suite.iter("testcase") if len(case)}
-    assert "it has no port" in skipped["act[cell]"][0].get("message", "")
+    assert "it has no counterpart" in skipped["act[cell]"][0].get("message", "")
 
 
 def test_wrong_port() -> None:
@@ -156,7 +156,7 @@ def test_plugin(pytester: pytest.Pytester) -> None:
     result = pytester.runpytest("-rs", "parity_net.py", "-v")
     result.stdout.fnmatch_lines(["*::0[[]cell[]] PASSED*", "*::1[[]cell[]] FAILED*"])
     result.stdout.fnmatch_lines(["*::act[[]cell[]] SKIPPED*"])
-    result.stdout.fnmatch_lines(["*possible cause: BatchNorm2d: eps*"])
+    result.stdout.fnmatch_lines(["*in the APIs: BatchNorm2d: eps*"])
     outcomes = result.parseoutcomes()
     assert outcomes["failed"] == 1
 

@@ -154,7 +154,7 @@ def test_the_error_of_assert_parity_names_the_cell_and_the_cause() -> None:
         parity.assert_parity(module, cell, args, grads=True)
     text = str(raised.value)
     assert "Parity fails in 1 Cell: act" in text
-    assert "possible cause: GELU: approximate" in text
+    assert "in the APIs: GELU: approximate" in text
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
