@@ -142,7 +142,7 @@ def _is_alone(other: str, copies: tuple[int, int], users: set[str], judged: set[
 
     `copies` are the numbers of tensors with the same elements in the file and in the module.
     """
-    if copies[0] > copies[1]:
+    if copies[0] > max(1, copies[1]):
         return False  # the file has it several times, one for each use
     if other in module.shared:
         return copies[0] == 1

@@ -121,6 +121,7 @@ def _run_tests(copy: Path, tests: ChosenTests | str, unusable: Iterable[str], se
     sys.path[:0] = [str(copy / ".types"), str(copy)]
     os.environ |= {"PYTHONPATH": os.pathsep.join(sys.path[:2]), "PYTHONDONTWRITEBYTECODE": "1"}
     os.chdir(copy)
+    sys.dont_write_bytecode = True  # a fault may leave the size and the second of a file as they are
     quiet = os.open(os.devnull, os.O_WRONLY)
     os.dup2(quiet, 1)
     os.dup2(quiet, 2)
