@@ -10,25 +10,23 @@ import numpy as np
 
 from ...runtime.errors import ConversionError
 from ...runtime.ir.dims import substitute_nested, symbols_in
-from ...runtime.ir.program import Program
+from ...runtime.ir.program import Program, part_of
 from ...runtime.ir.types import Node, Type, Value
 from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.interpreter import bind, execute
-from ...runtime.tree import positional_arguments, sequence
 from ..dtypes import cast_floating
 from ..sides.boundary_keys import BoundaryKeys, match_root
 from ..sides.interpreter_side import InterpreterSide, recorded_draws
 from ..sides.records import (
     INPUT,
-    INPUT_GRADIENT,
     OUTPUT,
-    OUTPUT_GRADIENT,
     Array,
     Key,
     Records,
     Run,
     feed_or_keep,
     feed_value,
+    gradient_key,
 )
 from .rebuilding import rebuild
 
@@ -48,7 +46,7 @@ class CellProgram:
         input_keys: for each input, the boundary at which its gradient is recorded; None if there is none.
         output_keys: the boundaries of the outputs.
         cotangents: the recorded gradients of the outputs; None for an output without one.
-        parameter_keys: for each parameter whose gradient comes from this call alone, the key of its gradient.
+        own_parameters: names of the parameters whose gradient comes from this call alone.
     """
 
     path: str
@@ -57,7 +55,7 @@ class CellProgram:
     input_keys: tuple[Key | None, ...]
     output_keys: tuple[Key, ...]
     cotangents: tuple[Array | None, ...]
-    parameter_keys: Mapping[str, tuple[str, str]]
+    own_parameters: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -130,10 +128,11 @@ class Network:
         Raises:
             ConversionError: its nodes can't be run alone: sizes or random draws in it aren't known.
         """
-        own = [node for node in self.program.nodes if self._owners[node.cell] == number and node.op != "boundary"]
-        own += [node for node in self.program.nodes if node.op == "boundary" and self._is_inside(node, number)]
-        position = {node: i for i, node in enumerate(self.program.nodes)}
-        own.sort(key=position.__getitem__)
+        own = [
+            node
+            for node in self.program.nodes
+            if (self._is_inside(node, number) if node.op == "boundary" else self._owners[node.cell] == number)
+        ]
         drawn = {node.outputs[0]: node for node in own if node.op in RANDOM_OPS}
         own = [node for node in own if node.op not in RANDOM_OPS]
         entries, exits = self._boundaries(number)
@@ -162,13 +161,12 @@ class Network:
             inner = self._owners[call] == call and parent is not None and self._owners[parent] == number
             if not inner and call != number:
                 continue
-            gradient = INPUT_GRADIENT if kind == INPUT else OUTPUT_GRADIENT
             for key in self.keys.keys(node):
                 if (kind == INPUT) == inner:
                     assert node.inputs[0] is not None
-                    exits.append((node.inputs[0], key._replace(kind=gradient), key))
+                    exits.append((node.inputs[0], gradient_key(key), key))
                 else:
-                    entries.append((node.outputs[0], key._replace(kind=gradient), key))
+                    entries.append((node.outputs[0], gradient_key(key), key))
         return entries, exits
 
     def _arrays(
@@ -216,24 +214,8 @@ class Network:
         )
         if any(symbols_in(tuple(node.attributes.values())) for node in nodes):
             raise ConversionError("sizes in it are known only when it runs")
-        produced = {value for node in nodes for value in node.outputs}
-        used = {v for node in nodes for v in node.inputs} | {value for value, _, _ in exits}
-        program = Program(
-            inputs=tuple(concrete.values()),
-            outputs=tuple(concrete.get(value, value) for value, _, _ in exits),
-            nodes=nodes,
-            parameters={n: p for n, p in self.program.parameters.items() if p.value in used},
-            buffers={
-                n: b if b.update in produced else replace(b, update=None)
-                for n, b in self.program.buffers.items()
-                if b.value in used or b.update in produced
-            },
-            constants=tuple(c for c in self.program.constants if c.value in used),
-            calls=self.program.calls,
-            arguments=positional_arguments(len(concrete)),
-            result=sequence(len(exits)),
-            train=self.program.train,
-        )
+        outputs = tuple(concrete.get(value, value) for value, _, _ in exits)
+        program = part_of(self.program, nodes, tuple(concrete.values()), outputs)
         return CellProgram(
             path,
             rebuild(program),
@@ -241,7 +223,7 @@ class Network:
             tuple(gradients.get(value) for value in arrays),
             tuple(key for _, _, key in exits),
             tuple(self._cotangent(gradient, key) for _, gradient, key in exits),
-            {name: ("parameter", name) for name, p in program.parameters.items() if len(self._users[p.value]) == 1},
+            frozenset(name for name, p in program.parameters.items() if len(self._users[p.value]) == 1),
         )
 
     def _cotangent(self, gradient: Key, key: Key) -> Array | None:

@@ -14,7 +14,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from ...runtime.ir.types import is_floating
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side, feed_value
+from ..sides.records import (
+    INPUT,
+    INPUT_GRADIENT,
+    OUTPUT,
+    Array,
+    Key,
+    Records,
+    Run,
+    Side,
+    feed_value,
+    gradient_key,
+)
 from ..verdicts.deviations import size
 
 STEPS = (1e-4, 1e-6)
@@ -106,7 +117,7 @@ def _along(
     squares: dict[CallKey, float] = defaultdict(float)
     for key, direction in directions.items():
         call = _reader(key, parents)
-        gradient = gradients.values.get(key._replace(kind=INPUT_GRADIENT if key.kind == INPUT else OUTPUT_GRADIENT))
+        gradient = gradients.values.get(gradient_key(key))
         if call is None or gradient is None or gradient.shape != direction.shape:
             continue
         terms = gradient * direction
@@ -150,7 +161,7 @@ def _weighted_outputs(
             continue
         own = (key.path, key.call)
         call = own if key.kind == OUTPUT else parents.get(own)
-        gradient = key._replace(kind=INPUT_GRADIENT if key.kind == INPUT else OUTPUT_GRADIENT)
+        gradient = gradient_key(key)
         weight = root[key] if key in root else feed_value(feed, gradient)
         if weight is None:  # a gradient that arrives on this side alone
             weight = gradients.values.get(gradient)

@@ -37,7 +37,7 @@ class Diagnosis:
                 cell = self.reference.cut(number)
                 if self.evidence.judge(cell).holds:  # this call doesn't fail
                     continue
-                if not replace(self.evidence, candidate=self.evidence.truth).judge(cell).holds:
+                if not self.evidence.of_reference.judge(cell).holds:
                     continue  # the program isn't the module: nothing can be proved with it
             except INVALID:
                 continue
@@ -50,9 +50,9 @@ class Diagnosis:
 
     def is_reference(self, path: str) -> bool:
         """Whether the reference's program of a Cell gives what the reference recorded, in each call."""
-        of_reference = replace(self.evidence, candidate=self.evidence.truth)
+        evidence = self.evidence.of_reference
         try:
-            return all(of_reference.judge(self.reference.cut(n)).holds for n in self.reference.calls_of(path))
+            return all(evidence.judge(self.reference.cut(n)).holds for n in self.reference.calls_of(path))
         except INVALID:
             return False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from ...runtime.ir.types import Value, is_floating
 from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..results.comparison import PASS
-from ..sides.records import INPUT_GRADIENT, OUTPUT, Array, Key, Records
+from ..sides.records import Array, Key, Records, gradient_key, value_key
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import Tolerance, judge
 from .cell_program import CellProgram, TensorKey
@@ -63,6 +63,11 @@ class Evidence:
     grads: bool
     parameters: Mapping[str, Array] = field(default_factory=dict)
     reference_parameters: Mapping[str, Array] = field(default_factory=dict)
+
+    @property
+    def of_reference(self) -> Evidence:
+        """The same with the reference in the candidate's place."""
+        return replace(self, candidate=self.truth)
 
     def _trained_otherwise(self, program: Program) -> set[TensorKey]:
         """The parameters of a program that are trained there and not in the candidate, or the other way round."""
@@ -135,9 +140,9 @@ class Evidence:
             if boundary is not None and is_floating(array.dtype) and self._is_tracked(boundary):
                 pairs.append((boundary, value, self._or_zeros(self.candidate.values.get(boundary), array)))
         for name, value in gradient.parameter_gradients.items():
-            if name in cell.parameter_keys and name in self.candidate.parameter_gradients:
+            if name in cell.own_parameters and name in self.candidate.parameter_gradients:
                 expected = self._or_zeros(self.candidate.parameter_gradients[name], program.parameters[name].data)
-                pairs.append((cell.parameter_keys[name], value, expected))
+                pairs.append((("parameter", name), value, expected))
         wanted = [value for _, value, _ in pairs if value is not None]
         results = dict(zip(wanted, execute(gradient.program, [*cell.arrays, *seeds], wanted=wanted), strict=True))
         for key, value, expected in pairs:
@@ -149,13 +154,13 @@ class Evidence:
             if self._expected_value(key) is None:
                 yield None  # a Cell that the candidate doesn't call
             elif cotangent is None:
-                yield self.candidate.values.get(key._replace(kind=f"{key.kind}_gradient"))
+                yield self.candidate.values.get(gradient_key(key))
             else:
                 yield cotangent
 
     def _is_tracked(self, key: Key) -> bool:
         """Whether the reference has a gradient there, and the candidate's is known."""
-        value = key._replace(kind="input" if key.kind == INPUT_GRADIENT else OUTPUT)
+        value = value_key(key)
         return value not in self.truth.untracked and (key in self.truth.values or key in self.candidate.values)
 
     @staticmethod

@@ -12,7 +12,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import with_other_numbers
 from ...runtime.ir.types import is_floating
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
 
 
 @dataclass(eq=False)
@@ -62,11 +62,6 @@ def crossings(samples: Sequence[Records]) -> list[Crossing]:
             found[identity] = Crossing(len(inputs) + len(found), arrays, [], varies)
         found[identity].keys.append(key)
     return [*inputs, *(one for one in found.values() if one not in inputs)]
-
-
-def gradient_key(key: Key) -> Key:
-    """The boundary at which the gradient of a tensor passes."""
-    return key._replace(kind=INPUT_GRADIENT if key.kind == INPUT else OUTPUT_GRADIENT)
 
 
 def is_idle(key: Key, truth: Records) -> bool:

@@ -7,12 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Key, ParameterInfo, Records, Run
+from ..sides.records import (
+    Key,
+    ParameterInfo,
+    Records,
+    Run,
+    gradient_key,
+    value_key,
+)
 from ..sides.torch_side import TorchSide
-from .crossings import gradient_key
 from .odd_shapes import Excused
-
-_VALUE_OF = {INPUT_GRADIENT: INPUT, OUTPUT_GRADIENT: OUTPUT}
 
 
 class ModuleSide(TorchSide):
@@ -60,7 +64,7 @@ class ModuleSide(TorchSide):
         return records
 
     def _is_kept(self, key: Key) -> bool:
-        return not key.path or key._replace(kind=_VALUE_OF.get(key.kind, key.kind)) in self.kept
+        return not key.path or value_key(key) in self.kept
 
 
 class FileSide(InterpreterSide):
@@ -101,7 +105,7 @@ class FileSide(InterpreterSide):
     def _excuse(self, records: Records, feed: Records) -> None:
         """Replace what isn't judged by the reference's."""
         for key, array in feed.values.items():
-            value = key._replace(kind=_VALUE_OF.get(key.kind, key.kind))
+            value = value_key(key)
             if value in (self.excused.keys if value == key else self.excused.gradients):
                 records.values[key] = array.astype(records.values[key].dtype) if key in records.values else array
         for name in records.parameter_gradients:

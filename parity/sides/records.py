@@ -34,6 +34,16 @@ class Key(NamedTuple):
     slot: str
 
 
+def gradient_key(key: Key) -> Key:
+    """The boundary at which the gradient of a tensor passes."""
+    return key._replace(kind=INPUT_GRADIENT if key.kind == INPUT else OUTPUT_GRADIENT)
+
+
+def value_key(key: Key) -> Key:
+    """The boundary at which the tensor of a gradient passes; a tensor's own boundary for a tensor."""
+    return key._replace(kind={INPUT_GRADIENT: INPUT, OUTPUT_GRADIENT: OUTPUT}.get(key.kind, key.kind))
+
+
 class Draw(NamedTuple):
     """Identifies a random draw: path and index of the Cell call, and number of the draw within that call."""
 
@@ -290,7 +300,7 @@ def feed_value(feed: Records | None, key: Key) -> Array | None:
     """Return the value to feed at `key`: the recorded one, zeros for a gradient that didn't arrive, or None."""
     if feed is None or key in feed.values or key.kind not in (INPUT_GRADIENT, OUTPUT_GRADIENT):
         return None if feed is None else feed.values.get(key)
-    value = key._replace(kind=INPUT if key.kind == INPUT_GRADIENT else OUTPUT)
+    value = value_key(key)
     has_gradient = bool(feed.cotangents) and value in feed.values and value not in feed.untracked
     return np.zeros(feed.values[value].shape) if has_gradient else None
 

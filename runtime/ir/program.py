@@ -201,23 +201,7 @@ class ProgramCell:
         for node in self.nodes:
             inputs += [v for v in node.inputs if v is not None and v not in produced | stored and v not in inputs]
         outputs = [node.outputs[0] for node in self._boundary("output")] or self._values_used_outside(produced)
-        used = self._operands | set(outputs)
-        return Program(
-            inputs=tuple(inputs),
-            outputs=tuple(outputs),
-            nodes=self.nodes,
-            parameters={n: p for n, p in self.owner.parameters.items() if p.value in used},
-            buffers={
-                name: b if b.update in produced else replace(b, update=None)
-                for name, b in self.owner.buffers.items()
-                if b.value in used or b.update in produced
-            },
-            constants=tuple(c for c in self.owner.constants if c.value in used),
-            calls=self.owner.calls,
-            arguments=positional_arguments(len(inputs)),
-            result=sequence(len(outputs)),
-            train=self.owner.train,
-        )
+        return part_of(self.owner, self.nodes, tuple(inputs), tuple(outputs))
 
     def _boundary(self, kind: str) -> list[Node]:
         return [
@@ -231,6 +215,30 @@ class ProgramCell:
         outside = {v for node in self.owner.nodes if node not in inside for v in node.inputs}
         outside |= set(self.owner.outputs)
         return [value for node in self.nodes for value in node.outputs if value in outside & produced]
+
+
+def part_of(
+    program: Program, nodes: tuple[Node, ...], inputs: tuple[Value, ...], outputs: tuple[Value, ...]
+) -> Program:
+    """Return nodes of a program as a program of their own, with the parameters, buffers and constants that they use."""
+    produced = {value for node in nodes for value in node.outputs}
+    used = {value for node in nodes for value in node.inputs} | set(outputs)
+    return Program(
+        inputs=inputs,
+        outputs=outputs,
+        nodes=nodes,
+        parameters={n: p for n, p in program.parameters.items() if p.value in used},
+        buffers={
+            name: b if b.update in produced else replace(b, update=None)
+            for name, b in program.buffers.items()
+            if b.value in used or b.update in produced
+        },
+        constants=tuple(c for c in program.constants if c.value in used),
+        calls=program.calls,
+        arguments=positional_arguments(len(inputs)),
+        result=sequence(len(outputs)),
+        train=program.train,
+    )
 
 
 for _name, _method in resolve("methods of Program").items():
