@@ -8,6 +8,8 @@ from collections.abc import Iterator
 import pytest
 import torch
 
+from cellbridge.parity.comparison.trial import Trial
+
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_thread() -> Iterator[None]:
@@ -28,3 +30,10 @@ def _user_files_are_forgotten(tmp_path_factory: pytest.TempPathFactory) -> Itera
     for name in set(sys.modules) - modules:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(written_here):
             del sys.modules[name]
+
+
+@pytest.fixture(autouse=True)
+def _no_search_for_causes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the search for causes, two thirds of the time of a failing comparison, unless a test is about it."""
+    if request.node.get_closest_marker("causes") is None:
+        monkeypatch.setattr(Trial, "add_causes", lambda *_: None)

@@ -23,6 +23,7 @@ def test_pair(pair: Pair) -> None:
     _judge(pair)
 
 
+@pytest.mark.causes
 @pytest.mark.parametrize("seed", [*range(4), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(4, 10))])
 def test_random_pair(seed: int) -> None:
     _judge(random_pair(seed))

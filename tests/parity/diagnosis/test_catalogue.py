@@ -17,6 +17,8 @@ from cellbridge.runtime.errors import ConversionError
 from tests.parity.diagnosis.test_torch_copies import CAUSES, report_on
 from tests.parity.diagnosis.test_torch_copies import Network as Blocks
 
+pytestmark = pytest.mark.causes
+
 
 @pytest.fixture(autouse=True)
 def _opaque_candidates(monkeypatch: pytest.MonkeyPatch) -> None:

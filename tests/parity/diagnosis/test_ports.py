@@ -9,6 +9,8 @@ from cellbridge.parity.report.report import Report
 from tests.parity.porting.faults import FAULTS
 from tests.parity.porting.ports import made
 
+pytestmark = pytest.mark.causes
+
 CAUSES = {
     "eps of LayerNorm left as it is": "eps is 1e-07 in the candidate, 1e-05 in the reference",
     "GELU approximated": "approximate is 'tanh' in the candidate, 'none' in the reference",

@@ -15,6 +15,8 @@ from cellbridge import parity
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cause import Cause
 
+pytestmark = pytest.mark.causes
+
 
 class Block(nn.Module):
     """A residual block whose forward can be wrong in several ways."""

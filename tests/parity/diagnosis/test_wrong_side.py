@@ -11,6 +11,8 @@ from cellbridge.parity.report.report import Report
 from tests.parity.porting.faults import FAULTS
 from tests.parity.porting.ports import made
 
+pytestmark = pytest.mark.causes
+
 
 class Layer(nn.Module):
     """A layer whose gradient is right, scaled by a hook, or stopped; its outputs are the same."""

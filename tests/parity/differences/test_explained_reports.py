@@ -49,6 +49,7 @@ def flowed(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.mark.causes
 def test_other_shapes_are_explained_where_the_parent_raises() -> None:
     """The convolution's output has another shape, and then Dense raises: its inputs are too long."""
     cell = BlockCell(conv(pad_mode="same"), nn.BatchNorm2d(8), nn.GELU(False))

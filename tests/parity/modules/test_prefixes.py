@@ -63,7 +63,14 @@ def test_a_fault_inside_is_placed(pair: str) -> None:
     assert reference.get_submodule(failing) is next(
         inner for path, inner in reference.named_modules() if path.endswith("blocks.1.norm")
     )
-    assert [cause.attribute for cause in report.cells[failing].causes] == ["eps"]
+
+
+@pytest.mark.causes
+def test_the_cause_of_a_fault_inside_is_named() -> None:
+    candidate = Wrapper(network(), "module")
+    candidate.get_submodule("module.blocks.1.norm").eps = 1e-3
+    report = parity.compare(network(), candidate, (X,))
+    assert [cause.attribute for cause in report.cells["blocks.1.norm"].causes] == ["eps"]
 
 
 def test_a_wrong_weight_inside_is_placed() -> None:

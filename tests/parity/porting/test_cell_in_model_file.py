@@ -151,6 +151,7 @@ def test_errors_in_the_file(replaced: str, by: str, said: str) -> None:
     assert said in " ".join(result.output.split())
 
 
+@pytest.mark.causes
 def test_plugin(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(parity_net=FILE.replace("EPS", "1e-3"))
     result = pytester.runpytest("-rs", "parity_net.py", "-v")

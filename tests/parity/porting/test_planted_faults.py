@@ -147,6 +147,7 @@ def test_weights_tied_on_one_side_only(there: bool, here: bool) -> None:
         assert any("shared" in reason and "separate" in reason for reason in reasons)
 
 
+@pytest.mark.causes
 def test_the_error_of_assert_parity_names_the_cell_and_the_cause() -> None:
     module, cell, args = made("convnext")
     cell.act = nn.GELU()

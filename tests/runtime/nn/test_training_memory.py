@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,15 @@ ALLOWED = 40 * 1024  # bytes; if every step kept one tensor of one element, it w
 RNG = np.random.default_rng(0)
 DATA = [Tensor(RNG.normal(size=(4, 3)).astype(np.float32)) for _ in range(4)]
 LABELS = [Tensor(RNG.normal(size=(4, 1)).astype(np.float32)) for _ in range(4)]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _objects_of_other_tests_are_left_out() -> Iterator[None]:
+    """Looking through the objects of all other tests would take most of the time."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def growth(step: Callable[[int], Any], steps: int) -> int:
