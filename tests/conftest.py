@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     # Thousands of test items are alive: with the usual thresholds, scanning them takes a tenth of the time.
-    gc.set_threshold(50_000, 20, 20)
+    gc.set_threshold(200_000, 20, 20)
     config.stash[SECONDS] = Counter()
     base = config.getoption("changed")
     if base is not None:

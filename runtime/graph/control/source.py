@@ -11,7 +11,7 @@ import __future__
 import ast
 import contextlib
 import copy
-import gc
+import functools
 import linecache
 import threading
 import weakref
@@ -22,6 +22,7 @@ from typing import Any
 
 from ...errors import UnknownValue
 from ..sources import is_internal_code
+from .live_functions import all_functions, functions_of_modules
 from .rewriting import FUNCTION, can_be_rewritten, rewrite
 
 Key = tuple[str, int, tuple[int, int]]
@@ -140,10 +141,13 @@ def follow(code: CodeType) -> bool:
         assert key is not None, f"{code.co_qualname} was found before"
         if key not in file.followed:
             file.follow(key)
-        functions = (item for item in gc.get_objects() if type(item) is FunctionType)
-        new = [f for f in functions if file.can_replace(f.__code__) and f not in _FUNCTIONS]
-        _FUNCTIONS.update(new)
-        return bool(new)
+        # A function that its module doesn't name, within another or of a module loaded anew, arrives here again.
+        for search in (functools.partial(functions_of_modules, file.name), all_functions):
+            new = [f for f in search() if file.can_replace(f.__code__) and f not in _FUNCTIONS]
+            if new:
+                _FUNCTIONS.update(new)
+                return True
+        return False
 
 
 @contextlib.contextmanager

@@ -677,6 +677,32 @@ def test_a_module_that_is_loaded_anew_is_followed(tmp_path: Path, monkeypatch: p
     same(ms.jit(before)(Tensor(X)), X * 2)
 
 
+class OfThisModule(nn.Cell):
+    @property
+    def doubling(self) -> Any:
+        return lambda x: self.double(x) if x.sum() > 0 else x
+
+    @staticmethod
+    def double(x: Any) -> Any:
+        if x.sum() > 0:
+            return x * 2
+        return x
+
+    @ms.jit
+    def construct(self, x: Any) -> Any:
+        if x.max() > 0:
+            return self.doubling(x)
+        return x
+
+
+def test_functions_of_a_module_are_found_without_a_search_of_all_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never() -> Any:
+        raise AssertionError("every object was looked at")
+
+    monkeypatch.setattr(source, "all_functions", never)
+    same(OfThisModule()(Tensor(X)), X * 2)
+
+
 def test_lines_of_an_error_within_are_those_of_the_file() -> None:
     def wrong(x: Any) -> Any:
         if x.sum() > 0:
