@@ -18,7 +18,7 @@ class OptionKeywords(TypedDict, total=False):
     """The fields of `Options` as keyword-only parameters of the public functions."""
 
     grads: bool
-    train: bool
+    train: bool | None
     dtype: Any
     rtol: float | None
     atol: float | None
@@ -39,7 +39,10 @@ class Options:
 
     Attributes:
         grads: compare gradients too.
-        train: run in train mode, with random draws replayed and buffer updates compared.
+        train: run in train mode, with random draws replayed and buffer updates compared, or in eval mode. None: as the
+            modules say. Where some parts of a module are in train mode and others aren't, each keeps its mode, and the
+            run has that of the reference; modules of one mode throughout, as their constructors leave them, run in eval
+            mode. True keeps the modes of such parts, too; False puts all into eval mode.
         dtype: working dtype, "float32", "float64", "float16" or "bfloat16", or a dtype of torch or NumPy.
         rtol: relative tolerance, which replaces the computed bars together with `atol`.
         atol: absolute tolerance, which replaces the computed bars together with `rtol`.
@@ -57,7 +60,7 @@ class Options:
     """
 
     grads: bool = True
-    train: bool = False
+    train: bool | None = None
     dtype: str = "float32"
     rtol: float | None = None
     atol: float | None = None

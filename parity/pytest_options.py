@@ -75,6 +75,7 @@ def settings_of(config: pytest.Config) -> dict[str, Any]:
         command_line = config.getoption(f"parity_{name}")
         settings[name] = config.getini(f"parity_{name}") if command_line is None else command_line
     settings |= {name: _number(name, settings[name]) for name in ("rtol", "atol")}
+    settings["train"] = settings["train"] or None
     sides = list(settings.pop("side"))
     html = settings.pop("html")
     if unknown := [side for side in sides if side not in SIDES]:

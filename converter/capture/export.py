@@ -51,7 +51,7 @@ def from_torch(
     kwargs: Mapping[str, Any] | None = None,
     *,
     dynamic_shapes: Any = None,
-    train: bool = False,
+    train: bool | None = False,
     differentiated: Collection[str] = (),
 ) -> Program:
     """Capture a module as a program.
@@ -65,7 +65,8 @@ def from_torch(
         dynamic_shapes: which dimensions may vary, as for `torch.export.export`; a name may replace a `Dim`. From torch
             2.14 on, also a `ShapesSpec` or `ParamsSpec` of sizes of tensors, passed here or by `@dynamic_spec`.
         train: capture train mode (batch statistics, dropout) instead of eval mode. If some submodules are in train mode
-            and others in eval mode, each keeps its mode (for example a batch norm frozen on purpose).
+            and others in eval mode, each keeps its mode (for example a batch norm frozen on purpose). None: eval mode,
+            in which parts keep their modes, too, where these differ.
         differentiated: names of `torch.autograd.Function`s (`Round`) whose backward the program replaces by the
             derivative of their forward.
 
@@ -112,7 +113,7 @@ def _capture(
     args: tuple[Any, ...],
     keywords: dict[str, Any],
     dynamic_shapes: Any,
-    train: bool,
+    train: bool | None,
     differentiated: Collection[str],
 ) -> Program:
     marker = Marker()
@@ -136,7 +137,7 @@ def _to_program(
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
     dynamic_shapes: Any,
-    train: bool,
+    train: bool | None,
     marker: Marker,
     exported: torch.export.ExportedProgram,
 ) -> Program:
@@ -198,7 +199,7 @@ def _to_program(
         calls=tuple(marker.calls),
         arguments=structure((args, kwargs)),
         result=structure(pytree.tree_unflatten(stand_ins, out_spec)),
-        train=train,
+        train=bool(train),
     )
     verify(program)
     return program

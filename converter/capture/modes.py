@@ -9,28 +9,36 @@ import torch
 
 
 @contextlib.contextmanager
-def in_mode(module: torch.nn.Module, train: bool) -> Iterator[None]:
+def in_mode(module: torch.nn.Module, train: bool | None) -> Iterator[None]:
     """Within the context, a module is in train or eval mode; afterwards each submodule has its former mode.
 
-    Eval mode applies to all submodules. Train mode does, too, unless some are in train mode already and others aren't:
-    then each keeps its mode, since a batch norm in eval mode is meant to stay there (frozen statistics).
+    True and None keep the modes of a module in which some parts are in train mode and others aren't: a batch norm in
+    eval mode is meant to stay there (frozen statistics), and one that was left in train mode is so in deployment, too.
+    A module of one mode throughout is put into train mode by True, and into eval mode by None. False puts all parts
+    into eval mode.
     """
     modes = {part: part.training for part in module.modules()}
     try:
-        if not train or len({*modes.values()}) == 1:
-            module.train(train)
+        if train is False or len({*modes.values()}) == 1:
+            module.train(bool(train))
         yield
     finally:
         for part, mode in modes.items():
             part.training = mode
 
 
-def modules_in_eval_mode(module: torch.nn.Module) -> list[str]:
-    """Paths of the outermost submodules in eval mode within a module in train mode."""
-    with in_mode(module, True):
-        kept = {path for path, part in module.named_modules() if not any(inner.training for inner in part.modules())}
-        alone = {path for path, part in module.named_modules() if not part.training} - kept
-    outermost = {path for path in kept if path == "" or not ({*_above(path)} & kept)}
+def is_training_in_part(module: torch.nn.Module) -> bool:
+    """Whether a module is in train mode, but for some of its parts."""
+    return module.training and not all(part.training for part in module.modules())
+
+
+def parts_in_other_mode(module: torch.nn.Module, train: bool | None) -> list[str]:
+    """Paths of the outermost submodules that `in_mode` keeps in another mode than it puts the module into."""
+    other = not train
+    with in_mode(module, train):
+        whole = {path for path, part in module.named_modules() if all(m.training == other for m in part.modules())}
+        alone = {path for path, part in module.named_modules() if part.training == other} - whole
+    outermost = {path for path in whole if path == "" or not ({*_above(path)} & whole)}
     return [path or "(root)" for path, _ in module.named_modules() if path in outermost | alone]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from typing import Any, Literal, Unpack
 
@@ -14,6 +15,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
+from ...converter.capture.modes import is_training_in_part
 from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_out.export import to_onnx
@@ -29,7 +31,7 @@ from ..onnx_cells.compare import ModuleAndFile, is_imported
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
 from ..report.report import Report
-from ..results.eval_mode import eval_mode_notes
+from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.known_frameworks import framework_of
@@ -91,7 +93,7 @@ def check(
         UsageError: the inputs don't fit the module, an option is wrong, or the module's outputs aren't finite.
         ConversionError: the module can't be converted. If there is a port, it is judged alone instead, with a note.
     """
-    chosen = from_keywords(Options, check, options)
+    chosen = _in_mode_of(module, from_keywords(Options, check, options))
     if opset is not None:
         opsets.require_loadable(opset)
     require_ready(module)
@@ -134,7 +136,7 @@ def check(
         return report
 
     report = over_all(judge)
-    report.notes += eval_mode_notes(module, chosen.train) + notes
+    report.notes += mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and not report.ok):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
     own = WorkingDtypeCaster(module, getattr(torch, chosen.dtype)).replaced
@@ -195,7 +197,7 @@ def compare(
     Raises:
         UsageError: a side is of the wrong type, the inputs don't fit, or the parameters can't be matched unambiguously.
     """
-    chosen = from_keywords(Options, compare, options)
+    chosen = _in_mode_of(reference, from_keywords(Options, compare, options), candidate)
     args, keywords = as_arguments(args, kwargs)
     stages = progress or NoProgress()
     framework = framework_of(candidate)
@@ -227,8 +229,18 @@ def compare(
     if file is not None and not (chosen.fail_fast and not report.ok):
         file.judge_at_other_sizes(report, args, keywords)
     if framework is None and isinstance(reference, torch.nn.Module):
-        report.notes += eval_mode_notes(reference, chosen.train)
+        report.notes += mode_notes(reference, chosen.train)
     return report
+
+
+def _in_mode_of(reference: Any, options: Options, candidate: Any = None) -> Options:
+    """Return the options with the mode of the reference, unless they say which.
+
+    One that is in train mode in part runs in train mode, but in eval mode beside an ONNX model, which is for inference.
+    """
+    if options.train is None and isinstance(reference, torch.nn.Module) and is_training_in_part(reference):
+        return replace(options, train=not isinstance(candidate, (str, PathLike, onnx.ModelProto)))
+    return options
 
 
 def _require_comparable(reference: Any, is_port: bool, explained: bool, candidate: Any) -> None:

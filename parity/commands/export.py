@@ -98,7 +98,8 @@ def export(
             model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
-            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": "float16" if fp16 else "float32"}
+            dtype = "float16" if fp16 else "float32"
+            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False}
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )

@@ -19,7 +19,12 @@ from .training import check_model_file_training, require_steps, steps_option, tr
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.option("--train", is_flag=True, help="Compare in train mode: batch statistics, dropout, buffer updates.")
+@click.option(
+    "--train/--eval",
+    default=None,
+    help="Compare in train mode (batch statistics, dropout, buffer updates), or with all parts in eval mode; by "
+    "default in eval mode, but a model with parts in both modes as it is.",
+)
 @click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
@@ -33,7 +38,7 @@ def run(
     seed: int,
     verbose: bool,
     onnx_file: str | None,
-    train: bool,
+    train: bool | None,
     round_trip: bool,
     steps: int | None,
     config: TrainingConfigKeywords,
@@ -63,8 +68,8 @@ def run(
         finish(check_model_file_training(model, seed, verbose, config, judging.options), verbose, judging.files)
     options: OptionKeywords = {**judging.options, "seed": seed}
     if Path(model).suffix == ".onnx":
-        if train or round_trip or onnx_file is not None:
-            raise UsageError("--train, --round-trip and --save-onnx are for torch models, not for an ONNX file")
+        if train is not None or round_trip or onnx_file is not None:
+            raise UsageError("--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file")
         from ..onnx_files.check import check_onnx
 
         options["model"] = model

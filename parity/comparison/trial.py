@@ -84,7 +84,7 @@ class Trial:
             reference=self.reference.name,
             sides=[side.name for side in sides],
             dtype=self.options.dtype,
-            train=self.options.train,
+            train=bool(self.options.train),
             grads=self.options.grads,
             seed=self.options.seed,
             cells=self.cells,

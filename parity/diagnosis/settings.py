@@ -38,11 +38,17 @@ def in_words_of_settings(
         summary = f"the Cell is a {theirs} in the candidate, a {ours} in the reference: {first.summary}"
         named = replace(first, summary=summary, fix=f"use {ours}")
     else:
+        summary = f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference"
+        fix = f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})"
+        if name == "training":
+            theirs, ours = ("train" if side[name] else "eval" for side in (candidate, reference))
+            summary = f"it runs in {theirs} mode in the candidate, in {ours} mode in the reference"
+            fix = f"call {ours}() of this module of the candidate"
         named = replace(
             first,
             kind="attribute",
-            summary=f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference",
-            fix=f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})",
+            summary=summary,
+            fix=fix,
             attribute=name,
             reference_value=reference[name],
             candidate_value=candidate[name],

@@ -18,6 +18,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Apart, align
 from .lone_parameters import LoneParameters
+from .modes import mode_differences
 from .prefixes import Prefixes
 
 
@@ -85,6 +86,7 @@ def _compare(
     report = judge_sides(one, [other], options, progress, [one, other])
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
+    report.structure += mode_differences(reference, candidate, options.train, report.cells)
     lone.judge(report, other.name, lambda: side("reference", reference, apart))
     for difference in report.structure:
         _explain(report, difference)

@@ -13,7 +13,7 @@ from ..pairing.cells import Pairing, pair_up
 from ..report.report import Report
 from ..results.cell_report import CarriedWeight, PairedCell
 from ..results.comparison import FAIL, Comparison
-from ..results.eval_mode import eval_mode_notes
+from ..results.modes import mode_notes
 from ..sides.cell_side import CellSide
 from ..sides.frameworks import Framework
 from ..sides.layouts import Layout
@@ -82,7 +82,7 @@ def compare_port(
     for path, comparison in [*trial.selected(_mismatches(side.name, port_weights)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
     trial.add_causes(report, side)
-    report.notes += eval_mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
+    report.notes += mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
     explain_failures(report, module, cell, alignment.pairing, port_weights, trial.truth)
     return report
 

@@ -10,6 +10,7 @@ CALLED_DIFFERENTLY = "called differently"
 ADDITIONAL_CELL = "additional Cell"
 LONE_PARAMETER = "lone parameter"
 PREFIX = "prefix"
+MODE = "mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class StructureDifference:
 
     Attributes:
         kind: NOT_CALLED, CALLED_DIFFERENTLY, ADDITIONAL_CELL (the candidate has it and the reference hasn't),
-            LONE_PARAMETER or PREFIX.
+            LONE_PARAMETER, PREFIX or MODE (in train mode on one side alone).
         name: path of the Cell, qualified name of the parameter, or the prefix.
         around: path of the Cell that was judged for it.
         text: the difference in words.

@@ -45,7 +45,7 @@ class CellSide:
         weights: Weights,
         layouts: Mapping[Key, Layout],
         *,
-        train: bool = False,
+        train: bool | None = False,
         working_dtype: str = "float32",
     ) -> None:
         self.name = framework.name

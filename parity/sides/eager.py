@@ -94,7 +94,7 @@ class Eager:
 
     @contextlib.contextmanager
     def prepare(
-        self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
+        self, cell: Cell, values: Mapping[int, Array], dtype: str, train: bool | None, perturbed: bool = False
     ) -> Iterator[None]:
         """Within the context, Parameters and tensors that Cells hold are in `dtype`; afterwards they are restored."""
         target = as_dtype(dtype)
@@ -104,9 +104,10 @@ class Eager:
         try:
             for parameter, _ in parameters:
                 parameter._data = cast_floating(np.array(values[id(parameter)]), target)
-            mixed = train and len({inner.training for inner in cells}) > 1  # mixed modes are kept, as for modules
+            # mixed modes are kept, as for modules
+            mixed = train is not False and len({inner.training for inner in cells}) > 1
             for inner in cells:
-                inner.training = inner.training if mixed else train
+                inner.training = inner.training if mixed else bool(train)
                 inner.requires_grad, inner._forward_run = False, None
                 for name, value in list(inner.__dict__.items()):
                     if (

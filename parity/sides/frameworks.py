@@ -53,7 +53,7 @@ class Framework(Protocol):
         """
 
     def prepare(
-        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool | None, perturbed: bool = False
     ) -> AbstractContextManager[None]:
         """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards everything is restored.
 

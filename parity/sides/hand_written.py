@@ -95,7 +95,9 @@ class Audit:
         return result
 
 
-def audit_backwards(module: torch.nn.Module, args: Any, kwargs: Any, working: torch.dtype, *, train: bool) -> Audit:
+def audit_backwards(
+    module: torch.nn.Module, args: Any, kwargs: Any, working: torch.dtype, *, train: bool | None
+) -> Audit:
     """Check the functions that a module applies in a call, in float64."""
     audit = Audit()
     with contextlib.ExitStack() as stack:

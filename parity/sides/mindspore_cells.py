@@ -96,7 +96,7 @@ class MindSpore:
 
     @contextlib.contextmanager
     def prepare(
-        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool, perturbed: bool = False
+        self, cell: Any, values: Mapping[int, Array], dtype: str, train: bool | None, perturbed: bool = False
     ) -> Iterator[None]:
         """Within the context, the Parameters have `values` (by `id`), in `dtype`; afterwards everything is restored."""
         cells = [inner for _, inner in cell.cells_and_names()]
@@ -109,8 +109,8 @@ class MindSpore:
         try:
             for parameter, _ in data:
                 _fill(parameter, self.tensor(values[id(parameter)]), target)
-            if not train or len({inner.training for inner in cells}) == 1:  # mixed modes are kept, as for modules
-                cell.set_train(train)
+            if train is False or len({inner.training for inner in cells}) == 1:  # mixed modes are kept, as for modules
+                cell.set_train(bool(train))
             yield
         finally:
             for parameter, before in data:

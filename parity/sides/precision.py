@@ -206,7 +206,9 @@ class WorkingDtypeCaster:
 
 
 @contextlib.contextmanager
-def in_dtype(module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool) -> Iterator[None]:
+def in_dtype(
+    module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool | None
+) -> Iterator[None]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
     They are rounded to the dtype `through` first, so that the module is the same in every precision; for

@@ -16,7 +16,12 @@ from .precision import default_dtype, in_dtype
 
 
 def capture_program(
-    module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any, dtype: str, train: bool
+    module: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    dynamic_shapes: Any,
+    dtype: str,
+    train: bool | None,
 ) -> Program:
     """Return the program of a module in a working dtype and mode.
 

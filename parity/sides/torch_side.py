@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.checkpoints import keep_activations
 from ...converter.capture.export_errors import eager_error
+from ...converter.capture.modes import in_mode
 from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.dtypes import numpy_dtype
 from ...converter.structure.depth import depth_of, raise_recursion_limit
@@ -64,7 +65,7 @@ class TorchSide:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
-        train: bool = False,
+        train: bool | None = False,
         loss: Callable[[Any], torch.Tensor] | None = None,
         working_dtype: str = "float32",
         seed: int = 0,
@@ -120,7 +121,8 @@ class TorchSide:
         modules = {name: inner for name, _, inner in named_modules(self.module)}
         if path not in modules:
             return {}
-        found = {n: v for n, v in vars(modules[path]).items() if not n.startswith("_") and n != "training"}
+        with in_mode(self.module, self.train):
+            found = {name: value for name, value in vars(modules[path]).items() if not name.startswith("_")}
         plain = {n: v for n, v in found.items() if isinstance(v, (bool, int, float, str)) or v is None}
         return {"class": type(modules[path]).__name__, **plain}
 

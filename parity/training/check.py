@@ -20,7 +20,7 @@ from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options, from_keywords
 from ..report.training_report import TrainingReport
 from ..results.comparison import Comparison
-from ..results.eval_mode import eval_mode_notes
+from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.names import COMPILED, INTERPRETER
 from ..support.progress import NoProgress, Progress
@@ -119,7 +119,7 @@ def check_training(
     report = TrainingReport(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
-    report.notes += eval_mode_notes(module, True) + notes + capture_notes + size_notes
+    report.notes += mode_notes(module, True) + notes + capture_notes + size_notes
     report.notes += _input_notes(given, has_more, chosen)
     if elsewhere:
         places = [f"step {number} at {label}" for number, label in enumerate(elsewhere, steps + 1)]

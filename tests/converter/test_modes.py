@@ -6,7 +6,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
-from cellbridge.converter.capture.modes import modules_in_eval_mode
+from cellbridge.converter.capture.modes import parts_in_other_mode
 
 X = torch.randn(4, 3, 5, 5, generator=torch.Generator().manual_seed(0))
 
@@ -52,7 +52,7 @@ def test_a_module_that_freezes_a_part_in_its_train_method():
             return self
 
     assert len(from_torch(Frozen(), (X,), train=True).updates) == 3
-    assert modules_in_eval_mode(Frozen()) == ["frozen"]
+    assert parts_in_other_mode(Frozen(), True) == ["frozen"]
 
 
 def test_eval_mode_is_that_of_all_parts():
@@ -62,10 +62,10 @@ def test_eval_mode_is_that_of_all_parts():
 def test_what_stays_in_eval_mode_is_told_by_its_outermost_part():
     network = Network().train()
     network.frozen.eval()
-    assert modules_in_eval_mode(network) == ["frozen"]
+    assert parts_in_other_mode(network, True) == ["frozen"]
     network.frozen[0].train()
-    assert modules_in_eval_mode(network) == ["frozen", "frozen.1"]
-    assert modules_in_eval_mode(Network().eval()) == []
+    assert parts_in_other_mode(network, True) == ["frozen", "frozen.1"]
+    assert parts_in_other_mode(Network().eval(), True) == []
 
 
 def test_reports_name_what_stays_in_eval_mode():
@@ -75,7 +75,7 @@ def test_reports_name_what_stays_in_eval_mode():
     assert checked.ok, str(checked)
     assert note in checked.notes
     assert note in parity.compare(network, fine_tuned(), (X,), train=True).notes
-    assert note not in parity.check(network, (X,)).notes
+    assert note not in parity.check(network, (X,), train=False).notes
     trained = parity.check_training(network, (X,), steps=2)
     assert trained.ok, str(trained)
     assert note in trained.notes

@@ -110,7 +110,7 @@ def test_the_defaults(engine: Engine) -> None:
         "model": "net.py",
         "seed": 0,
         "grads": True,
-        "train": False,
+        "train": None,
         "dtype": "float32",
         "rtol": None,
         "atol": None,
