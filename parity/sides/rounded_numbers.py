@@ -71,7 +71,9 @@ def perturb_program(program: Program, weights: Collection[str] = (), sample: int
     def up_or_down(data: Array) -> Array:
         exact = data.astype(np.float64)
         signs = generator.choice([-1.0, 1.0], exact.shape)
-        result: Array = exact + signs * (perturb(data) - exact)
+        finite = np.isfinite(exact)  # a mask may be of infinities
+        result: Array = exact.copy()
+        result[finite] += signs[finite] * (perturb(data) - exact)[finite]
         return result
 
     def constant(item: Constant) -> Constant:

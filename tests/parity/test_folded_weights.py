@@ -150,3 +150,23 @@ def test_weights_that_both_files_hold_stay_what_they_are() -> None:
         apart = np.abs(data / before[name] - 1)
         assert (apart > 0).all() == (name in names)
         assert apart.max() < 2.0**-26
+
+
+def test_infinities_among_the_weights_stay() -> None:
+    mask = np.array([[0.1, -np.inf], [0.3, 0.7]], np.float32)
+    program = converter.from_torch(Masked(torch.from_numpy(mask)), (torch.ones(2, 2),))
+    (constant,) = [each for each in program.constants if each.data.shape == (2, 2)]
+    (after,) = [each.data for each in perturb_program(program, [constant.value.name]).constants if each.data.ndim]
+    assert after[0, 1] == -np.inf
+    finite = np.isfinite(mask)
+    assert (after[finite] != mask[finite]).all()
+    np.testing.assert_allclose(after[finite], mask[finite], rtol=1e-7)
+
+
+class Masked(nn.Module):
+    def __init__(self, mask: torch.Tensor) -> None:
+        super().__init__()
+        self.mask = [mask]  # a constant of the program
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.mask[0]
