@@ -124,8 +124,8 @@ def assert_training_parity(module: Any, *given: Any, **options: Any) -> Training
 
         assert_training_parity(module, (x,), optimizer="adamw", steps=3, loss_scale="dynamic")
 
-    With its port, each of the two is trained by its own script, a function that takes the network and the batches, and
-    yields after each step:
+    With its port, or another torch module, each of the two is trained by its own script, a function that takes the
+    network and the batches, and yields after each step:
 
         assert_training_parity(module, cell, train_module, train_cell, data)
 

@@ -34,7 +34,7 @@ class ScriptProofs:
 
     Attributes:
         reference: the module and its script.
-        cell: the port.
+        cell: the port, or another module.
         draws: the reference's random draws.
         cells: as for `compare`.
         weights: as for `compare`.
@@ -55,7 +55,7 @@ class ScriptProofs:
         led = self._lead(updates)
         if isinstance(led, str):
             return Proofs(
-                explanations=[f"not looked for: torch's script, led along the port's parameters, raises {led}"]
+                explanations=[f"not looked for: torch's script, led along the candidate's parameters, raises {led}"]
             )
         trajectory = trajectory_of(run, updates.steps, comparisons, epsilon("float64"), self._batch_size())
         proofs = Proofs() if trajectory is None else prove(trajectory, deadline)
@@ -136,7 +136,7 @@ def _eval_mode(name: str, trajectory: Trajectory) -> Cause:
     return Cause(
         "state",
         f"{name} in eval mode in the candidate, in train mode in the reference",
-        "train in train mode: set_train(), and use_batch_statistics=None",
+        "train in train mode: train() of a module; set_train() of a Cell, with use_batch_statistics=None",
         error=error if np.isfinite(error) else 0.0,
         attribute="training", reference_value=True, candidate_value=False, steps=trajectory.steps,
     )  # fmt: skip

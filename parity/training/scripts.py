@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -21,6 +21,7 @@ from ..sides.torch_modes import Draws
 from ..weights.mapping import Weights
 from .quantities import LOSS, Quantities, Quantity, TrainingRecord
 from .torch_updates import TorchUpdates
+from .trial import TrainingSide
 
 TrainingScript = Callable[[Any, list[Any]], Iterable[Any]]
 """Trains a network on batches, and yields after each step."""
@@ -82,8 +83,26 @@ class TorchTraining:
         return training
 
 
+class ScriptSide(TrainingSide, Protocol):
+    """A network with its own training script, to be compared with a torch module and its script.
+
+    Attributes:
+        noun: what the network is, in messages.
+    """
+
+    noun: str
+
+    def mismatches(self) -> Iterator[str]:
+        """Yield the parameters that can't be compared, each with the reason."""
+
+    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+        """Names of the reference's other quantities that the network lacks, from both records of the start."""
+
+
 class CellTraining:
     """A Cell and its training script; the Cell is left unchanged."""
+
+    noun = "port"
 
     def __init__(
         self,
@@ -153,6 +172,16 @@ class CellTraining:
                 if flags:
                     training.trained[name] = any(flags)
         return training
+
+    def mismatches(self) -> Iterator[str]:
+        """Yield the parameters without a counterpart."""
+        for mismatch in self.weights.mismatches:
+            yield f"{mismatch.name}: {mismatch.reason}"
+
+    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+        """Names of the parameters and buffers from which no Parameter of the port is computed."""
+        missing = {quantity.name for quantity in of_reference.keys() - own.keys()}
+        return missing - self.weights.ignored - {mismatch.name for mismatch in self.weights.mismatches}
 
     def _tensors(self) -> Quantities:
         arrays = {id(e.parameter): np.array(self.framework.array(e.parameter)) for e in self.weights.unique()}

@@ -112,7 +112,7 @@ def test_what_is_the_same_agrees_after_every_step() -> None:
         ("loss", "the loss"),
     }
     assert {c.check for c in report.comparisons} == {"meaning", "rounding"}
-    assert report.notes == ["not compared, since no Parameter of the port is computed from it: limits"]
+    assert report.notes == ["not compared, since the port has no counterpart: limits"]
     assert "6 parameters, 2 buffers and the loss agree with torch" in str(report).replace("\n  ", " ")
     assert report.to_dict()["ok"]
 
@@ -247,8 +247,8 @@ def test_the_assertion_fails_with_the_report() -> None:
 
 
 def test_what_cannot_be_compared_is_refused() -> None:
-    with pytest.raises(UsageError, match="given Linear"):
-        compare_training(Net(), torch.nn.Linear(1, 1), there, here, data())
+    with pytest.raises(UsageError, match="given function"):
+        compare_training(Net(), here, there, here, data())  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="yielded nothing"):
         compare_training(Net(), CellNet(), there, here, [])
     with pytest.raises(UsageError, match="dtype must be one of"):

@@ -1,0 +1,106 @@
+"""`TorchCandidate`: a second torch module with its own training script, compared with the first."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from ..modules.prefixes import Prefixes
+from ..sides.records import Array, Draw
+from .quantities import Quantities, Quantity, TrainingRecord
+from .scripts import TorchTraining, TrainingScript, network_state
+from .torch_updates import TorchUpdates
+
+NAME = "candidate"
+
+
+class TorchCandidate:
+    """A torch module that is trained by its own script, from the reference's weights.
+
+    Parameters and buffers are paired by name, without the prefixes of wrappers. The given module is left unchanged.
+
+    Args:
+        reference: the module that it is compared with.
+        candidate: the module.
+        script: trains it.
+        batches: the batches.
+        working_dtype: the working dtype.
+        seed: seed of torch's random numbers, for draws that the reference doesn't make.
+        cells: paths in the reference by paths in the candidate, where they can't be found by name.
+
+    Raises:
+        UsageError: `cells` names a path that doesn't exist.
+    """
+
+    noun = NAME
+
+    def __init__(
+        self,
+        reference: torch.nn.Module,
+        candidate: torch.nn.Module,
+        script: TrainingScript,
+        batches: Sequence[Any],
+        working_dtype: str,
+        seed: int,
+        cells: Mapping[str, str] | None,
+    ) -> None:
+        self.name = NAME
+        self.checks: tuple[tuple[str, str], ...] = (("meaning", "float64"),)
+        if working_dtype != "float64":  # in float64 there is no truth to judge rounding by
+            self.checks += (("rounding", working_dtype),)
+        self._reference = network_state(reference)
+        self._prefixes = Prefixes.between(reference, candidate, cells)
+        module = copy.deepcopy(candidate)
+        self._own = network_state(module)
+        self._load(module, reference)
+        self._training = TorchTraining(module, script, batches, working_dtype, seed)
+
+    def _load(self, module: torch.nn.Module, reference: torch.nn.Module) -> None:
+        """Give a module the reference's values where names and shapes are the same."""
+        values = reference.state_dict(keep_vars=True) | dict(reference.named_buffers())
+        with torch.no_grad():
+            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+                value = values.get(self._prefixes.rename(name))
+                if value is not None and value.shape == tensor.shape:
+                    tensor.copy_(value)
+
+    def run(self, dtype: str, draws: Mapping[Draw, Array]) -> TrainingRecord:
+        """Train with the reference's random draws; the record has the reference's names."""
+        updates = TorchUpdates([])
+        record = self._training.run(dtype, draws, updates=updates)
+        record.start = self._renamed(record.start)
+        record.steps = [self._renamed(step) for step in record.steps]
+        record.trained = {self._prefixes.rename(name): trained for name, trained in record.trained.items()}
+        if not any(step.repeated for step in updates.steps):
+            record.gradients = [
+                {self._prefixes.rename(name): gradient for name, gradient in step.gradients.items()}
+                for step in updates.steps
+            ]
+        return record
+
+    def run_perturbed(self, draws: Mapping[Draw, Array]) -> None:
+        """Return None: both sides hold the same numbers in the same precision."""
+
+    def mismatches(self) -> Iterator[str]:
+        """Yield the parameters that only one side has, or that have another shape."""
+        own = self._renamed(self._own)
+        for quantity in self._reference | own:
+            if quantity.kind != "parameter":
+                continue
+            if quantity not in own:
+                yield f"{quantity.name}: the candidate has no such parameter"
+            elif quantity not in self._reference:
+                yield f"{quantity.name}: only the candidate has this parameter"
+            elif self._reference[quantity].shape != own[quantity].shape:
+                here, there = list(own[quantity].shape), list(self._reference[quantity].shape)
+                yield f"{quantity.name}: {here} in the candidate, {there} in the reference"
+
+    def not_compared(self, of_reference: Quantities, own: Quantities) -> set[str]:
+        """Names of the reference's buffers that the candidate doesn't have."""
+        return {quantity.name for quantity in of_reference.keys() - own.keys() if quantity.kind == "buffer"}
+
+    def _renamed(self, quantities: Quantities) -> Quantities:
+        return {Quantity(q.kind, self._prefixes.rename(q.name)): array for q, array in quantities.items()}
