@@ -183,7 +183,9 @@ def compare(
         kwargs: keyword inputs.
         cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
             the candidate. Cells and parameters inside are paired by the rest of their names.
-        weights: for a port, weights that aren't carried over correctly automatically; see `parity.weights.overrides`.
+        weights: for a port, weights that aren't carried over correctly automatically; for a torch module, parameters
+            that have another name or layout than the reference's, to which they are compared. See
+            `parity.weights.overrides`.
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
         **options: fields of `Options`.
@@ -202,7 +204,7 @@ def compare(
     stages = progress or NoProgress()
     framework = framework_of(candidate)
     of_modules = isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module)
-    explained = weights is not None or (cells is not None and not of_modules)
+    explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
 
     of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
@@ -218,7 +220,7 @@ def compare(
         if file is not None:
             return file.judge_inputs(args, keywords)
         if isinstance(reference, torch.nn.Module) and isinstance(candidate, torch.nn.Module):
-            return compare_modules(reference, candidate, args, keywords, chosen, stages, cells)
+            return compare_modules(reference, candidate, args, keywords, chosen, stages, cells, weights)
         reference_side = _side("reference", reference, args, keywords, chosen)
         side = _side("candidate", candidate, args, keywords, chosen, reference)
         rounded = [one for one in (reference_side, side) if one.capabilities.gradients]
@@ -249,7 +251,7 @@ def _require_comparable(reference: Any, is_port: bool, explained: bool, candidat
         raise UsageError(f"a Cell is compared with a torch module, given {type(reference).__name__}")
     if explained and not is_port:
         raise UsageError(
-            f"`weights`, and `cells` unless both are torch modules, are for a Cell as the candidate, given "
+            f"`weights` and `cells` are for a Cell or a torch module as the candidate, given "
             f"{type(candidate).__name__}: other Cells are paired by path"
         )
     if isinstance(reference, (str, PathLike, onnx.ModelProto)):

@@ -20,6 +20,7 @@ from .alignment import Apart, align
 from .lone_parameters import LoneParameters
 from .modes import mode_differences
 from .prefixes import Prefixes
+from .rearranged import RearrangedSide, Rearrangements
 
 
 def compare_modules(
@@ -30,11 +31,13 @@ def compare_modules(
     options: Options,
     progress: Progress,
     cells: Mapping[str, str] | None = None,
+    weights: Mapping[Any, Any] | None = None,
 ) -> Report:
     """Compare two torch modules; see `parity.compare`."""
     prefixes = Prefixes.between(reference, candidate, cells)
+    rearrangements = Rearrangements.between(reference, candidate, weights, prefixes)
     with prefixes.applied(candidate):
-        return _compare(reference, candidate, args, kwargs, options, progress, prefixes)
+        return _compare(reference, candidate, args, kwargs, options, progress, prefixes, rearrangements)
 
 
 def _compare(
@@ -45,8 +48,9 @@ def _compare(
     options: Options,
     progress: Progress,
     prefixes: Prefixes,
+    rearrangements: Rearrangements,
 ) -> Report:
-    lone = LoneParameters.of(reference, candidate)
+    lone = LoneParameters.of(reference, candidate, rearrangements.names)
 
     def side(
         name: str,
@@ -55,9 +59,10 @@ def _compare(
         lone: Collection[str] = (),
         shared: Collection[str] = (),
         *,
-        catches: bool = False,
+        is_candidate: bool = False,
     ) -> TorchSide:
-        return TorchSide(
+        kind = RearrangedSide if is_candidate else TorchSide
+        made = kind(
             name,
             module,
             args,
@@ -69,13 +74,16 @@ def _compare(
             cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
             lone=lone,
             shared=shared,
-            catches=catches,
+            catches=is_candidate,
         )
+        if isinstance(made, RearrangedSide):
+            made.rearrangements = rearrangements
+        return made
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
         return (
             side("reference", reference, apart, lone.names, shared),
-            side("candidate", candidate, apart, lone.names, shared, catches=True),
+            side("candidate", candidate, apart, lone.names, shared, is_candidate=True),
         )
 
     progress.stage("align", None)

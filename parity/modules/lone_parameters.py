@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,9 +33,14 @@ class LoneParameters:
     of_candidate: Parameters
 
     @classmethod
-    def of(cls, reference: torch.nn.Module, candidate: torch.nn.Module) -> LoneParameters:
-        """Return those of two modules."""
-        one, other = dict(named_parameters(reference)), dict(named_parameters(candidate))
+    def of(
+        cls, reference: torch.nn.Module, candidate: torch.nn.Module, rearranged: Collection[str] = ()
+    ) -> LoneParameters:
+        """Return those of two modules; `rearranged` are names with a counterpart of another name or layout."""
+        one, other = (
+            {name: parameter for name, parameter in named_parameters(module) if name not in rearranged}
+            for module in (reference, candidate)
+        )
         return cls(_without(one, other), _without(other, one))
 
     @property
