@@ -17,6 +17,7 @@ from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
 from ..sides.resolution import Resolution
 from ..verdicts.deviations import error, size
+from ..verdicts.error_maps import error_map
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from ..verdicts.python_values import judge_values
 from .noise import Noise
@@ -169,6 +170,9 @@ class Comparer:
         self, check: str, value: Array, truth: Array, reference: Array, noise: float, group_size: float = 0.0
     ) -> dict[str, Any]:
         fields = judge(check, value, truth, reference, noise, self.tolerance, group_size)
+        if fields["status"] == FAIL and value.shape == truth.shape:
+            shown = truth if check == "meaning" else reference
+            fields["error_map"] = error_map(value, truth, shown, fields.get("bar", 0.0), fields.get("index"))
         if truth.size and is_floating(truth.dtype) and np.isnan(truth).all() and fields["status"] == PASS:
             return fields | {"status": NOT_COMPARED, "reason": "NaN in the reference, in every element"}
         return fields

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
+
+from .error_map import ErrorMap
 
 SCHEMA_VERSION = 1
 
@@ -50,6 +52,7 @@ class Comparison:
         source: file, line and text of the op that computes the tensor; empty if unknown.
         sizes: sizes of the dynamic dimensions, as `batch=1`, where they differ from those of the example inputs.
         input: number of the input that this was compared on, from 1, where there are several.
+        error_map: where in the tensor a failure is; None if that isn't known. It is in no JSON report.
     """
 
     side: str
@@ -74,6 +77,7 @@ class Comparison:
     source: str = ""
     sizes: str = ""
     input: int = 1
+    error_map: ErrorMap | None = field(default=None, compare=False, repr=False)
 
     @property
     def identity(self) -> tuple[str | int, ...]:
@@ -88,7 +92,7 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values, with infinities and NaN as strings."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != "error_map"}
         return {name: json_value(value) for name, value in fields.items()}
 
 

@@ -97,6 +97,7 @@ function comparisonOf(fields) {
     source: text(fields[18]),
     sizes: text(fields[19]),
     input: fields[20],
+    errorMap: fields[21],
   };
 }
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import chain, islice
 from typing import Any
 
 from ...results.cause import Cause
 from ...results.comparison import Comparison
+from ...results.error_map import Plane
 from ..detail import digits_to_tell_apart, from_here
 from .page import Chart, Page, Row, fraction_of_bar, visible
 
 DIGITS = 4  # of errors and ratios
+MAX_MAPS_OF_ROW = 4
+MAX_MAPS = 300  # about three megabytes
 
 
 class _Texts:
@@ -32,11 +36,13 @@ class _Texts:
 def to_json(page: Page) -> str:
     """Return the data as JSON that can stand in HTML: `<`, `>` and `&` are escaped."""
     texts = _Texts()
+    of_rows = ([c for c in row.comparisons if c.error_map is not None][:MAX_MAPS_OF_ROW] for row in page.rows)
+    with_map = {id(c) for c in islice(chain.from_iterable(of_rows), MAX_MAPS)}
     data = {
         "reference": visible(page.reference),
         "noun": page.noun,
         "columns": [[visible(column.side), column.name] for column in page.columns],
-        "rows": [_row(row, texts) for row in page.rows],
+        "rows": [_row(row, texts, with_map) for row in page.rows],
         "charts": [_chart(chart) for chart in page.charts],
     }
     data["texts"] = list(texts.numbers)
@@ -44,7 +50,7 @@ def to_json(page: Page) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _row(row: Row, texts: _Texts) -> list[Any]:
+def _row(row: Row, texts: _Texts, with_map: set[int]) -> list[Any]:
     return [
         texts.number(row.path),
         texts.number(row.label),
@@ -56,7 +62,7 @@ def _row(row: Row, texts: _Texts) -> list[Any]:
         [value if isinstance(value, str) else _number(value) for value in row.values],
         [_cause(cause, texts) for cause in row.causes],
         [texts.number(text) for text in row.explanations],
-        [_comparison(c, texts) for c in row.comparisons],
+        [_comparison(c, texts, with_map) for c in row.comparisons],
         row.left_out,
         texts.number(row.wrong_side),
     ]
@@ -66,7 +72,7 @@ def _cause(cause: Cause, texts: _Texts) -> list[int]:
     return [texts.number(text) for text in (cause.summary, cause.proof, cause.fix, from_here(cause.source))]
 
 
-def _comparison(c: Comparison, texts: _Texts) -> list[Any]:
+def _comparison(c: Comparison, texts: _Texts, with_map: set[int]) -> list[Any]:
     known = [v for v in (c.reference_value, c.candidate_value, c.truth) if v is not None]
     digits = digits_to_tell_apart(known)
     reference, candidate, truth = (_number(v, digits) for v in (c.reference_value, c.candidate_value, c.truth))
@@ -88,7 +94,31 @@ def _comparison(c: Comparison, texts: _Texts) -> list[Any]:
         texts.number(from_here(c.source)),
         texts.number(c.sizes),
         c.input,
+        _error_map(c) if id(c) in with_map else None,
     ]
+
+
+def _error_map(c: Comparison) -> list[Any]:
+    found = c.error_map
+    assert found is not None
+    digits = digits_to_tell_apart([value for value in (c.truth, c.candidate_value) if value is not None])
+    windows = [
+        [[_number(value, digits) for value in row] for row in rows]
+        for rows in (found.reference_values, found.candidate_values)
+    ]
+    return [found.counts, [_plane(plane) for plane in found.planes], found.corner, *windows]
+
+
+def _plane(plane: Plane) -> list[Any]:
+    tiles = "".join(f"{_level(value):02x}" for row in plane.tiles for value in row)
+    return [plane.axes, plane.sizes, len(plane.tiles), len(plane.tiles[0]), tiles]
+
+
+def _level(error: float) -> int:
+    """Return an error in units of the bar as one byte: 0 for none, else eight steps for a power of ten, from 1e-4."""
+    if error == 0:
+        return 0
+    return 255 if math.isinf(error) else min(254, max(1, round(8 * (math.log10(error) + 4))))
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:

@@ -164,6 +164,7 @@ function comparisonElement(c, axis, row) {
           ),
         )
       : null,
+    c.errorMap ? placesOf(c.errorMap, c) : null,
     c.source ? sourceOf(c.source) : null,
   );
 }

@@ -6,10 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.training_report import TrainingReport
+from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, Browser, browser
 from tests.parity.html.test_page import FAULTY, hostile_cell
@@ -200,6 +202,26 @@ def test_a_cell_is_told_with_causes_values_and_bars(opened: Opened) -> None:
     assert page.run("document.querySelectorAll('#detail .error-bar').length") == 7
     assert page.run("document.querySelectorAll('#detail rect.beyond').length") == 2
     assert page.run("document.querySelectorAll('#detail details[open]').length") == 2
+
+
+def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -> None:
+    truth = np.zeros((4, 8, 3))
+    wrong = truth.copy()
+    wrong[:, 5, :] = 1.0
+    found = error_map(wrong, truth, truth, 1e-9, (0, 5, 0))
+    one = failing(shape=(4, 8, 3), index=(0, 5, 0), error_map=found)
+    page = opened(report({"": "Net"}, cell("a", "Net", one)), fragment="#cell=a")
+    assert page.run("document.querySelectorAll('.picture rect').length") == 8 * 3
+    label = "document.querySelector('.picture svg').getAttribute('aria-label')"
+    assert page.run(label) == "errors along axes 1 (8, down) and 2 (3, across); the largest at 5, 0"
+    page.run(
+        "const s = document.querySelector('.picture select'); s.selectedIndex = 1; s.dispatchEvent(new Event('change'))"
+    )
+    assert page.run(label) == "errors along axes 0 (4, down) and 1 (8, across); the largest at 0, 5"
+    counts = page.run("[...document.querySelectorAll('.histogram .count')].map(cell => cell.textContent)")
+    assert counts == ["84", "0", "0", "0", "0", "0", "0", "12"]
+    assert page.run("document.querySelectorAll('.window td.different').length") == 3
+    assert page.run(CONTRASTS) == []
 
 
 @pytest.mark.parametrize("dark", [False, True])
