@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
-
-import numpy as np
+from typing import Unpack
 
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_in.inputs import Shapes
@@ -17,12 +15,13 @@ from ..inputs.affordable import require_affordable
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
+from ..inputs.tensors import as_tensors
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
-from ..sides.records import Array, Side
+from ..sides.records import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from .whole import compare_whole
@@ -89,7 +88,7 @@ def _check(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Opti
     try:
         _require_dtypes_of_torch(file.program)
         module = to_torch(file.program)
-        reference = TorchSide("torch", module, _tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
+        reference = TorchSide("torch", module, as_tensors(args), {}, working_dtype=chosen.dtype, seed=chosen.seed)
         sides = [interpreter, runtime]
     except ConversionError as error:
         notes.append(f"the interpreter is the reference, not torch: {error}".partition("\n")[0])
@@ -109,14 +108,3 @@ def _require_dtypes_of_torch(program: Program) -> None:
     for value in values:
         if value.dtype.isbuiltin != 1 and value.dtype != BFLOAT16:
             raise ConversionError(f"it doesn't compute with {value.dtype.name}")
-
-
-def _tensors(arrays: tuple[Array, ...]) -> tuple[Any, ...]:
-    import torch
-
-    return tuple(
-        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself lacks
-        if array.dtype == BFLOAT16
-        else torch.from_numpy(np.array(array))
-        for array in arrays
-    )

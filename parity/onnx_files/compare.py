@@ -67,8 +67,9 @@ def compare_onnx(
 
     Returns:
         The report: both files in the interpreter, in float64 and in the working dtype, with gradients; and ONNX Runtime
-        on the candidate. Cells are compared if both files have the same ones, else the models as a whole; at other
-        sizes of the dynamic dimensions too, if the inputs are generated. Numbers such as 1 / sqrt(2), and weights that
+        on the candidate. Cells are compared if both files have the same ones, else the models as a whole, and if these
+        differ, the Cells of the reference, found in the candidate by values; at other sizes of the dynamic dimensions
+        too, if the inputs are generated. Numbers such as 1 / sqrt(2), and weights that
         one file has multiplied by the scale of a batch norm, may be rounded differently in the two files. If a file
         can't be read as a program, the results of ONNX Runtime on both files are compared. If one file is quantized,
         the float file is the reference, whichever is given first; see docs/quantized.md.
@@ -186,14 +187,19 @@ def _compare_programs(
     require_affordable(programs[1], others, grads=options.grads)
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
-        notes.append("the models were compared as a whole: their Cells or parameters are not the same")
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
     with_runtime = quantized is None
     files = TwoPrograms(
         first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
     )
-    report = files.judge_inputs(arrays)
-    if inputs is None and not fixed and not (options.fail_fast and not report.ok):
+    report = whole = files.judge_inputs(arrays)
+    if not alike and not narrow and with_runtime and not whole.ok:
+        from .placing import place_in_cells  # torch takes seconds to import, and is needed for this alone
+
+        report = place_in_cells(whole, first.program, second.path, arrays, options, shown)
+    elif not alike:
+        notes.append("the models were compared as a whole: their Cells or parameters are not the same")
+    if report is whole and inputs is None and not fixed and not (options.fail_fast and not report.ok):
         files.judge_at_other_sizes(report, arrays)
     if quantized is not None:
         own = list(second.program.inputs)

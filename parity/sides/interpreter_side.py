@@ -86,7 +86,7 @@ class InterpreterSide:
         """Run once; see `Run`."""
         program = self._program(run.dtype, run.perturbed)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
-        records = Records(calls=list(program.calls), parameter_users=_parameter_users(program))
+        records = Records(calls=list(program.calls), parameter_users=parameter_users_of(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = recorded_draws(program, run)
         updates = program.updates
@@ -195,7 +195,7 @@ class _BoundaryObserver:
         return str(source) if source is not None else ""
 
 
-def _parameter_users(program: Program) -> dict[str, str]:
+def parameter_users_of(program: Program) -> dict[str, str]:
     """The path of the Cell that uses a parameter, for parameters that only one Cell uses."""
     names = {parameter.value: name for name, parameter in program.parameters.items()}
     users: dict[str, set[str]] = {}
