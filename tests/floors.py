@@ -58,6 +58,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("weights", "differences", "verdicts"),
         ("report", "sides"),
         ("diagnosis",),
+        ("reproduction",),
         ("comparison", "inputs"),
         ("modules", "porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),

@@ -39,10 +39,12 @@ _PREFIXES = {operator.neg: "-", operator.invert: "~", operator.pos: "+"}
 
 def code(graph: Graph) -> str:
     """The graph as the text of a `forward` method."""
-    return _Text(graph).method()
+    return GraphText(graph).method()
 
 
-class _Text:
+class GraphText:
+    """The text of a graph as a method."""
+
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.steps = {step.place: step for step in graph.steps}
@@ -96,7 +98,10 @@ class _Text:
         if function is getattr(torch.Tensor, method, None):
             arguments = self._arguments(step.operands[1:], step)
             return f"{self._parenthesize(step.operands[0])}.{method}({arguments})"
-        return f"{_name(function)}({self._arguments(step.operands, step)})"
+        return f"{self._function_name(function)}({self._arguments(step.operands, step)})"
+
+    def _function_name(self, function: Any) -> str:
+        return function_name(function)
 
     def _module_path(self, step: Step) -> str:
         path = self._constant_value(step.operands[1])
@@ -149,7 +154,8 @@ def _attribute(name: str) -> str:
     return f".{name}" if plain else f"[{int(name)}]" if name.isdecimal() else f"[{name!r}]"
 
 
-def _name(function: Any) -> str:
+def function_name(function: Any) -> str:
+    """The qualified name of a function of torch, or of one that graphs call besides those."""
     if function.__module__.startswith(__package__.rpartition(".")[0]):
         return f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
     return _get_qualified_name(function)

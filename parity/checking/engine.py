@@ -27,12 +27,13 @@ from ...runtime.tensor_like import TensorLike
 from ..comparison.trial import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..modules.compare import compare_modules
-from ..onnx_cells.compare import ModuleAndFile, is_imported
+from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
+from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.known_frameworks import framework_of
 from ..sides.onnxruntime_side import OnnxModelSide

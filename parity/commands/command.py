@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import click
 
-from ...runtime.errors import CellbridgeError
+from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.memory import memory_size, size_in_words
 from ...runtime.providers import PROVIDERS
 from ...runtime.storage.files import clean_up_on_sigterm
@@ -100,10 +100,18 @@ class Command(click.Command):
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
-def command_with(*options: str) -> str:
-    """Return the running command as the user gave it, with more options, ready to be pasted into a shell."""
+def command_with(*options: str, without: str = "") -> str:
+    """Return the running command as the user gave it, ready to be pasted into a shell.
+
+    Args:
+        options: options to add.
+        without: an option to leave out with its value.
+    """
     ctx = click.get_current_context()
-    given: list[str] = ctx.meta[COMMAND_LINE]
+    given: list[str] = [word for word in ctx.meta[COMMAND_LINE] if not word.startswith(f"{without}=")]
+    if without in given:
+        place = given.index(without)
+        del given[place : place + 2]
     arguments = [*options, *given] if "--" in given else [*given, *options]
     return shlex.join(["parity", str(ctx.info_name), *arguments])
 
@@ -245,12 +253,14 @@ class JudgingOptions:
         inputs: the file of arrays for an ONNX file.
         shapes: shapes of generated inputs of an ONNX file, by name.
         files: paths of the report by format; None for formats not requested.
+        repro: the folder for reproductions of failures, if they are requested.
     """
 
     options: OptionKeywords
     inputs: str | None
     shapes: dict[str, tuple[int, ...] | None]
     files: dict[str, str | None]
+    repro: str | None
 
     @property
     def inputs_option(self) -> str | None:
@@ -277,11 +287,19 @@ def judging_options(function: Function) -> Function:
             "strict": take("strict"),
         }
         files = {name: take(f"{name}_file") for name in FORMATS}
-        return function(judging=JudgingOptions(options, take("inputs"), take("shapes"), files), **values)
+        judging = JudgingOptions(options, take("inputs"), take("shapes"), files, take("repro"))
+        if judging.repro is not None and options["diagnose_seconds"] == 0:
+            raise UsageError("--repro reproduces causes, which --diagnose-seconds 0 doesn't look for: leave one out")
+        return function(judging=judging, **values)
 
     decorated: Any = command
     glob = "GLOB"
     for decorate in (
+        click.option(
+            "--repro",
+            metavar="DIR",
+            help="Write a minimal script for each failure, with its tensors and a README, to this new folder.",
+        ),
         *(
             click.option(f"--{name}", f"{name}_file", metavar="FILE", help=FORMATS[name].help)
             for name in reversed(FORMATS)

@@ -40,7 +40,7 @@ def compare(
     steps of its quantizers (docs/quantized.md).
     """
     inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
-    require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read)
+    require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read, judging.repro)
     options: OptionKeywords = {**judging.options, "model": candidate, "seed": seed}
     if _is_model_file(candidate):
         raise UsageError(
@@ -55,14 +55,14 @@ def compare(
             )
         if not Path(candidate).is_file():  # checked before torch and the model are loaded
             raise UsageError(f"no such file: {candidate}")
-        finish(compare_with_onnx(reference, candidate, verbose, options), verbose, judging.files)
+        finish(compare_with_onnx(reference, candidate, verbose, options), verbose, judging.files, judging.repro)
     from ..onnx_files.compare import compare_onnx
 
     with TerminalProgress() as progress:
         report = compare_onnx(
             reference, candidate, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options
         )
-    finish(report, verbose, judging.files)
+    finish(report, verbose, judging.files, judging.repro)
 
 
 def _is_model_file(target: str) -> bool:

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import click
 from rich.console import Console
+from rich.text import Text
 
 from ..report import terminal
 from ..report.base import BaseReport
 from ..report.formats import FORMATS
-from ..report.layout import echo
+from ..report.layout import echo, paragraph, print_lines
+from ..report.report import Report
 from ..support import files
 from .command import command_with
 
 
-def require_outputs(outputs: Mapping[str, str | None], inputs: Mapping[str, str | None]) -> None:
-    """Raise `UsageError`, before the work starts, if a file can't be written, or an input would be overwritten."""
-    files.require_apart(outputs, inputs)
+def require_outputs(
+    outputs: Mapping[str, str | None], inputs: Mapping[str, str | None], repro: str | None = None
+) -> None:
+    """Raise `UsageError`, before the work starts, if an output can't be written, or an input would be overwritten.
+
+    Args:
+        outputs: files to write, by option.
+        inputs: files to read, by option.
+        repro: the new folder to write.
+    """
+    files.require_apart({**outputs, "--repro": repro}, inputs)
+    if repro is not None:
+        files.require_new_folder(repro)
     for path in outputs.values():
         if path is not None:
             files.require_writable(path)
@@ -29,15 +42,39 @@ def file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
-def finish(report: BaseReport, verbose: bool, files_by_format: Mapping[str, str | None]) -> None:
+def finish(
+    report: BaseReport, verbose: bool, files_by_format: Mapping[str, str | None], repro: str | None = None
+) -> None:
     """Write a report to the requested files, by format, print it, and exit with its verdict as the code."""
     for name, path in files_by_format.items():
         if path is not None:
             FORMATS[name].write(report, path)
     print_report(report, verbose)
-    if not report.ok and files_by_format["html"] is None:
-        echo(f"\nto look at it: {command_with('--html', 'report.html')}")
+    if repro is not None and isinstance(report, Report) and not report.ok:
+        _write_repro(report, repro)
+    if not report.ok:
+        _suggest(report, files_by_format["html"] is None, repro is None)
     raise click.exceptions.Exit(0 if report.ok else 1)
+
+
+def _write_repro(report: Report, folder: str) -> None:
+    """Write the reproductions, and print what was written and what not."""
+    written = report.write_repro(folder)
+    texts = [f"reproduced: {path or '(root)'} in {Path(folder) / name}" for path, name in written.folders.items()]
+    texts += [f"no reproduction for {path or '(root)'}: {reason}" for path, reason in written.missing.items()]
+    console = Console()
+    print_lines([Text(), *(line for text in texts for line in paragraph(text, console.width))], console)
+
+
+def _suggest(report: BaseReport, page: bool, repro: bool) -> None:
+    """Print the commands that come next: for a page, and for reproductions if there is a failure to reproduce."""
+    commands = {"to look at it": command_with("--html", "report.html", without="--repro")} if page else {}
+    if repro and isinstance(report, Report) and report.reproducible:
+        commands["to reproduce it"] = command_with("--repro", "repro", without="--html")
+    if commands:
+        echo("")
+    for what, command in commands.items():
+        echo(f"{what}: {command}")
 
 
 def print_report(report: BaseReport, verbose: bool) -> None:

@@ -61,7 +61,7 @@ def run(
     or bfloat16, torch trains under autocast.
     """
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
-    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs})
+    require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs}, judging.repro)
     require_steps(model, steps)
     if steps is not None:
         config["steps"] = steps
@@ -75,10 +75,10 @@ def run(
         options["model"] = model
         with TerminalProgress() as progress:
             report = check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
-        finish(report, verbose, judging.files)
+        finish(report, verbose, judging.files, judging.repro)
     if judging.inputs_option is not None:
         raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
     options["train"] = train
     with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
         report = check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
-    finish(report, verbose, judging.files)
+    finish(report, verbose, judging.files, judging.repro)

@@ -30,6 +30,7 @@ CHECKED_STEPS = 2
 
 NOT_IN_TRAINING = (
     "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "diagnose_seconds", "strict", "no_grad",
+    "repro",
 )  # fmt: skip
 """Options of `parity run` that can't be combined with training, by the names of their values."""
 

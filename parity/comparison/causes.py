@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,9 +17,12 @@ from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings
 from ..report.report import Report
+from ..reproduction.failing_cell import FailingCell
 from ..results.comparison import FAIL, Comparison
 from ..results.notes import warnings_as_notes
+from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
+from ..sides.onnxruntime_side import ExportedSide
 from ..sides.records import Records, Run, Side
 from .noise import Noise
 
@@ -88,6 +92,39 @@ def add_causes(
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
         cell.causes += in_words_of_settings(diagnosis.causes(path, class_name), path, *settings)
+        for number, program in itertools.islice(diagnosis.failing_calls(path), 1):
+            theirs = diagnosis.candidate_call(number)
+            of_file = candidate is not None and is_imported(candidate.program)
+            report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file))
+
+
+def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:
+    """Keep the Cells in which ONNX Runtime isn't precise enough, isolated, so that they can be reproduced.
+
+    Args:
+        report: the report.
+        reference: the reference.
+        side: the side that ONNX Runtime runs.
+        noise: the reference's rounding error in isolated runs.
+    """
+    known = {one.path for one in report.reproducible}
+    failing = {
+        p for p, cell in report.cells.items() if p not in known and any(_is_rounding(c, side) for c in cell.failures)
+    }
+    if not failing or not isinstance(reference, HasProgram):
+        return
+    try:
+        network = _network(reference, replace(noise.run, dtype="float64", grads=False))
+        for path in sorted(failing):
+            for number in network.calls_of(path)[:1]:
+                program = network.cut(number)
+                report.reproducible.append(FailingCell(path, side.name, program, program, in_onnxruntime=True))
+    except CellbridgeError:  # nothing is kept, and a reproduction that is asked for is missing with the reason
+        return
+
+
+def _is_rounding(c: Comparison, side: Side) -> bool:
+    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "rounding", "isolated")
 
 
 def _shows_cause(c: Comparison, side: Side) -> bool:

@@ -12,10 +12,11 @@ from ...runtime.errors import UsageError
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
+from ..sides.onnxruntime_side import ExportedSide
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
-from .causes import LEAST_SECONDS, add_causes
+from .causes import LEAST_SECONDS, add_causes, add_roundings
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
@@ -165,6 +166,8 @@ class Trial:
                 seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
             noise = self.noise(ISOLATED, self.working_dtype)
             add_causes(report, self.reference, side, self.truth, records, noise, seconds)
+        elif isinstance(side, ExportedSide) and seconds != 0 and not report.ok:
+            add_roundings(report, self.reference, side, self.noise(ISOLATED, self.working_dtype))
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ..results.cause import Cause
@@ -32,6 +33,16 @@ class Diagnosis:
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
+        for number, cell in self.failing_calls(path):
+            found = self._from_difference(cell, number, class_name)
+            if len(found) != 1:
+                found = self._from_catalogue(cell) or found
+            if found:
+                return found
+        return []
+
+    def failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram]]:
+        """Yield the number and the program of each call of a Cell in which the candidate fails."""
         for number in self.reference.calls_of(path):
             try:
                 cell = self.reference.cut(number)
@@ -41,12 +52,19 @@ class Diagnosis:
                     continue  # the program isn't the module: nothing can be proved with it
             except INVALID:
                 continue
-            found = self._from_difference(cell, number, class_name)
-            if len(found) != 1:
-                found = self._from_catalogue(cell) or found
-            if found:
-                return found
-        return []
+            yield number, cell
+
+    def candidate_call(self, number: int) -> CellProgram | None:
+        """Return the candidate's program of the call that has a number in the reference; None if it has none."""
+        if self.candidate is None:
+            return None
+        call = self.reference.program.calls[number]
+        calls = self.candidate.program.calls
+        numbers = [n for n in self.candidate.calls_of(call.path) if calls[n].index == call.index]
+        try:
+            return self.candidate.cut(numbers[0]) if numbers else None
+        except INVALID:
+            return None
 
     def is_reference(self, path: str) -> bool:
         """Whether the reference's program of a Cell gives what the reference recorded, in each call."""
@@ -58,15 +76,9 @@ class Diagnosis:
 
     def _from_difference(self, cell: CellProgram, number: int, class_name: str) -> list[Cause]:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
-        if self.candidate is None:
-            return []
-        call = self.reference.program.calls[number]
-        calls = self.candidate.program.calls
-        numbers = [n for n in self.candidate.calls_of(call.path) if calls[n].index == call.index]
-        if not numbers:
-            return []
+        theirs = self.candidate_call(number)
         try:
-            comparison = Comparison.of(cell, self.candidate.cut(numbers[0]))
+            comparison = None if theirs is None else Comparison.of(cell, theirs)
         except INVALID:
             return []
         if comparison is None:

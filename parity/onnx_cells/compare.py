@@ -41,12 +41,6 @@ from .sides import FileSide
 CANDIDATE = "candidate"
 
 
-def is_imported(program: Program) -> bool:
-    """Whether a program was read from an ONNX file: its nodes come from no line of Python."""
-    sources = [node.source for node in program.nodes if node.source is not None]
-    return bool(sources) and not any(source.file for source in sources)
-
-
 @dataclass
 class ModuleAndFile:
     """A module and an ONNX file, or the program of one, to be compared on any inputs.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike
 
 from rich.text import Text
 
 from ..results.network_result import NetworkResult
-from . import network
+from . import network, repro
 from .base import BaseReport
 from .cases import Case, network_cases, network_properties
 from .html.network_page import network_page
@@ -35,6 +36,24 @@ class Report(NetworkResult, BaseReport):
     def page(self) -> Page:
         """Return the Cells as a heat map, and the failing ones with their causes."""
         return network_page(self)
+
+    def write_repro(self, path: str | PathLike[str]) -> repro.Reproductions:
+        """Write a folder with a minimal reproduction of each fault, each in a folder of its own.
+
+        Each has a short script, `repro.py`, its tensors, and a README. The script runs the smallest part of the Cell
+        that was found to differ, in torch alone, or in torch and ONNX Runtime if the candidate is an ONNX file. It was
+        run, and showed the difference, before this returns.
+
+        Args:
+            path: a folder that isn't there yet, or is empty. It isn't made if nothing can be reproduced.
+
+        Returns:
+            The folders by the paths of their Cells, and why other faults have none.
+
+        Raises:
+            UsageError: the folder is there and not empty, or can't be written.
+        """
+        return repro.write(self, path)
 
     def properties(self) -> list[tuple[str, str]]:
         """Return the port of each module, and the source of each Parameter's value."""

@@ -8,6 +8,7 @@ from typing import Any
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, Comparison
 from .network_verdict import NetworkVerdict, network_verdict
+from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
 
 
@@ -31,6 +32,7 @@ class NetworkResult:
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
+        reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
     """
 
     model: str
@@ -48,6 +50,7 @@ class NetworkResult:
     sizes: list[str] = field(default_factory=list)
     inputs: int = 1
     strict: bool = False
+    reproducible: list[Reproducible] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -135,6 +138,7 @@ class NetworkResult:
         self.weights += other.weights
         join_differences(self.structure, other.structure)
         self.notes += [note for note in other.notes if note not in self.notes]
+        self.reproducible += other.reproducible
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += cell.comparisons
@@ -148,6 +152,7 @@ class NetworkResult:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
         self.sizes.append(sizes)
         self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
+        self._join_reproducible(other)
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
@@ -158,6 +163,7 @@ class NetworkResult:
         self.inputs += 1
         join_differences(self.structure, other.structure)
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
+        self._join_reproducible(other)
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             if mine.presence == NOT_REACHED:
@@ -168,6 +174,11 @@ class NetworkResult:
                     worst[c.identity] = replace(c, input=self.inputs)
             mine.comparisons = list(worst.values())
             mine.causes = mine.causes or cell.causes
+
+    def _join_reproducible(self, other: NetworkResult) -> None:
+        """Keep what the other report has of Cells of which this one has nothing."""
+        known = {one.path for one in self.reproducible}
+        self.reproducible += [one for one in other.reproducible if one.path not in known]
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:

@@ -33,6 +33,38 @@ def require_writable(path: str | PathLike[str]) -> None:
         raise UsageError(f"can't write {path}: {error}") from error
 
 
+def require_new_folder(path: str | PathLike[str]) -> None:
+    """Raise `UsageError` unless a folder can be made at `path`, or is there and empty; leaves nothing behind."""
+    target = Path(os.path.realpath(path))
+    with _as_usage_errors(path):
+        if target.exists() and (not target.is_dir() or any(target.iterdir())):
+            what = "folder isn't empty" if target.is_dir() else "name is taken by a file"
+            raise UsageError(f"can't write {path}: the {what}; give the name of a new folder")
+        if not target.parent.is_dir():
+            raise UsageError(f"can't write {path}: there is no folder {target.parent}; create it first")
+        with folder_beside(target.parent) as folder:
+            (folder / target.name).mkdir()  # fails if the name is too long
+
+
+@contextmanager
+def new_folder(path: str | PathLike[str]) -> Iterator[Path]:
+    """Yield an empty folder that gets the name `path` if the context succeeds and there is something in it.
+
+    Raises:
+        UsageError: something is at `path`, other than an empty folder, or the folder can't be made there.
+    """
+    require_new_folder(path)
+    target = Path(os.path.realpath(path))
+    with _enter_with_usage_errors(path, folder_beside(target.parent)) as folder:
+        yield folder
+        if any(folder.iterdir()):
+            with _as_usage_errors(path):
+                if target.exists():
+                    target.rmdir()
+                folder.rename(target)
+                files.sync_folder(target.parent)
+
+
 def make_folder(path: str | PathLike[str]) -> None:
     """Make a folder and those around it, unless it is there; raise `UsageError` if that fails."""
     with _as_usage_errors(path):

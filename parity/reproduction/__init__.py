@@ -1,0 +1,1 @@
+"""Minimal reproductions of failing Cells."""

@@ -1,0 +1,118 @@
+"""Fewer nodes: the smallest part of two programs in which they still differ.
+
+From the end: the first value that differs becomes the output. From the beginning: values that are the same in both
+programs become inputs, the last ones first, so that often a single node remains.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Value, is_floating
+from ..diagnosis.alignment import align
+from ..diagnosis.rebuilding import INVALID
+from ..sides.records import Array
+from .case import INPUT, Case, Tensor, part, values_of
+from .gaps import Measure, difference
+
+SAME = 1e-10
+"""Values are the same in both programs up to this difference, relative to the largest element."""
+
+ValuePair = tuple[Value, Value]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """The values that correspond in the two programs of a case, in the order of the nodes."""
+
+    values: list[tuple[ValuePair, Array, Array]]
+
+    @classmethod
+    def of(cls, case: Case) -> _Pairs:
+        first, second = case.programs
+        nodes = align(first, second, _leaves(first), _leaves(second))
+        ours, theirs = (values_of(program, case.arrays(program)) for program in case.programs)
+        pairs = [
+            (v, w)
+            for i, j in nodes or []
+            if i is not None and j is not None
+            for v, w in zip(first.nodes[i].outputs, second.nodes[j].outputs, strict=True)
+        ]
+        return cls([((v, w), ours[v], theirs[w]) for v, w in pairs])
+
+    @property
+    def same(self) -> list[tuple[ValuePair, Array]]:
+        return [(pair, a) for pair, a, b in self.values if _agree(a, b)]
+
+    @property
+    def floating(self) -> list[ValuePair]:
+        return [pair for pair, a, b in self.values if is_floating(a.dtype) and is_floating(b.dtype)]
+
+
+def fewer_nodes(case: Case, fails: Measure, threshold: float, deadline: float) -> Case:
+    """Return the case with fewer nodes.
+
+    Args:
+        case: a case.
+        fails: measures whether a case fails.
+        threshold: the least relative gap with which it does.
+        deadline: the time, as `time.monotonic()` counts, at which the search ends.
+    """
+    pairs = _Pairs.of(case)
+
+    def holds(candidate: Case) -> bool:
+        try:
+            return fails(candidate).relative >= threshold
+        except INVALID:
+            return False
+
+    output = (case.reference.outputs[0], case.candidate.outputs[0])
+    for pair in pairs.floating:
+        if time.monotonic() > deadline:
+            break
+        if holds(_cut(case, pair, [])):
+            output = pair
+            break
+    cuts: list[tuple[ValuePair, Array]] = []
+    best = _cut(case, output, cuts)
+    for pair, array in reversed(pairs.same):
+        if time.monotonic() > deadline:
+            break
+        if pair[0] is output[0] or pair[1] is output[1] or not _computes(best.reference, pair[0]):
+            continue
+        tried = _cut(case, output, [*cuts, (pair, array)])
+        if holds(tried):
+            cuts, best = [*cuts, (pair, array)], tried
+    return best
+
+
+def _cut(case: Case, output: ValuePair, cuts: list[tuple[ValuePair, Array]]) -> Case:
+    """Return the case with another output, and with values as inputs."""
+    start = sum(name[0] == INPUT for name in case.tensors)
+    tensors, ours, theirs = dict(case.tensors), {}, {}
+    for number, ((v, w), array) in enumerate(cuts, start):
+        new = Value(f"{INPUT}{number}", v.type)
+        ours[v] = theirs[w] = new
+        tensors[new.name] = Tensor(array, "a value that both sides compute alike")
+    return Case(part(case.reference, output[0], ours), part(case.candidate, output[1], theirs), tensors, case.gradients)
+
+
+def _computes(program: Program, value: Value) -> bool:
+    return any(value in node.outputs for node in program.nodes)
+
+
+def _agree(a: Array, b: Array) -> bool:
+    if a.dtype != b.dtype:
+        return False
+    size = float(np.abs(a).max(initial=0.0)) if is_floating(a.dtype) else 0.0
+    return difference(a, b) <= SAME * size
+
+
+def _leaves(program: Program) -> dict[Value, Hashable]:
+    found: dict[Value, Hashable] = {value: value.name for value in program.inputs}
+    return found | {c.value: ("constant", c.data.item()) for c in program.constants}
