@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -92,10 +91,12 @@ def add_causes(
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
         cell.causes += in_words_of_settings(diagnosis.causes(path, class_name), path, *settings)
-        for number, program in itertools.islice(diagnosis.failing_calls(path), 1):
+        if path in diagnosis.failing:
+            number, program = diagnosis.failing[path]
             theirs = diagnosis.candidate_call(number)
             of_file = candidate is not None and is_imported(candidate.program)
-            report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file))
+            changed = None if theirs is not None else diagnosis.changed.get(path)
+            report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file, changed))
 
 
 def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ..results.cause import Cause
 from .catalogue.table import ENTRIES
@@ -24,16 +24,21 @@ class Diagnosis:
         reference: the reference as a program.
         candidate: the candidate as a program; None if it can't be captured.
         deadline: the time, as `time.monotonic()` counts, at which the search ends.
+        failing: the first call in which each Cell fails, with its number, once its causes were looked for.
+        changed: the reference's Cells with a change of the catalogue that was proved, by path.
     """
 
     evidence: Evidence
     reference: Network
     candidate: Network | None
     deadline: float
+    failing: dict[str, tuple[int, CellProgram]] = field(default_factory=dict)
+    changed: dict[str, CellProgram] = field(default_factory=dict)
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
-        for number, cell in self.failing_calls(path):
+        for number, cell in self._failing_calls(path):
+            self.failing.setdefault(path, (number, cell))
             found = self._from_difference(cell, number, class_name)
             if len(found) != 1:
                 found = self._from_catalogue(cell) or found
@@ -41,7 +46,7 @@ class Diagnosis:
                 return found
         return []
 
-    def failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram]]:
+    def _failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram]]:
         """Yield the number and the program of each call of a Cell in which the candidate fails."""
         for number in self.reference.calls_of(path):
             try:
@@ -105,10 +110,12 @@ class Diagnosis:
                 if time.monotonic() > self.deadline:
                     return []
                 try:
-                    agreement = self.evidence.judge(cell, hypothesis.make())
+                    program = hypothesis.make()
+                    agreement = self.evidence.judge(cell, program)
                 except INVALID:
                     continue
                 if agreement.holds:
+                    self.changed[cell.path] = replace(cell, program=program)
                     return [replace(hypothesis.cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 

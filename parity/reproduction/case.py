@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -94,7 +95,7 @@ class _Names:
             origin: what it is.
             taken: the names of the other tensors of the same program.
         """
-        content = kind, key, array.dtype, array.shape, array.tobytes()
+        content = kind, key, array.dtype, array.shape, hashlib.sha256(array.tobytes()).digest()
         number = 0
         while self._known.get((content, number)) in taken:
             number += 1

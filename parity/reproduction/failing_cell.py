@@ -39,6 +39,7 @@ class FailingCell:
         candidate: the candidate's; the reference's for one that only ONNX Runtime computes otherwise; None if the
             candidate can't be read as a program.
         in_onnxruntime: whether the candidate is an ONNX file, or a side that ONNX Runtime runs.
+        changed: for a candidate without a program, the reference's with the cause that was proved, if there is one.
     """
 
     path: str
@@ -46,6 +47,7 @@ class FailingCell:
     reference: CellProgram
     candidate: CellProgram | None
     in_onnxruntime: bool
+    changed: CellProgram | None = None
 
     def write(self, folder: Path, cell: CellReport) -> None:
         """Write a script that shows the failure, and all it needs, to an empty folder, and run it.
@@ -53,8 +55,6 @@ class FailingCell:
         Raises:
             ConversionError: there is no script that shows the failure; the message says why.
         """
-        if self.candidate is None:
-            raise ConversionError("the candidate can't be read as a program")
         case, measure, threshold = self._failing_case()
         runs_file = measure is in_onnxruntime or (self.in_onnxruntime and _gap(case, in_onnxruntime).relative > 0)
         if not runs_file:
@@ -70,11 +70,13 @@ class FailingCell:
         """Return the smallest case found, by which measure it fails, and the relative gap from which on it does.
 
         Raises:
-            ConversionError: no output and no gradient differs.
+            ConversionError: the candidate has no program, or no output and no gradient differs.
         """
-        assert self.candidate is not None
+        candidate = self.candidate or self.changed
+        if candidate is None:
+            raise ConversionError("the candidate can't be read as a program, and no cause was proved")
         for measure in (in_float64, *((in_onnxruntime,) if self.in_onnxruntime else ())):
-            for case in cases(self.reference, self.candidate):
+            for case in cases(self.reference, candidate):
                 gap = _gap(case, measure).relative
                 if gap > LEAST_GAP:
                     deadline = time.monotonic() + SECONDS
@@ -111,7 +113,7 @@ class FailingCell:
             for file in folder.iterdir():
                 file.unlink()
             raise
-        text = readme(case, script, cell, self.side, printed, packages)
+        text = readme(case, script, cell, self.side, printed, packages, is_changed=self.candidate is None)
         (folder / README).write_text(text, encoding="utf-8")
 
 

@@ -15,6 +15,10 @@ from .script import ALIKE, DIFFERENT, SCRIPT, Script
 
 README = "README.md"
 LONGEST = 200
+STAND_IN = (
+    "The candidate itself can't be read as a program: `candidate` is the reference's Cell with the cause below, which "
+    "was proved to compute what the candidate does."
+)
 
 
 def quote(text: str) -> str:
@@ -23,7 +27,16 @@ def quote(text: str) -> str:
     return f"`{plain if len(plain) <= LONGEST else plain[:LONGEST] + '…'}`"
 
 
-def readme(case: Case, script: Script, cell: CellReport, side: str, printed: str, packages: tuple[str, ...]) -> str:
+def readme(
+    case: Case,
+    script: Script,
+    cell: CellReport,
+    side: str,
+    printed: str,
+    packages: tuple[str, ...],
+    *,
+    is_changed: bool,
+) -> str:
     """Return the README.
 
     Args:
@@ -33,6 +46,7 @@ def readme(case: Case, script: Script, cell: CellReport, side: str, printed: str
         side: the side that fails.
         printed: what the script printed.
         packages: the packages that the script needs.
+        is_changed: whether the candidate is the reference's Cell with the cause, because it can't be read itself.
     """
     what = "gradients" if case.gradients else "outputs"
     ours, theirs = (_count(len(program.nodes), "operation") for program in case.programs)
@@ -43,6 +57,7 @@ def readme(case: Case, script: Script, cell: CellReport, side: str, printed: str
         "",
         f"A Cell of the class {quote(cell.class_name)}, of which {quote(side)} computes other {what} than the "
         f"reference. What remains of it here: {ours} of the reference, {theirs} of the candidate, {elements}.",
+        *([STAND_IN] if is_changed else []),
         "",
         f"    python {SCRIPT}",
         "",

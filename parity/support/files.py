@@ -35,8 +35,10 @@ def require_writable(path: str | PathLike[str]) -> None:
 
 def require_new_folder(path: str | PathLike[str]) -> None:
     """Raise `UsageError` unless a folder can be made at `path`, or is there and empty; leaves nothing behind."""
-    target = Path(os.path.realpath(path))
+    if "\0" in os.fspath(path):
+        raise UsageError(f"can't write {path}: there is a NUL in its name")
     with _as_usage_errors(path):
+        target = Path(os.path.realpath(path))
         if target.exists() and (not target.is_dir() or any(target.iterdir())):
             what = "folder isn't empty" if target.is_dir() else "name is taken by a file"
             raise UsageError(f"can't write {path}: the {what}; give the name of a new folder")

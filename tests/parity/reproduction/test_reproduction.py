@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import copy
 import functools
-import io
-import runpy
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -29,29 +26,11 @@ from cellbridge.runtime import ops
 from cellbridge.runtime.errors import ConversionError
 from cellbridge.runtime.ops import registry
 from cellbridge.runtime.storage.safetensors_bytes import from_bytes
+from tests.parity.reproduction.scripts import run_here
 
 pytestmark = pytest.mark.causes
 
 ELEMENTS = 64
-
-
-def run_here(script: Path) -> subprocess.CompletedProcess[str]:
-    """Run a script in this process, which has loaded torch already."""
-    output, code = io.StringIO(), 0
-    with contextlib.redirect_stdout(output):
-        try:
-            runpy.run_path(str(script))
-        except SystemExit as ended:
-            code = int(ended.code or 0)
-        finally:
-            torch.set_printoptions(profile="default")
-    return subprocess.CompletedProcess([], code, output.getvalue(), "")
-
-
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Run scripts in this process: starting torch anew takes seconds."""
-    monkeypatch.setattr(running, "start", run_here)
 
 
 class Block(nn.Module):
@@ -67,53 +46,47 @@ class Block(nn.Module):
         return x + (y.detach() if self.detached else y)
 
 
-class Network(nn.Module):
+class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
-        torch.manual_seed(0)
-        self.conv = nn.Conv1d(3, 8, 3, padding=1)
-        self.blocks = nn.ModuleList([Block(), Block()])
-        self.lstm = nn.LSTM(8, 6, batch_first=True)
+        self.lstm = nn.LSTM(3, 6, batch_first=True)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.conv(x).transpose(1, 2)
-        for block in self.blocks:
-            x = block(x)
         y: torch.Tensor = self.lstm(x)[0]
         return y
 
 
-def eps(network: Any) -> None:
-    network.blocks[1].norm.eps = 1e-3
+def eps(block: Any) -> None:
+    block.norm.eps = 1e-3
 
 
-def transposed(network: Any) -> None:
-    network.blocks[0].out.weight.data = network.blocks[0].out.weight.data.T.clone()
+def transposed(block: Any) -> None:
+    block.out.weight.data = block.out.weight.data.T.clone()
 
 
-def axis(network: Any) -> None:
-    network.blocks[0].axis = -2
+def axis(block: Any) -> None:
+    block.axis = -2
 
 
-def detached(network: Any) -> None:
-    network.blocks[1].detached = True
+def detached(block: Any) -> None:
+    block.detached = True
+
+
+def frozen(block: Any) -> None:
+    block.up.weight.requires_grad_(False)
 
 
 def element(network: Any) -> None:
     network.lstm.bias_ih_l0.data[3] += 0.1
 
 
-def frozen(network: Any) -> None:
-    network.conv.weight.requires_grad_(False)
-
-
 @functools.cache
 def compare(fault: Callable[[Any], None]) -> Report:
-    reference = Network()
+    torch.manual_seed(0)
+    reference = Recurrent() if fault is element else Block()
     candidate = copy.deepcopy(reference)
     fault(candidate)
-    torch.manual_seed(1)
-    return parity.compare(reference, candidate, (torch.randn(3, 3, 7),))
+    return parity.compare(reference, candidate, (torch.randn(3, 5, 3 if fault is element else 8),))
 
 
 def only_folder(report: Report, folder: Path) -> Path:
@@ -179,12 +152,10 @@ def test_one_operation_remains(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("quick")
 def test_cells_with_the_same_fault_are_one_reproduction(tmp_path: Path) -> None:
-    def both(network: Any) -> None:
-        for block in network.blocks:
-            block.norm.eps = 1e-3
-        transposed(network)
+    def network(eps: float) -> nn.Module:
+        return nn.Sequential(nn.LayerNorm(4, eps=eps), nn.Hardtanh(-eps * 1e4, 1), nn.LayerNorm(4, eps=eps))
 
-    report = compare(both)
+    report = parity.compare(network(1e-5), network(1e-3), (torch.randn(2, 4),))
     assert len(report.failing) == 3
     written = report.write_repro(tmp_path / "repro")
     assert len(written.folders) == 2
@@ -223,6 +194,33 @@ def test_the_padding_of_a_port(tmp_path: Path) -> None:
     head, _, tail = script.read_text().partition("def candidate")
     script.write_text(head + "def candidate" + tail.replace("(1, 1), (1, 1), (1, 1), 1)", "(1, 1), (0, 0), (1, 1), 1)"))
     assert run_here(script).returncode == 0
+
+
+class Branching(nn.Module):
+    """It can't be captured."""
+
+    def __init__(self, eps: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(4, eps=eps)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(x)
+        return y if y.sum() > 100 else y * 2
+
+
+class Straight(Branching):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.norm(x) * 2
+        return y
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_candidate_without_a_program_is_represented_by_the_cause(tmp_path: Path) -> None:
+    report = parity.compare(Straight(1e-5), Branching(1e-3), (torch.randn(2, 4),))
+    folder = only_folder(report, tmp_path / "repro")
+    assert "can't be read as a program" in (folder / "README.md").read_text()
+    assert "1e-05)\n" in (folder / "repro.py").read_text()
+    assert run_here(folder / "repro.py").returncode == 1
 
 
 # ---- ONNX ----
@@ -279,7 +277,7 @@ def test_what_agrees_alone_is_no_reproduction(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(running, "start", lambda script: agreed)
     written = report.write_repro(tmp_path / "repro")
     assert written.folders == {}
-    assert written.missing == {"blocks.1.norm": "both sides agree when they are run alone"}
+    assert written.missing == {"norm": "both sides agree when they are run alone"}
     assert list(tmp_path.iterdir()) == []
 
 
