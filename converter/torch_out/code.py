@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import keyword
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -146,6 +147,8 @@ def _index(constant: Any) -> str:
 
 
 def _constant(value: Any) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"  # `inf` is no name of Python
     return "..." if value is ... else repr(value)
 
 

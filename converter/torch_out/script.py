@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from dataclasses import dataclass, replace
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,9 @@ from .walk import Graph, Step
 
 HELPERS = {module.__name__: module for module in (control, functions, matrices, recurrence)}
 """The modules with the functions that stand in a text where torch has no single one."""
+
+NAME = re.compile("[a-uw-z][0-9]+")
+"""A name of a parameter."""
 
 
 @dataclass(frozen=True)
@@ -46,18 +50,17 @@ def function_text(program: Program, name: str) -> FunctionText:
     """Return a program as the text of a function with this name. The text is never run here.
 
     Args:
-        program: a program of one Cell call. The names of its inputs, parameters and buffers become the names of the
-            function's parameters, so they must be identifiers; they must not be `v` and a number, as results are
-            called. All other names are made up.
-        name: an identifier.
+        program: a program of one Cell call without boundaries. The names of its inputs, parameters, buffers and
+            constants become the names of the function's parameters: each must be a letter other than `v` and a number,
+            such as `x0`, so that no name of a network becomes code. Results are called `v0`, `v1`, ...
+        name: the name of the function.
 
     Raises:
         UnsupportedOperators: torch can't express an op.
-        ConversionError: the program has branches or loops, or needs code of cellbridge, or a name isn't an identifier.
+        ConversionError: the program has branches or loops, or needs code of cellbridge, or has another name.
     """
-    given = [name, *(value.name for value in program.inputs), *program.parameters, *program.buffers]
-    if bad := [one for one in given if one != identifier(one)]:
-        raise ConversionError(f"{bad[0]!r} can't be the name of a parameter")
+    if name != identifier(name):
+        raise ConversionError(f"{name!r} can't be the name of a function")
     module = to_torch(program)
     graph: Graph = vars(module)[OWN].graph
     if vars(module)[OWN].bodies:
@@ -65,8 +68,10 @@ def function_text(program: Program, name: str) -> FunctionText:
     text = _FunctionText(graph)
     tensors = dict([*module.named_parameters(), *module.named_buffers()])
     used = {path: tensors[path].detach() for path in dict.fromkeys(text.state.values())}
-    parameters = ", ".join([*(parameter.name for parameter in graph.parameters), *used])
-    lines = [f"def {name}({parameters}):", *(f"    {line}" for line in text.lines())]
+    parameters = [*(parameter.name for parameter in graph.parameters), *used]
+    if bad := [one for one in parameters if not NAME.fullmatch(one)]:
+        raise ConversionError(f"{bad[0]!r} can't be the name of a parameter")
+    lines = [f"def {name}({', '.join(parameters)}):", *(f"    {line}" for line in text.lines())]
     helpers, imports = _helpers(graph)
     return FunctionText("\n".join(lines), helpers, imports, used)
 

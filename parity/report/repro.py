@@ -86,6 +86,8 @@ def _write(report: NetworkResult, cell: CellReport, folder: Path) -> str:
 def _why_nothing_is_kept(report: NetworkResult, cell: CellReport) -> str:
     if cell.wrong_side:
         return f"the gradients of {cell.wrong_side} aren't the derivative of its program"
+    if any(c.kind == "call" for c in cell.failures):
+        return "a call of it raises, or differs in more than numbers"
     if not any(c.feeding == "isolated" for c in cell.failures):
         return "it fails end to end only"
     if not any((c.check, c.feeding) == ("meaning", "isolated") for c in cell.failures):

@@ -94,7 +94,8 @@ def _worst_places(case: Case, size: int) -> list[int]:
     a, b = (execute(program, case.arrays(program))[0] for program in case.programs)
     if a.shape != b.shape or not a.size:
         return []
-    worst = np.unravel_index(int(np.nanargmax(np.abs(a.astype(np.float64) - b))), a.shape)
+    apart = np.nan_to_num(np.abs(a.astype(np.float64) - b.astype(np.float64)))
+    worst = np.unravel_index(int(apart.argmax()), a.shape)
     return [int(place) for place, n in zip(worst, a.shape, strict=True) if n == size]
 
 
