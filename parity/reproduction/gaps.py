@@ -11,12 +11,12 @@ from ...converter.onnx_out.export import to_onnx
 from ...runtime.compiled.session import run_model
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import FLOAT32, is_floating
+from ...runtime.ir.types import FLOAT32, FLOAT64, is_floating
 from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..dtypes import cast_floating
 from ..sides.records import Array
-from .case import BUFFER, CONSTANT, WEIGHT, Case, with_stored
+from .case import BUFFER, CONSTANT, WEIGHT, Case, Tensor, with_stored
 
 SMALLEST_SCALE = 1e-6
 """A result is judged as if it were at least this large, relative to the largest tensor: what is smaller than that may
@@ -108,7 +108,7 @@ LEAST_ERROR = 1e-5
 def in_float32(case: Case) -> Case:
     """Return the case with tensors that float32 holds."""
     rounded = {
-        name: type(tensor)(cast_floating(cast_floating(tensor.data, FLOAT32), np.dtype(np.float64)), tensor.origin)
+        name: Tensor(cast_floating(cast_floating(tensor.data, FLOAT32), FLOAT64), tensor.origin)
         for name, tensor in case.tensors.items()
     }
     return Case(case.reference, case.candidate, rounded, case.gradients)
