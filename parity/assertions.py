@@ -24,6 +24,10 @@ class UnpairedWarning(UserWarning):
     """Parity holds, and some modules, Cells or parameters were not compared one by one."""
 
 
+class ReferenceWrongWarning(UserWarning):
+    """Nothing fails, but in some Cells the reference's own gradients are wrong, so that nothing is known of them."""
+
+
 class CompareKeywords(OptionKeywords, total=False):
     """Keyword-only parameters of `parity.compare`."""
 
@@ -75,12 +79,14 @@ def assert_parity(
             `more_inputs`, `progress`, ...
 
     Returns:
-        The report, if parity holds.
+        The report, if nothing fails.
 
     Raises:
         ParityError: an `AssertionError` with the failing Cells in detail.
 
     Warns:
+        ReferenceWrongWarning: nothing fails, but gradients of the reference aren't the derivative of its own forward
+            pass, by an error of torch.
         UnpairedWarning: parity holds, but the sides are divided into Cells or parameters differently: what has no
             partner was judged in the Cells around. With `strict=True` that is a failure.
     """
@@ -89,6 +95,10 @@ def assert_parity(
 
     report = compare(reference, candidate, args, kwargs, **options)
     report.raise_if_failed()
+    if wrong := report.reference_wrong:
+        cells = ", ".join(path or "(root)" for path in wrong)
+        message = f"the reference's own gradients are wrong in {cells}, and those of the candidate are right there"
+        warnings.warn(message, ReferenceWrongWarning, stacklevel=2)
     alone = [f"module {path}" for path in report.unpaired] + [f"Cell {cell}" for cell in report.lone_cells]
     alone += [difference.text for difference in report.structure]
     if alone:

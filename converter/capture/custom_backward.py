@@ -191,7 +191,7 @@ class CustomFunctions:
             "the backward of {} (torch.autograd.Function) isn't captured": [
                 f"{name}, {reason}" if reason else name for name, reason in self.failures.items()
             ],
-            "backward hooks aren't captured, those of {}": list(_with_backward_hooks(module)),
+            "backward hooks aren't captured, those of {}": list(with_backward_hooks(module)),
         }
         for what, names in failures.items():
             if names:
@@ -210,7 +210,7 @@ def _fit(gradient: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     return gradient.to(x.dtype)
 
 
-def _with_backward_hooks(module: torch.nn.Module) -> Iterator[str]:
+def with_backward_hooks(module: torch.nn.Module) -> Iterator[str]:
     """Paths of the modules, and names of the parameters, whose gradients a hook may change."""
     for path, inner in module.named_modules():
         if inner._backward_hooks or inner._backward_pre_hooks:

@@ -132,13 +132,13 @@ def check(
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         report = conversions.judge_inputs(args, keywords)
-        if framework is not None and is_selected(framework.name, sides) and not (chosen.fail_fast and not report.ok):
+        if framework is not None and is_selected(framework.name, sides) and not (chosen.fail_fast and report.failed):
             report.join(port(args, keywords))
         return report
 
     report = over_all(judge)
     report.notes += mode_notes(module, chosen.train) + notes
-    if not (chosen.fail_fast and not report.ok):
+    if not (chosen.fail_fast and report.failed):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
     own = WorkingDtypeCaster(module, getattr(torch, chosen.dtype)).replaced
     if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
@@ -229,7 +229,7 @@ def compare(
 
     more = (as_arguments(*arguments) for arguments in more_inputs)
     report = judge_all_inputs((args, keywords), more, judge, chosen, stages)
-    if file is not None and not (chosen.fail_fast and not report.ok):
+    if file is not None and not (chosen.fail_fast and report.failed):
         file.judge_at_other_sizes(report, args, keywords)
     if framework is None and isinstance(reference, torch.nn.Module):
         report.notes += mode_notes(reference, chosen.train)

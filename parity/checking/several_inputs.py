@@ -25,7 +25,7 @@ def judge_all_inputs(
     """
     report = judge(*first)
     for number, arguments in enumerate(more_inputs, 2):
-        if options.fail_fast and not report.ok:
+        if options.fail_fast and report.failed:
             break
         progress.stage(f"input {number}", None)
         open_containers(arguments)

@@ -15,7 +15,7 @@ from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
 from ..report.report import Report
 from ..support import files
-from .command import command_with
+from .command import REFERENCE_WRONG, command_with
 
 
 def require_outputs(
@@ -54,7 +54,7 @@ def finish(
         _write_repro(report, repro)
     if not report.ok:
         _suggest(report, files_by_format["html"] is None, repro is None)
-    raise click.exceptions.Exit(0 if report.ok else 1)
+    raise click.exceptions.Exit(0 if report.ok else 1 if report.failed else REFERENCE_WRONG)
 
 
 def _write_repro(report: Report, folder: str) -> None:
@@ -83,8 +83,8 @@ def print_report(report: BaseReport, verbose: bool) -> None:
 
 
 def require_parity(report: BaseReport, verbose: bool, output: str) -> None:
-    """Print a failing report and exit with code 1; print only the notes of a passing one."""
-    if not report.ok:
+    """Print a failing report and exit with code 1; print only the notes of another one."""
+    if report.failed:
         print_report(report, verbose)
         echo(f"error: {output} was not written, since parity fails (--no-check writes it anyway)", err=True)
         raise click.exceptions.Exit(1)

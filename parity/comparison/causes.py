@@ -11,7 +11,6 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ..diagnosis.cell_program import Network
-from ..diagnosis.derivatives import derivative_errors
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings
@@ -24,6 +23,7 @@ from ..sides.interpreter_side import InterpreterSide
 from ..sides.onnxruntime_side import ExportedSide
 from ..sides.records import Records, Run, Side
 from .noise import Noise
+from .wrong_side import find_wrong_side
 
 LEAST_SECONDS = 10.0
 """The search for causes may take as long as the run that found the failures, and at least this long."""
@@ -84,9 +84,11 @@ def add_causes(
     diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + seconds)
     in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
     if in_gradients and report.grads:
-        _find_wrong_side(report, reference, side, in_gradients, truth, records, run, diagnosis)
+        find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnosis)
     for path in paths:
         cell = report.cells[path]
+        if cell.is_reference_wrong:
+            continue
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
@@ -134,35 +136,6 @@ def _shows_cause(c: Comparison, side: Side) -> bool:
 
 def _only_gradients(comparisons: Sequence[Comparison], side: Side) -> bool:
     return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side))
-
-
-def _find_wrong_side(
-    report: Report,
-    reference: Side,
-    side: Side,
-    paths: Sequence[str],
-    truth: Records,
-    records: Records,
-    run: Run,
-    diagnosis: Diagnosis,
-) -> None:
-    """For Cells that differ in gradients alone, find the side whose gradients aren't its own derivative.
-
-    A reference whose gradients are those of its program means them so: it stops a gradient, for example.
-    """
-    by_side = [
-        (one, derivative_errors(one, run, of_run, report.seed)) for one, of_run in ((reference, truth), (side, records))
-    ]
-    for path in paths:
-        cell = report.cells[path]
-        (ours, first), (theirs, second) = (
-            (one, [error for (p, _), error in errors.items() if p == path]) for one, errors in by_side
-        )
-        if any(e.is_wrong for e in first) and second and all(e.is_right for e in second):
-            if not diagnosis.is_reference(path):
-                cell.wrong_side, cell.derivative_error = ours.name, max(e.worst for e in first)
-        elif any(e.is_wrong for e in second) and first and all(e.is_right for e in first):
-            cell.wrong_side, cell.derivative_error = theirs.name, max(e.worst for e in second)
 
 
 def _network(side: HasProgram, run: Run) -> Network:

@@ -285,7 +285,7 @@ def judge_sides(
             if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
                 explanations.append(HIDDEN_STATE)
         trial.add_causes(report, side)
-        if options.fail_fast and not report.ok:
+        if options.fail_fast and report.failed:
             report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break
     report.notes += trial.notes

@@ -85,7 +85,7 @@ def compare_onnx(
     declared = read_declared_inputs(pair.reference, shapes, inputs)
     require_as_many(pair.names, pair.others)
     report = _compare_pair(pair, declared, inputs, shapes or {}, chosen, shown)
-    if inputs is None and not (chosen.fail_fast and not report.ok):
+    if inputs is None and not (chosen.fail_fast and report.failed):
         judge_without_optionals(
             report, pair.reference, pair.candidate, declared, shapes or {},
             lambda other_shapes: _compare_pair(
@@ -193,13 +193,13 @@ def _compare_programs(
         first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
     )
     report = whole = files.judge_inputs(arrays)
-    if not alike and not narrow and with_runtime and not whole.ok:
+    if not alike and not narrow and with_runtime and whole.failed:
         from .placing import place_in_cells  # torch takes seconds to import, and is needed for this alone
 
         report = place_in_cells(whole, first.program, second.path, arrays, options, shown)
     elif not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
-    if report is whole and inputs is None and not fixed and not (options.fail_fast and not report.ok):
+    if report is whole and inputs is None and not fixed and not (options.fail_fast and report.failed):
         files.judge_at_other_sizes(report, arrays)
     if quantized is not None:
         own = list(second.program.inputs)

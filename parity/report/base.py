@@ -36,6 +36,11 @@ class BaseReport(ABC):
     def ok(self) -> bool:
         """Whether parity holds: something was compared, and nothing differs."""
 
+    @property
+    def failed(self) -> bool:
+        """Whether something differs or is missing; false too where nothing can be said against a side."""
+        return not self.ok
+
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -69,9 +74,9 @@ class BaseReport(ABC):
         return []
 
     def raise_if_failed(self) -> None:
-        """Raise `ParityError` with the failures, unless parity holds."""
+        """Raise `ParityError` with the failures, if there are any."""
         __tracebackhide__ = True
-        if not self.ok:
+        if self.failed:
             error = ParityError(terminal.failure_text(self))
             error.report = self
             raise error

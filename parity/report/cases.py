@@ -8,7 +8,17 @@ from typing import Literal
 
 from ..results.cause import Cause
 from ..results.cell_report import CellReport, PairedCell
-from ..results.comparison import FAIL, INLINED, NOT_COMPARED, NOT_REACHED, PASS, SKIPPED, UNPAIRED, Comparison
+from ..results.comparison import (
+    FAIL,
+    INLINED,
+    NOT_COMPARED,
+    NOT_REACHED,
+    PASS,
+    REFERENCE_WRONG,
+    SKIPPED,
+    UNPAIRED,
+    Comparison,
+)
 from ..results.network_result import NetworkResult
 from ..results.training_result import KINDS, TrainingResult
 from .detail import cause_lines, cell_detail
@@ -73,7 +83,10 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
 
 def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, failing: set[str]) -> Case:
     comparisons = [c for c in cell.comparisons if c.side == side]
-    failed = [c for c in comparisons if c.status != PASS]
+    differing = [c for c in comparisons if c.status != PASS]
+    failed = [c for c in differing if c.status != REFERENCE_WRONG]
+    if differing and not failed:
+        return Case(name, "skipped", reference_wrong(cell, report))
     if failed and cell.path not in failing:
         culprits = ", ".join(path or "(root)" for path in report.failing)
         return Case(name, "skipped", f"differs end to end only, because of {culprits}")
@@ -87,6 +100,14 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
         presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
         return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared on the {side} side"))
     return Case(name)
+
+
+def reference_wrong(cell: CellReport, report: NetworkResult) -> str:
+    """Say that the reference's own gradients are wrong in the Cell, or in others that its gradients come from."""
+    if cell.is_reference_wrong:
+        return f"{report.reference}'s gradient is wrong here: {cell.wrong_side_in_words}"
+    culprits = ", ".join(path or "(root)" for path in report.reference_wrong)
+    return f"differs end to end only, because {report.reference}'s gradient is wrong in {culprits}"
 
 
 def _training_case(name: str, comparisons: list[Comparison], causes: list[Cause]) -> Case:

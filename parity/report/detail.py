@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..results.cause import Cause
 from ..results.cell_report import CellReport
-from ..results.comparison import Comparison
+from ..results.comparison import REFERENCE_WRONG, Comparison
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
 from .layout import paragraph, shorten, shorten_path
@@ -31,7 +31,8 @@ def cell_detail(
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
-    lines = paragraph(f"✗ {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style="bold red")
+    mark, style = ("!", "bold yellow") if cell.status == REFERENCE_WRONG else ("✗", "bold red")
+    lines = paragraph(f"{mark} {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style=style)
     if alike:
         names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
         same = f"the same in {len(alike) + 1} Cells: {names}; this one has the largest error"
@@ -42,10 +43,10 @@ def cell_detail(
     possible = [] if cell.causes else cell.explanations
     explained = [line for text in possible for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")]
     if everything:
-        for comparison in sorted(cell.failures, key=lambda c: importance(c, report)):
+        for comparison in sorted(cell.differences, key=lambda c: importance(c, report)):
             lines += _comparison_lines(comparison, cell, report, width)
         return lines + explained
-    tensors = _by_tensor(cell.failures, report)
+    tensors = _by_tensor(cell.differences, report)
     kinds_shown: set[str] = set()
     for checks in tensors:
         if checks[0].kind not in kinds_shown:
@@ -93,11 +94,11 @@ def _of_causes(cell: CellReport) -> list[str]:
 
 def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     """Return a failing Cell's most important failure in one line."""
-    first = min(cell.failures, key=lambda c: importance(c, report))
+    first = min(cell.differences, key=lambda c: importance(c, report))
     reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
-    return Text(
-        shorten(f"✗ {cell.path or '(root)'}  {cell.class_name}  {tensor_in_words(first, cell)}: {reason}", width)
-    )
+    mark = "!" if cell.status == REFERENCE_WRONG else "✗"
+    line = f"{mark} {cell.path or '(root)'}  {cell.class_name}  {tensor_in_words(first, cell)}: {reason}"
+    return Text(shorten(line, width))
 
 
 def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[list[CellReport]]:
@@ -111,13 +112,13 @@ def group_by_fault(report: NetworkResult, cells: Iterable[CellReport]) -> list[l
         groups.setdefault(_fault(cell, report), []).append(cell)
 
     def most_important(group: list[CellReport]) -> tuple[bool, bool, bool, int]:
-        return min(importance(c, report) for c in group[0].failures)
+        return min(importance(c, report) for c in group[0].differences)
 
     return sorted((sorted(group, key=_by_largest_ratio) for group in groups.values()), key=most_important)
 
 
 def _by_largest_ratio(cell: CellReport) -> float:
-    ratios = [c.ratio for c in cell.failures if not math.isnan(c.ratio)]
+    ratios = [c.ratio for c in cell.differences if not math.isnan(c.ratio)]
     return -max(ratios, default=0.0)
 
 
@@ -125,7 +126,7 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
     """Return a key that is equal for Cells with the same fault: for each kind of tensor, the most important check."""
     port = cell.counterpart.partition(" ")[0]
     checks_by_kind: dict[str, tuple[str, ...]] = {}
-    for checks in _by_tensor(cell.failures, report):
+    for checks in _by_tensor(cell.differences, report):
         c = checks[0]
         own = c.tensor.removeprefix(cell.path)
         checks_by_kind.setdefault(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED
 from ..results.network_result import NetworkResult
+from .cases import reference_wrong
 from .detail import cell_detail
 
 WIDTH = 80
@@ -45,6 +46,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
         return FAIL, nothing
     explained = bool(report.failing) and path not in report.failing
     judged = replace(cell, comparisons=[c for c in own if not (explained and c.feeding == "end to end")])
-    if not judged.failures:
+    if not judged.differences:
         return PASS, ""
+    if not judged.failures:
+        return SKIPPED, reference_wrong(judged, report)
     return FAIL, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))

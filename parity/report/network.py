@@ -13,6 +13,7 @@ from ..results.comparison import (
     NOT_COMPARED,
     NOT_REACHED,
     PASS,
+    REFERENCE_WRONG,
     SKIPPED,
     UNPAIRED,
     Comparison,
@@ -35,6 +36,7 @@ VERDICTS: dict[str, Piece] = {
     PASS: ("✓ pass", "green"),
     FAIL: ("✗ FAIL", "bold red"),
     NOT_COMPARED: ("? not compared", "bold red"),
+    REFERENCE_WRONG: ("! reference wrong", "bold yellow"),
     AFFECTED: ("~ affected", "yellow"),
     NOT_REACHED: ("- not reached", "yellow"),
     UNPAIRED: ("- unpaired", "yellow"),
@@ -42,7 +44,8 @@ VERDICTS: dict[str, Piece] = {
     SKIPPED: ("- skipped", "dim"),
 }
 MEANINGS = {
-    AFFECTED: "affected: differs end to end only, because of the Cells that fail",
+    REFERENCE_WRONG: "reference wrong: the reference's own gradients are wrong there; no failure of the other side",
+    AFFECTED: "affected: differs end to end only, because of other Cells",
     UNPAIRED: "unpaired: it has no counterpart, or one that is called differently; judged in the Cell around it",
     INLINED: "inlined: never called itself; its parameters are judged in the Cell that uses them",
 }
@@ -163,14 +166,14 @@ def _worst(comparisons: list[Comparison]) -> Piece:
 
 def _is_different(c: Comparison) -> bool:
     """Whether it fails for a reason other than rounding."""
-    return c.status == FAIL and (c.check == "meaning" or c.index is None)
+    return c.status in (FAIL, REFERENCE_WRONG) and (c.check == "meaning" or c.index is None)
 
 
 def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     """Return the failures, grouped by fault: the first groups in full, others in a line; everything if `verbose`."""
-    failing = set(report.failing)
+    failing = {*report.failing, *report.reference_wrong}
     if verbose:
-        cells = [cell for path, cell in report.cells.items() if path in failing or cell.failures]
+        cells = [cell for path, cell in report.cells.items() if path in failing or cell.differences]
         return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
     groups = group_by_fault(report, [cell for path, cell in report.cells.items() if path in failing])
     lines: list[Text] = []
@@ -192,7 +195,7 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
     counts = Counter(verdicts(report).values())
     mode = "train" if report.train else "eval"
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
-    mark, style = ("✓", "bold green") if report.ok else ("✗", "bold red")
+    mark, style = ("✓", "bold green") if report.ok else ("✗", "bold red") if report.failed else ("!", "bold yellow")
     lines = paragraph(f"{mark} {verdict_in_words(report)}", width, style=style)
     lines += paragraph(f"the network as a whole: {report.network_verdict.sentence}", width, 2)
     lines += paragraph(f"{pluralize(len(report.cells), 'Cell')}: {counts_in_words(report)}", width, 2)
@@ -242,6 +245,9 @@ def verdict_in_words(report: NetworkResult) -> str:
         sides = [f"{side} ({_compared_parts(side, compared)})" for side in report.sides]
         agreed = f"{join_names(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
         return f"Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}"
+    if not report.failed:
+        names = summarize_paths(report.reference_wrong, report.cells)
+        return f"Nothing fails, but {report.reference}'s gradient is wrong in {names}"
     if not compared:
         return "Nothing was compared, so parity is not shown"
     if not report.failing and report.strict and report.divided_differently:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..results.cell_report import CellReport
-from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, REFERENCE_WRONG, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 
 AFFECTED = "affected"  # fails end to end only, because of other Cells
@@ -69,10 +69,10 @@ def forest(paths: Iterable[str]) -> list[Branch]:
 
 
 def verdicts(report: NetworkResult) -> dict[str, str]:
-    """Return the status of each Cell by path, or AFFECTED if it fails only because of other Cells."""
-    failing = set(report.failing)
+    """Return the status of each Cell by path, or AFFECTED if it differs only because of other Cells."""
+    at_fault = {FAIL: set(report.failing), REFERENCE_WRONG: set(report.reference_wrong)}
     return {
-        path: AFFECTED if cell.status == FAIL and path not in failing else cell.status
+        path: AFFECTED if path not in at_fault.get(cell.status, {path}) else cell.status
         for path, cell in report.cells.items()
     }
 

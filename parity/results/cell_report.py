@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cause import Cause
-from .comparison import FAIL, NOT_COMPARED, PASS, Comparison, json_value, worst_ratio
+from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
 
 
 @dataclass
@@ -40,12 +40,14 @@ class CellReport:
 
     @property
     def status(self) -> str:
-        """FAIL if a comparison fails, NOT_COMPARED if one couldn't be made, else `presence`, PASS or NOT_COMPARED."""
+        """The worst status of its comparisons: FAIL, NOT_COMPARED, REFERENCE_WRONG; else `presence`, or PASS.
+
+        A Cell without comparisons and without `presence` is NOT_COMPARED.
+        """
         statuses = {comparison.status for comparison in self.comparisons}
-        if FAIL in statuses:
-            return FAIL
-        if NOT_COMPARED in statuses:
-            return NOT_COMPARED
+        for status in (FAIL, NOT_COMPARED, REFERENCE_WRONG):
+            if status in statuses:
+                return status
         return self.presence or (PASS if statuses else NOT_COMPARED)
 
     @property
@@ -57,6 +59,16 @@ class CellReport:
             f"{self.wrong_side}; its gradients aren't the derivative of its own forward pass, by central differences "
             f"in float64 (off by {self.derivative_error:.1%}); the other side's are"
         )
+
+    def take_wrong_side(self, other: CellReport) -> None:
+        """Take the wrong side of another report on the Cell, unless it is known here."""
+        if not self.wrong_side:
+            self.wrong_side, self.derivative_error = other.wrong_side, other.derivative_error
+
+    @property
+    def is_reference_wrong(self) -> bool:
+        """Whether it differs from the reference's own wrong gradients, isolated: it is where these come from."""
+        return any(c.status == REFERENCE_WRONG and c.feeding == "isolated" for c in self.comparisons)
 
     @property
     def outputs(self) -> list[Comparison]:
@@ -71,6 +83,11 @@ class CellReport:
     @property
     def failures(self) -> list[Comparison]:
         """The comparisons that failed or couldn't be made, in order."""
+        return [c for c in self.comparisons if c.status in (FAIL, NOT_COMPARED)]
+
+    @property
+    def differences(self) -> list[Comparison]:
+        """The failures, and the comparisons with wrong gradients of the reference, in order."""
         return [c for c in self.comparisons if c.status != PASS]
 
     def to_dict(self) -> dict[str, Any]:

@@ -12,6 +12,7 @@ SCHEMA_VERSION = 1
 
 PASS = "pass"
 FAIL = "fail"
+REFERENCE_WRONG = "reference wrong"  # it differs from a gradient of the reference that is wrong itself
 NOT_COMPARED = "not compared"
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
@@ -35,7 +36,7 @@ class Comparison:
         tensor: slot of the Cell's input or output, preceded by the path of the inner Cell for a passed value or
             gradient; or the qualified name of the parameter or buffer.
         call: index of the Cell's call, from 0.
-        status: PASS, FAIL or NOT_COMPARED.
+        status: PASS, FAIL, REFERENCE_WRONG or NOT_COMPARED.
         reason: explanation of a failure; empty for a pass.
         dtype: dtype of the tensor.
         shape: shape of the reference's tensor.
@@ -87,7 +88,7 @@ class Comparison:
     @property
     def severity(self) -> tuple[int, bool, float]:
         """A sort key that is larger for the worse of two comparisons."""
-        rank = (PASS, NOT_COMPARED, FAIL).index(self.status)
+        rank = (PASS, REFERENCE_WRONG, NOT_COMPARED, FAIL).index(self.status)
         return rank, self.check == "rounding" or rank > 0, math.inf if math.isnan(self.ratio) else self.ratio
 
     def to_dict(self) -> dict[str, Any]:

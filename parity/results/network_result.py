@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
-from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, SCHEMA_VERSION, Comparison
+from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
 from .network_verdict import NetworkVerdict, network_verdict
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
@@ -54,10 +54,23 @@ class NetworkResult:
 
     @property
     def ok(self) -> bool:
-        """Whether at least one comparison was made, none failed, and none that should have been made is missing."""
+        """Whether at least one comparison was made, none failed, and none that should have been made is missing.
+
+        Parity doesn't hold either where a gradient of the reference is wrong, though nothing `failed`.
+        """
+        return not self.failed and not any(cell.status == REFERENCE_WRONG for cell in self.cells.values())
+
+    @property
+    def failed(self) -> bool:
+        """Whether a comparison failed or is missing, or nothing was compared."""
         compared = [cell for cell in self.cells.values() if cell.comparisons]
         agree = bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
-        return agree and not (self.strict and self.divided_differently)
+        return not agree or (self.strict and bool(self.divided_differently))
+
+    @property
+    def reference_wrong(self) -> list[str]:
+        """Paths of the Cells in which the reference's own gradients are wrong, and the others' are right."""
+        return [path for path, cell in self.cells.items() if cell.is_reference_wrong]
 
     @property
     def divided_differently(self) -> list[str]:
@@ -107,6 +120,7 @@ class NetworkResult:
             "ok": self.ok,
             "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,
+            "reference_wrong": self.reference_wrong,
             "not_reached": self.not_reached,
             "unpaired": self.unpaired,
             "lone_cells": self.lone_cells,
@@ -145,8 +159,7 @@ class NetworkResult:
             mine.counterpart = mine.counterpart or cell.counterpart
             mine.explanations += cell.explanations
             mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
-            if cell.wrong_side and not mine.wrong_side:
-                mine.wrong_side, mine.derivative_error = cell.wrong_side, cell.derivative_error
+            mine.take_wrong_side(cell)
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
@@ -157,6 +170,7 @@ class NetworkResult:
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
             mine.causes = mine.causes or cell.causes
+            mine.take_wrong_side(cell)
 
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
@@ -174,6 +188,7 @@ class NetworkResult:
                     worst[c.identity] = replace(c, input=self.inputs)
             mine.comparisons = list(worst.values())
             mine.causes = mine.causes or cell.causes
+            mine.take_wrong_side(cell)
 
     def _join_reproducible(self, other: NetworkResult) -> None:
         """Keep what the other report has of Cells of which this one has nothing."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .comparison import FAIL, NOT_COMPARED, PASS, Comparison
+from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison
 
 SAME = "the same function"
 NOT_SAME = "not the same function"
@@ -88,6 +88,8 @@ def _of_side(side: str, decisive: list[tuple[str, Comparison]]) -> NetworkVerdic
         return NetworkVerdict(NOT_KNOWN, "its outputs were not compared end to end", side)
     if missing := [(path, c) for path, c in decisive if c.status == NOT_COMPARED]:
         return NetworkVerdict(NOT_KNOWN, _reason(*missing[0]), side)
+    if any(c.status == REFERENCE_WRONG for _, c in decisive):
+        return NetworkVerdict(NOT_KNOWN, "gradients of the reference are wrong, which it can't be judged by", side)
     if failed:
         worst = max(failed, key=lambda one: one[1].severity)
         if any(c.check == "meaning" for _, c in decisive):

@@ -15,7 +15,7 @@ from torch.utils import _pytree as pytree
 
 from ...converter.capture.other_numbers import other_numbers
 from ...runtime.errors import ConversionError
-from ...runtime.ir.types import as_dtype
+from ...runtime.ir.types import FLOAT64, as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..pairing.cells import Pairing
@@ -97,11 +97,25 @@ class CellSide:
         entries = self.weights.unique()
         return {id(entry.parameter): cast_floating(self.weights.value(entry), self.working_dtype) for entry in entries}
 
+    def _with_steps(self, values: dict[int, Array], steps: Mapping[str, Array]) -> dict[int, Array]:
+        """Return the values in float64, with what they change by if the module's parameters change by these steps."""
+        double = {name: cast_floating(array, FLOAT64) for name, array in self.weights.arrays.items()}
+        moved = {name: array + steps[name] if name in steps else array for name, array in double.items()}
+        result = dict(values)
+        for name in steps:
+            for entry in self.weights.of(name):
+                assert entry.arrangement is not None
+                key, change = id(entry.parameter), entry.arrangement.to_cell(moved) - entry.arrangement.to_cell(double)
+                result[key] = cast_floating(values[key], FLOAT64) + change
+        return result
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         entries = self.weights.unique()
         parameters = [entry.parameter for entry in entries]
         values = self._values()
+        if run.parameter_steps:
+            values = self._with_steps(values, run.parameter_steps)
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
         with self.framework.prepare(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
             leaves, structure = pytree.tree_flatten((self.args, self.kwargs))

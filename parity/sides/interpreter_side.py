@@ -84,7 +84,7 @@ class InterpreterSide:
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
-        program = self._program(run.dtype, run.perturbed)
+        program = _with_steps(self._program(run.dtype, run.perturbed), run.parameter_steps)
         inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
         records = Records(calls=list(program.calls), parameter_users=parameter_users_of(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
@@ -156,6 +156,14 @@ def _with_updated_buffers(program: Program, inputs: list[Array], draws: dict[str
     new_values = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
     buffers = {name: replace(b, data=new_values.get(name, b.data)) for name, b in program.buffers.items()}
     return program.replace(buffers=buffers)
+
+
+def _with_steps(program: Program, steps: Mapping[str, Array]) -> Program:
+    """Return the program with arrays added to its parameters."""
+    if not steps:
+        return program
+    parameters = {n: replace(p, data=p.data + steps[n]) if n in steps else p for n, p in program.parameters.items()}
+    return program.replace(parameters=parameters)
 
 
 def _shape(value: Value) -> tuple[int, ...]:

@@ -175,6 +175,8 @@ class Run:
         perturbed: number, from 1 to `Capabilities.perturbations`, of the perturbation of numbers and tables that may
             have been rounded to float32; 0 for none; see `rounded_numbers`.
         same_codes: whether a quantized model is run from the codes that float64 yields at each of its quantizers.
+        parameter_steps: arrays to add to the parameters, by the reference's names; for a run in float64 without
+            gradients.
     """
 
     dtype: str
@@ -190,6 +192,7 @@ class Run:
     perturbed: int = 0
     second: Literal["varied", "same"] | None = None
     same_codes: bool = False
+    parameter_steps: Mapping[str, Array] = field(default_factory=dict)
 
     def match_result(self, result: Structure, *, is_port: bool = False) -> ResultMatch:
         """Match the root's result with the reference's; with itself in the reference's first run."""

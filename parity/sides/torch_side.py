@@ -22,6 +22,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from .control_flow import ControlFlowInPython
+from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .parameter_uses import ParameterUses
 from .precision import (
@@ -126,6 +127,14 @@ class TorchSide:
         plain = {n: v for n, v in found.items() if isinstance(v, (bool, int, float, str)) or v is None}
         return {"class": type(modules[path]).__name__, **plain}
 
+    def cells_with_gradient_code(self) -> set[str]:
+        """Paths of the Cells whose own code sets gradients, by a `torch.autograd.Function` or a hook."""
+        args, kwargs, _ = self._inputs(torch.float64, grads=True)
+        paths = self.cell_paths
+        return cells_with_gradient_code(
+            self.module, args, kwargs, self.working_dtype, train=self.train, cell_paths=paths
+        )
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
@@ -144,6 +153,9 @@ class TorchSide:
                 stack.enter_context(DoublePrecision(self.working_dtype, perturbed=bool(run.perturbed)))
             if run.perturbed:
                 perturb_attributes(self.module, self.rounded)
+            for name, parameter in named_parameters(self.module):
+                if name in run.parameter_steps:
+                    parameter.data = parameter.data + torch.from_numpy(run.parameter_steps[name])
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             if before_inputs is not None:

@@ -6,11 +6,13 @@ const columns = data.columns.map(([side, name]) => ({ side, name }));
 
 const PASS = "pass";
 const AFFECTED = "affected";
-const FAILING = new Set(["fail", "not compared"]);
+const REFERENCE_WRONG = "reference wrong";
+const FAILING = new Set(["fail", "not compared", REFERENCE_WRONG]);
 const VERDICTS = {
   pass: ["✓", "pass"],
   fail: ["✗", "fails"],
   "not compared": ["?", "not compared"],
+  [REFERENCE_WRONG]: ["!", "reference wrong"],
   affected: ["~", "affected"],
   "not reached": ["–", "not reached"],
   unpaired: ["–", "unpaired"],

@@ -14,7 +14,7 @@ function detailOf(row) {
       name(facts.filter(Boolean).join(", "), { class: "class" }),
     ),
     row.verdict === AFFECTED
-      ? make("p", { class: "hint" }, "It differs end to end only, because of the Cells that fail.")
+      ? make("p", { class: "hint" }, "It differs end to end only, because of other Cells.")
       : null,
     row.wrongSide ? make("div", { class: "cause" }, make("p", {}, label("Wrong side"), name(row.wrongSide))) : null,
     ...row.causes.map(causeOf),
@@ -30,6 +30,7 @@ function detailOf(row) {
 }
 
 function verdictClass(verdict) {
+  if (verdict === REFERENCE_WRONG) return "is-affected";
   if (FAILING.has(verdict)) return "is-failing";
   return verdict === PASS ? "is-passing" : verdict === AFFECTED ? "is-affected" : "is-quiet";
 }
@@ -70,7 +71,7 @@ function comparisonLists(row) {
   const passed = comparisons.filter((c) => c.status === PASS);
   return [
     ...(failed.length
-      ? listOf(failed, axis, row, `${plural(failed.length, ["comparison fails", "comparisons fail"])}`)
+      ? listOf(failed, axis, row, `${plural(failed.length, ["comparison differs", "comparisons differ"])}`)
       : []),
     ...(passed.length
       ? listOf(passed, axis, row, `${plural(passed.length, ["comparison passes", "comparisons pass"])}`)
@@ -182,7 +183,7 @@ function printed() {
       ),
     ),
     affected.length
-      ? make("h3", {}, `Affected: they differ end to end only, because of the ${data.noun[1]} that fail`)
+      ? make("h3", {}, `Affected: they differ end to end only, because of other ${data.noun[1]}`)
       : null,
     make(
       "p",

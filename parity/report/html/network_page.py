@@ -38,7 +38,7 @@ def network_page(report: NetworkResult) -> Page:
     faults = _faults(report)
     return Page(
         model=report.model,
-        ok=report.ok,
+        outcome="holds" if report.ok else "fails" if report.failed else "unclear",
         verdict=verdict_in_words(report),
         facts=_facts(report),
         notes=[*remarks(report), *report.notes],
@@ -103,14 +103,14 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
 
 def _faults(report: NetworkResult) -> list[Fault]:
     """Return a finding for each fault, those with proved causes first."""
-    failing = set(report.failing)
+    failing = {*report.failing, *report.reference_wrong}
     groups = group_by_fault(report, [cell for path, cell in report.cells.items() if path in failing])
     return sorted((_fault(group, report) for group in groups), key=lambda fault: not fault.causes)
 
 
 def _fault(group: list[CellReport], report: NetworkResult) -> Fault:
     first, *others = group
-    worst = min(first.failures, key=lambda c: importance(c, report))
+    worst = min(first.differences, key=lambda c: importance(c, report))
     alike = ""
     if others:
         same = {cell.path for cell in group}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 from urllib.parse import quote
 
 from ....runtime.visible import shorten_names, visible_name, visible_text
@@ -119,7 +120,7 @@ class Page:
 
     Attributes:
         model: what was compared.
-        ok: whether parity holds.
+        outcome: "holds", "fails", or "unclear" where nothing fails and parity isn't shown.
         verdict: the verdict in words.
         facts: names and values of what was compared and how.
         notes: remarks for the reader.
@@ -133,7 +134,7 @@ class Page:
     """
 
     model: str
-    ok: bool
+    outcome: Literal["holds", "fails", "unclear"]
     verdict: str
     facts: list[tuple[str, str]]
     notes: list[str]
@@ -144,6 +145,11 @@ class Page:
     faults: list[Fault] = field(default_factory=list)
     more_faults: int = 0
     charts: list[Chart] = field(default_factory=list)
+
+    @property
+    def mark(self) -> str:
+        """The sign of the outcome."""
+        return {"holds": "✓", "fails": "✗", "unclear": "!"}[self.outcome]
 
     @property
     def left_out(self) -> int:

@@ -23,7 +23,7 @@ def training_page(report: TrainingResult) -> Page:
     thin_out(rows)
     return Page(
         model=report.model,
-        ok=report.ok,
+        outcome="holds" if report.ok else "fails",
         verdict=headline_in_words(report),
         facts=_facts(report),
         notes=[*dict.fromkeys(report.problems), *report.notes],
