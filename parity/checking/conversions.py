@@ -16,10 +16,10 @@ from ..dtypes import WORKING_DTYPES
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..report.report import Report
+from ..sides.exported_side import ExportedSide
 from ..sides.frameworks import Framework
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
-from ..sides.onnxruntime_side import ExportedSide
 from ..sides.records import Capabilities, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress

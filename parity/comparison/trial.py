@@ -21,6 +21,7 @@ from .cells import cell_reports, non_finite_notes, owners, require_elements, req
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
 from .noise import Noise
+from .runtime_causes import RunsInOnnxRuntime, add_runtime_causes
 from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
@@ -160,13 +161,23 @@ class Trial:
     def add_causes(self, report: Report, side: Side) -> None:
         """Look for the causes of what failed in a side, and add them to the report."""
         records, seconds = self._failing_records.pop(side.name, None), self.options.diagnose_seconds
-        if records is not None and seconds != 0:
-            self.progress.stage("causes", None)
-            if seconds is None:
-                seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+        in_runtime = isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized and report.failing
+        if seconds == 0 or (records is None and not in_runtime):
+            return
+        self.progress.stage("causes", None)
+        if seconds is None:
+            seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+        if records is not None:
             noise = self.noise(ISOLATED, self.working_dtype)
             add_causes(report, self.reference, side, self.truth, records, noise, seconds)
-        elif isinstance(side, ExportedSide) and seconds != 0 and not report.ok:
+        elif isinstance(side, RunsInOnnxRuntime):
+            ((_, dtype),) = side.capabilities.checks
+
+            def run_of(feeding: str) -> Run:
+                return replace(self.noise(feeding, dtype).run, dtype=dtype, grads=False)
+
+            add_runtime_causes(report, side, self.truth, run_of, time.monotonic() + seconds)
+        if records is None and isinstance(side, ExportedSide) and report.failed:
             add_roundings(report, self.reference, side, self.noise(ISOLATED, self.working_dtype))
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:

@@ -15,18 +15,23 @@ class Cause:
     Attributes:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
             "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen) or "optimizer" (of
-            a training: the optimizer, or what is done to gradients before it gets them).
+            a training: the optimizer, or what is done to gradients before it gets them); "onnxruntime" (a fault of ONNX
+            Runtime, found by running the same model with other settings).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.
         gradients: whether gradients were compared besides outputs.
         together: number of causes that had to be changed together, this one included.
-        op: the op concerned; empty if there is none.
+        op: the op concerned; empty if there is none. For ONNX Runtime, the operator of a node of its optimized graph.
         attribute: name of the attribute, parameter or buffer; empty if there is none.
         reference_value: its value in the reference; None for arrays and where there is none.
         candidate_value: its value in the candidate.
         source: file, line and text in the candidate; empty if unknown.
         steps: number of training steps whose updates were replayed with the change; 0 for a Cell.
+        node: name of the first wrong node in ONNX Runtime's optimized graph; empty if it is unknown, or has none.
+        optimizers: the optimizers of ONNX Runtime that change the result.
+        option: the option of the session that avoids the fault of ONNX Runtime; empty if none does.
+        option_value: its value.
     """
 
     kind: str
@@ -41,10 +46,18 @@ class Cause:
     candidate_value: Any = None
     source: str = ""
     steps: int = 0
+    node: str = ""
+    optimizers: tuple[str, ...] = ()
+    option: str = ""
+    option_value: Any = None
 
     @property
     def proof(self) -> str:
         """What was run, in words."""
+        if self.kind == "onnxruntime":
+            if not self.option:
+                return "the interpreter computes the reference's result from the same model in float64"
+            return f"with {self.option}={self.option_value}, the result differs by {self.error:.0e} at most"
         what = "outputs and gradients" if self.gradients else "outputs"
         change = "with that" if self.together == 1 else f"with all {self.together} causes"
         how = f"to {self.error:.0e}" if self.error else "exactly"

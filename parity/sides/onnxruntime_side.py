@@ -1,4 +1,4 @@
-"""The ONNX Runtime side: a program exported to ONNX, or a given ONNX model; it has outputs, but no gradients."""
+"""The side of an ONNX model that a user gives, run in ONNX Runtime; it has outputs, but no gradients."""
 
 from __future__ import annotations
 
@@ -11,121 +11,19 @@ import numpy as np
 import onnx
 
 from ...converter.onnx_out import naming
-from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
 from ...runtime.compiled.isolated import Given, IsolatedSession
-from ...runtime.compiled.session import run_model
 from ...runtime.errors import UsageError
-from ...runtime.ir.passes.cut_boundaries import isolated_program
-from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value, as_dtype, is_floating
-from ...runtime.lowering.precomputed import Precomputed
+from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
-from .interpreter_side import recorded_draws
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
+from .runtime_model import RuntimeModel
 
 MAX_TEXTS = 4  # shown in a note
 MAX_TEXT_LENGTH = 40
-
-
-class ExportedSide:
-    """A program, exported to ONNX and run in `dtype`."""
-
-    def __init__(
-        self,
-        name: str,
-        program: Program,
-        args: tuple[Any, ...],
-        kwargs: Mapping[str, Any],
-        *,
-        dtype: str = "float32",
-        provider: str = "cpu",
-        opset: int | None = None,
-    ) -> None:
-        self.name = name
-        self.opset = opset
-        self.program = program.astype(dtype)
-        self.provider = provider
-        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
-        inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
-        # rounded to the dtype that the program was captured in first, so that all sides start from the same numbers
-        in_captured_dtype = [
-            cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)
-        ]
-        self.inputs = [
-            cast_floating(array, value.dtype)
-            for array, value in zip(in_captured_dtype, self.program.inputs, strict=True)
-        ]
-
-    def parameters(self) -> dict[str, ParameterInfo]:
-        """Return nothing: the parameters are the program's."""
-        return {}
-
-    def run(self, run: Run) -> Records:
-        """Run once in the program's dtype; with a feed, run every Cell on the values fed."""
-        draws = recorded_draws(self.program, run)
-        return self._run_end_to_end(draws) if run.feed is None else self._run_isolated(run.feed, draws)
-
-    def _run_end_to_end(self, draws: dict[str, Array]) -> Records:
-        model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
-        input_names = {node.name for node in model.graph.input}
-        inputs = dict(zip(naming.input_names(self.program), self.inputs, strict=True)) | draws
-        results = run_model(model, {n: a for n, a in inputs.items() if n in input_names}, provider=self.provider)
-        records = Records(calls=list(self.program.calls))
-        roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
-        by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
-        known_resolutions = resolutions(model.graph)
-        for node in roots:
-            key, name = _key(self.program, node), by_value[node.outputs[0]]
-            records.add(key, results[name])
-            if name in known_resolutions:
-                records.resolutions[key] = known_resolutions[name]
-        records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
-        return records
-
-    def _run_isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
-        boundaries = [node for node in self.program.nodes if node.op == "boundary"]
-        known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
-        known |= self.program.constant_data
-        for node in boundaries:
-            recorded = feed.values.get(_key(self.program, node))
-            if recorded is not None and _fits(recorded, node.outputs[0]):
-                known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
-        # values that cross a boundary only in the program (for example, a mask made for tracing) aren't recorded, or
-        # not in that shape: the program isn't cut there
-        never_changes = Precomputed(
-            self.program
-        )  # for operators that ONNX lacks, the export computes results from these
-        constants = {value: array for value, array in known.items() if value in never_changes}
-        cut_program = isolated_program(self.program, fed=known, fixed=constants)
-        model = to_onnx(cut_program, opset=self.opset, draws_as_inputs=True)
-        input_names = {node.name for node in model.graph.input}
-        names = (
-            dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))
-            | draws
-        )
-        computes = (
-            cut_program.outputs or cut_program.updates
-        )  # a model of identities computes nothing between boundaries
-        inputs = {n: a for n, a in names.items() if n in input_names}
-        results = run_model(model, inputs, provider=self.provider) if computes else {}
-        names_of = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
-        known |= {value: results[name] for value, name in names_of.items()}
-        records, known_resolutions = Records(calls=list(self.program.calls)), resolutions(model.graph)
-        for node in boundaries:
-            key, operand = _key(self.program, node), node.inputs[0]
-            if operand in known:
-                records.add(key, known[operand])
-                if names_of.get(operand, "") in known_resolutions:
-                    records.resolutions[key] = known_resolutions[names_of[operand]]
-                producer = self.program.producers.get(operand)
-                source = producer.source if producer is not None and producer.op != "boundary" else node.source
-                records.sources[key] = str(source) if source else ""
-        records.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
-        return records
 
 
 class OnnxModelSide:
@@ -182,6 +80,14 @@ class OnnxModelSide:
             if name in self.resolutions:
                 records.resolutions[key] = self.resolutions[name]
         return records
+
+    def runtime_model(self, run: Run) -> RuntimeModel:
+        """Return the file with its inputs, to be run with other settings."""
+        names = [value.name for value in self.graph.output]
+        partners, _ = self.pair_results(run, names)
+        slots = run.root_slots(names, partners)
+        outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
+        return RuntimeModel(self.model, self.inputs, outputs, self.provider)
 
     def _run_from_same_codes(self, records: Records) -> Mapping[str, Mapping[str, Array]]:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
@@ -271,18 +177,6 @@ def _in_element_type(array: Array, kind: int) -> Array:
         return array
     dtype = as_dtype(onnx.helper.tensor_dtype_to_np_dtype(kind)) if kind else array.dtype
     return cast_floating(array, dtype) if is_floating(dtype) else array
-
-
-def _key(program: Program, node: Node) -> Key:
-    call = program.calls[node.attributes["call"]]
-    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
-
-
-def _fits(array: Array, value: Value) -> bool:
-    """Whether an array matches the shape of a value in its fixed dimensions."""
-    return len(array.shape) == len(value.shape) and all(
-        size == dim for size, dim in zip(array.shape, value.shape, strict=True) if isinstance(dim, int)
-    )
 
 
 def tensors_of(outputs: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:

@@ -87,9 +87,7 @@ def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Inferen
         resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
     options = ort.SessionOptions()
     for name, value in request["options"].items():
-        setattr(options, name, value)
-    if not request["optimized"]:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        setattr(options, name, ort.GraphOptimizationLevel(value) if name == "graph_optimization_level" else value)
     ort.set_default_logger_severity(options.log_severity_level)
     providers = [tuple(item) if isinstance(item, list) else item for item in request["providers"]]
     session = ort.InferenceSession(

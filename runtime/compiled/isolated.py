@@ -11,6 +11,7 @@ import threading
 import weakref
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,7 @@ MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
 Given = Array | Sequence[Array] | None
 STORED = {1: "u1", 2: "u2", 4: "u4", 8: "u8"}  # integers of the size of an element
 PAST_TENSES = {"loaded": "loaded", "run": "ran"}
+NOT_OPTIMIZED = {"graph_optimization_level": 0}
 MAX_PRINT_BYTES = 300  # bytes at the end of ONNX Runtime's output
 
 
@@ -56,6 +58,8 @@ class IsolatedSession:
         provider: "cpu" or "cuda".
         seconds: time limit for loading, and for each run.
         optimized: whether ONNX Runtime may optimize the graph.
+        options: attributes of `onnxruntime.SessionOptions` that differ from those of this project.
+        disabled: names of optimizers that are left out.
 
     Raises:
         UsageError: the provider is unknown.
@@ -68,6 +72,8 @@ class IsolatedSession:
         seconds: float = MAX_SECONDS,
         *,
         optimized: bool = True,
+        options: Mapping[str, Any] = MappingProxyType({}),
+        disabled: Sequence[str] = (),
     ) -> None:
         path = None if isinstance(model, onnx.ModelProto) else path_in_utf8(model)
         self.model = model
@@ -82,10 +88,9 @@ class IsolatedSession:
         self._close = weakref.finalize(self, _terminate, os.getpid(), self._process, self._printed)
         request = {
             "path": None if path is None else os.path.abspath(path),
-            "options": session_options(),
-            "optimized": optimized,
+            "options": session_options() | ({} if optimized else NOT_OPTIMIZED) | dict(options),
             "providers": PROVIDERS[self.provider],
-            "disabled": IN_FLOAT32 if has_doubles(model) else [],
+            "disabled": [*disabled, *(IN_FLOAT32 if has_doubles(model) else [])],
             "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves address space for all memory
         }
         self._send(request, [model.SerializeToString()] if isinstance(model, onnx.ModelProto) else [])
@@ -121,6 +126,11 @@ class IsolatedSession:
             name: {one["at"]: _array(name, one, next(remaining)) for one in items}
             for name, items in zip(names, answer["outputs"], strict=True)
         }
+
+    def printed(self) -> str:
+        """What ONNX Runtime has printed so far, such as its log; not to be called while it works."""
+        self._printed.seek(0)
+        return self._printed.read().decode(errors="replace")
 
     @property
     def refused(self) -> bool:

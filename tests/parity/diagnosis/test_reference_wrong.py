@@ -23,6 +23,7 @@ from cellbridge.parity.report.tree import verdicts
 from cellbridge.parity.results.comparison import REFERENCE_WRONG, SKIPPED
 from cellbridge.runtime.errors import ParityError
 from tests.parity.porting.ports import made
+from tests.parity.test_report_schema import VALIDATOR
 from tests.parity.torch_faults import NormToTokens, Tanh, batch_norm_is_wrong, kernel, wrong_tanh_backward
 
 pytestmark = pytest.mark.causes
@@ -64,6 +65,7 @@ def test_what_is_said(report: Report) -> None:
     assert "wrong side: torch; its gradients aren't the derivative of its own forward pass" in text
     assert "FAIL" not in text
     assert report.page().outcome == "unclear"
+    VALIDATOR.validate(json.loads(json.dumps(report.to_dict())))
     assert report.to_dict()["reference_wrong"] == ["1"]
     assert report.to_dict()["cells"][2]["status"] == REFERENCE_WRONG
 

@@ -11,8 +11,9 @@ from torch import nn
 
 from cellbridge import converter
 from cellbridge.parity import check
+from cellbridge.parity.sides.exported_side import ExportedSide
 from cellbridge.parity.sides.interpreter_side import InterpreterSide
-from cellbridge.parity.sides.onnxruntime_side import ExportedSide, OnnxModelSide
+from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
 from cellbridge.parity.sides.records import INPUT, OUTPUT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import UsageError

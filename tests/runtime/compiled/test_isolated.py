@@ -163,3 +163,15 @@ def test_the_child_may_use_no_more_than_the_memory_of_the_machine(monkeypatch: p
     with pytest.raises(SessionError, match="ONNX Runtime"):
         IsolatedSession(made).run({"x": X})
     assert resource.getrlimit(resource.RLIMIT_AS)[0] != 2**30, "that of this process is as it was"
+
+
+def test_options_and_optimizers_of_a_session() -> None:
+    made = model("net (float[2, 2] x) => (float[2, 2] y) { t = Identity(x)\n y = Exp(t) }")
+    removes = "Level1_RuleBasedTransformer modified: 1"
+    for disabled, removed in (([], True), (["EliminateIdentity"], False)):
+        session = IsolatedSession(made, options={"log_severity_level": 1}, disabled=disabled)
+        np.testing.assert_allclose(session.run({"x": X})["y"][""], np.exp(X), rtol=1e-6)
+        assert (removes in session.printed()) == removed
+    session = IsolatedSession(made, options={"log_severity_level": 1, "graph_optimization_level": 0})
+    session.run({"x": X})
+    assert removes not in session.printed()

@@ -1,0 +1,79 @@
+"""Adds the causes of wrong results of ONNX Runtime to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
+
+from ..diagnosis.runtime_faults.experiment import Expected, Experiment
+from ..diagnosis.runtime_faults.find import find_cause
+from ..results.cell_report import CellReport
+from ..results.comparison import FAIL, Comparison
+from ..results.network_result import NetworkResult
+from ..sides.records import INPUT, OUTPUT, Key, Records, Run
+from ..sides.runtime_model import RuntimeModel
+
+OUTPUTS = ("output", "passed value")
+
+
+@runtime_checkable
+class RunsInOnnxRuntime(Protocol):
+    """A side that runs an ONNX model in ONNX Runtime."""
+
+    name: str
+
+    def runtime_model(self, run: Run) -> RuntimeModel:
+        """Return the model that a run consists of."""
+
+
+def add_runtime_causes(
+    report: NetworkResult, side: RunsInOnnxRuntime, truth: Records, run_of: Callable[[str], Run], deadline: float
+) -> None:
+    """Look for what makes ONNX Runtime fail in the Cells in which no other side fails.
+
+    Args:
+        report: the report, whose failing Cells get their `causes`.
+        side: the side that runs in ONNX Runtime.
+        truth: the reference's records in float64.
+        run_of: the settings of the side's run, for "isolated" or "end to end".
+        deadline: the time, as `time.monotonic()` counts, at which the search ends.
+    """
+    models: dict[str, RuntimeModel] = {}
+    for path in report.failing:
+        cell = report.cells[path]
+        failed = _failures(cell, side.name)
+        if not failed or any(c.side != side.name and c.status == FAIL and c.kind in OUTPUTS for c in cell.comparisons):
+            continue
+        feeding = min((c.feeding for c in failed), key=("isolated", "end to end").index)
+        if feeding not in models:
+            models[feeding] = side.runtime_model(run_of(feeding))
+        model = models[feeding]
+        expected: dict[str, Expected] = {}
+        for c in failed:
+            key = _key(c, path, model)
+            if c.feeding == feeding and key is not None and key in truth.values:
+                expected[model.outputs[key]] = Expected(truth.values[key], c.bar)
+        cause = find_cause(Experiment(model, expected, deadline)) if expected else None
+        if cause is not None:
+            cell.causes.append(cause)
+
+
+def _failures(cell: CellReport, side: str) -> list[Comparison]:
+    """Return the comparisons of a Cell's results that fail by their numbers."""
+    return [
+        c
+        for c in cell.comparisons
+        if (c.side, c.status, c.check) == (side, FAIL, "rounding")
+        and c.feeding in ("isolated", "end to end")
+        and c.kind in OUTPUTS
+        and c.index is not None
+    ]
+
+
+def _key(c: Comparison, path: str, model: RuntimeModel) -> Key | None:
+    """Return the boundary of a comparison, if the model returns the value there."""
+    if c.kind == "output":
+        key = Key(path, c.call, OUTPUT, c.tensor)
+        return key if key in model.outputs else None
+    passed = [key for key in model.outputs if key.kind == INPUT and key.call == c.call]
+    return next((key for key in passed if f"{key.path} {key.slot}" == c.tensor), None)

@@ -1,0 +1,162 @@
+"""The side of a program that is exported to ONNX and run in ONNX Runtime; it has outputs, but no gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import onnx
+
+from ...converter.onnx_out import naming
+from ...converter.onnx_out.export import to_onnx
+from ...runtime import tree
+from ...runtime.compiled.session import run_model
+from ...runtime.ir.passes.cut_boundaries import isolated_program
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Node, Value
+from ...runtime.lowering.precomputed import Precomputed
+from ...runtime.programs.call import as_array
+from ..dtypes import cast_floating
+from .interpreter_side import recorded_draws
+from .records import OUTPUT, Array, Capabilities, Key, ParameterInfo, Records, Run
+from .resolution import resolutions
+from .runtime_model import RuntimeModel
+
+
+class ExportedSide:
+    """A program, exported to ONNX and run in `dtype`."""
+
+    def __init__(
+        self,
+        name: str,
+        program: Program,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        *,
+        dtype: str = "float32",
+        provider: str = "cpu",
+        opset: int | None = None,
+    ) -> None:
+        self.name = name
+        self.opset = opset
+        self.program = program.astype(dtype)
+        self.provider = provider
+        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
+        inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
+        # rounded to the dtype that the program was captured in first, so that all sides start from the same numbers
+        in_captured_dtype = [
+            cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)
+        ]
+        self.inputs = [
+            cast_floating(array, value.dtype)
+            for array, value in zip(in_captured_dtype, self.program.inputs, strict=True)
+        ]
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """Return nothing: the parameters are the program's."""
+        return {}
+
+    def run(self, run: Run) -> Records:
+        """Run once in the program's dtype; with a feed, run every Cell on the values fed."""
+        draws = recorded_draws(self.program, run)
+        return self._run_end_to_end(draws) if run.feed is None else self._run_isolated(run.feed, draws)
+
+    def runtime_model(self, run: Run) -> RuntimeModel:
+        """Return the model that a run consists of, to be run with other settings."""
+        draws = recorded_draws(self.program, run)
+        if run.feed is None:
+            model, inputs, names = self._whole_model(draws)
+            return RuntimeModel(model, inputs, names, self.provider)
+        cut = self._cut(run.feed)
+        model, inputs, by_value = self._isolated_model(*cut, draws)
+        boundaries = {_key(self.program, node): node.inputs[0] for node in self.program.nodes if node.op == "boundary"}
+        names = {key: by_value[value] for key, value in boundaries.items() if value in by_value}
+        return RuntimeModel(model, inputs, names, self.provider)
+
+    def _whole_model(self, draws: dict[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array], dict[Key, str]]:
+        """Return the model, its inputs by name, and the names of its results by boundary."""
+        model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
+        input_names = {node.name for node in model.graph.input}
+        inputs = dict(zip(naming.input_names(self.program), self.inputs, strict=True)) | draws
+        roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
+        by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
+        names = {_key(self.program, node): by_value[node.outputs[0]] for node in roots}
+        return model, {n: a for n, a in inputs.items() if n in input_names}, names
+
+    def _run_end_to_end(self, draws: dict[str, Array]) -> Records:
+        model, inputs, names = self._whole_model(draws)
+        results = run_model(model, inputs, provider=self.provider)
+        records = Records(calls=list(self.program.calls))
+        known_resolutions = resolutions(model.graph)
+        for key, name in names.items():
+            records.add(key, results[name])
+            if name in known_resolutions:
+                records.resolutions[key] = known_resolutions[name]
+        records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
+        return records
+
+    def _cut(self, feed: Records) -> tuple[Program, dict[Value, Array]]:
+        """Return the program cut at the boundaries that are fed, and the values known before it runs."""
+        known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
+        known |= self.program.constant_data
+        for node in self.program.nodes:
+            if node.op != "boundary":
+                continue
+            recorded = feed.values.get(_key(self.program, node))
+            if recorded is not None and _fits(recorded, node.outputs[0]):
+                known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
+        # values that cross a boundary only in the program (for example, a mask made for tracing) aren't recorded, or
+        # not in that shape: the program isn't cut there
+        never_changes = Precomputed(
+            self.program
+        )  # for operators that ONNX lacks, the export computes results from these
+        constants = {value: array for value, array in known.items() if value in never_changes}
+        return isolated_program(self.program, fed=known, fixed=constants), known
+
+    def _isolated_model(
+        self, cut_program: Program, known: Mapping[Value, Array], draws: dict[str, Array]
+    ) -> tuple[onnx.ModelProto, dict[str, Array], dict[Value, str]]:
+        """Return the model of a cut program, its inputs by name, and the names of its results by value."""
+        model = to_onnx(cut_program, opset=self.opset, draws_as_inputs=True)
+        input_names = {node.name for node in model.graph.input}
+        names = (
+            dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))
+            | draws
+        )
+        outputs = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
+        return model, {n: a for n, a in names.items() if n in input_names}, outputs
+
+    def _run_isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
+        cut_program, known = self._cut(feed)
+        model, inputs, names_of = self._isolated_model(cut_program, known, draws)
+        computes = (
+            cut_program.outputs or cut_program.updates
+        )  # a model of identities computes nothing between boundaries
+        results = run_model(model, inputs, provider=self.provider) if computes else {}
+        known |= {value: results[name] for value, name in names_of.items()}
+        records, known_resolutions = Records(calls=list(self.program.calls)), resolutions(model.graph)
+        for node in self.program.nodes:
+            if node.op != "boundary":
+                continue
+            key, operand = _key(self.program, node), node.inputs[0]
+            if operand in known:
+                records.add(key, known[operand])
+                if names_of.get(operand, "") in known_resolutions:
+                    records.resolutions[key] = known_resolutions[names_of[operand]]
+                producer = self.program.producers.get(operand)
+                source = producer.source if producer is not None and producer.op != "boundary" else node.source
+                records.sources[key] = str(source) if source else ""
+        records.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
+        return records
+
+
+def _key(program: Program, node: Node) -> Key:
+    call = program.calls[node.attributes["call"]]
+    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+
+
+def _fits(array: Array, value: Value) -> bool:
+    """Whether an array matches the shape of a value in its fixed dimensions."""
+    return len(array.shape) == len(value.shape) and all(
+        size == dim for size, dim in zip(array.shape, value.shape, strict=True) if isinstance(dim, int)
+    )
