@@ -10,10 +10,9 @@ from ..diagnosis.runtime_faults.find import find_cause
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, Comparison
 from ..results.network_result import NetworkResult
-from ..sides.records import INPUT, OUTPUT, Key, Records, Run
+from ..sides.records import Records, Run
 from ..sides.runtime_model import RuntimeModel
-
-OUTPUTS = ("output", "passed value")
+from .boundaries import OUTPUTS, boundary_of
 
 
 @runtime_checkable
@@ -50,7 +49,7 @@ def add_runtime_causes(
         model = models[feeding]
         expected: dict[str, Expected] = {}
         for c in failed:
-            key = _key(c, path, model)
+            key = boundary_of(path, c, model.outputs)
             if c.feeding == feeding and key is not None and key in truth.values:
                 expected[model.outputs[key]] = Expected(truth.values[key], c.bar)
         cause = find_cause(Experiment(model, expected, deadline)) if expected else None
@@ -68,12 +67,3 @@ def _failures(cell: CellReport, side: str) -> list[Comparison]:
         and c.kind in OUTPUTS
         and c.index is not None
     ]
-
-
-def _key(c: Comparison, path: str, model: RuntimeModel) -> Key | None:
-    """Return the boundary of a comparison, if the model returns the value there."""
-    if c.kind == "output":
-        key = Key(path, c.call, OUTPUT, c.tensor)
-        return key if key in model.outputs else None
-    passed = [key for key in model.outputs if key.kind == INPUT and key.call == c.call]
-    return next((key for key in passed if f"{key.path} {key.slot}" == c.tensor), None)

@@ -12,16 +12,15 @@ from ...runtime.errors import UsageError
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
-from ..sides.onnxruntime_side import ExportedSide
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
-from .causes import LEAST_SECONDS, add_causes, add_roundings
+from .cause_search import CauseSearch
+from .causes import LEAST_SECONDS
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
 from .noise import Noise
-from .runtime_causes import RunsInOnnxRuntime, add_runtime_causes
 from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
@@ -50,7 +49,6 @@ class Trial:
         self.progress = progress
         self.notes: list[str] = []
         self._started = time.monotonic()
-        self._failing_records: dict[str, Records] = {}
         progress.stage("reference", None)
         self.truth = reference.run(Run("float64", options.grads))
         require_elements(self.truth)
@@ -66,6 +64,7 @@ class Trial:
         require_repeatable(self.truth, reference.run(replace(self.replayed, grads=False, inner=False)))
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
+        self._search = CauseSearch(reference, self.truth, self.noise, self.working_dtype)
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
         self.notes += non_finite_notes(self.truth) + weak_input_notes(self.truth)
         self.cells = cell_reports(reference, self.truth)
@@ -104,6 +103,7 @@ class Trial:
 
     def judge(self, side: Side) -> CellComparisons:
         """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
+        self._search.judged.append(side)
         can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]
@@ -155,30 +155,21 @@ class Trial:
             measures.append((_fails, lambda: noise.sample("meaning")))
         comparisons = remeasure(compare(), compare, *measures)
         if comparer.feeding == ISOLATED and _fails(comparisons):
-            self._failing_records[side.name] = records
+            self._search.failing_records[side.name] = records
+        self._search.keep_outputs(comparer, records, comparisons)
         return comparisons
 
     def add_causes(self, report: Report, side: Side) -> None:
-        """Look for the causes of what failed in a side, and add them to the report."""
-        records, seconds = self._failing_records.pop(side.name, None), self.options.diagnose_seconds
-        in_runtime = isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized and report.failing
-        if seconds == 0 or (records is None and not in_runtime):
+        """Look for the causes of what failed in a side, and the side that is wrong; add them to the report."""
+        seconds = self.options.diagnose_seconds
+        if seconds == 0 or not report.failing:
             return
-        self.progress.stage("causes", None)
-        if seconds is None:
-            seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
-        if records is not None:
-            noise = self.noise(ISOLATED, self.working_dtype)
-            add_causes(report, self.reference, side, self.truth, records, noise, seconds)
-        elif isinstance(side, RunsInOnnxRuntime):
-            ((_, dtype),) = side.capabilities.checks
-
-            def run_of(feeding: str) -> Run:
-                return replace(self.noise(feeding, dtype).run, dtype=dtype, grads=False)
-
-            add_runtime_causes(report, side, self.truth, run_of, time.monotonic() + seconds)
-        if records is None and isinstance(side, ExportedSide) and report.failed:
-            add_roundings(report, self.reference, side, self.noise(ISOLATED, self.working_dtype))
+        if self._search.is_needed(side):
+            self.progress.stage("causes", None)
+            if seconds is None:
+                seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+            self._search.run(report, side, seconds)
+        self._search.find_odd_one_out(report)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
@@ -193,7 +184,9 @@ class Trial:
             records = self._run(side, replace(run, same_codes=True))
             comparisons = compare()
         undecided = functools.partial(_is_undecided, found=found)
-        return remeasure(comparisons, compare, (undecided, comparer.noise.sample))
+        comparisons = remeasure(comparisons, compare, (undecided, comparer.noise.sample))
+        self._search.keep_outputs(comparer, records, comparisons)
+        return comparisons
 
     def _run(self, side: Side, run: Run) -> Records:
         records = side.run(run)

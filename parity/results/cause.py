@@ -16,7 +16,7 @@ class Cause:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
             "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen) or "optimizer" (of
             a training: the optimizer, or what is done to gradients before it gets them); "onnxruntime" (a fault of ONNX
-            Runtime, found by running the same model with other settings).
+            Runtime, found by running the same model with other settings) or "model" (the exported ONNX model is wrong).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.
@@ -54,6 +54,8 @@ class Cause:
     @property
     def proof(self) -> str:
         """What was run, in words."""
+        if self.kind == "model":
+            return f"from the same model, the interpreter computes the same to {self.error:.0e}, in float64"
         if self.kind == "onnxruntime":
             if not self.option:
                 return "the interpreter computes the reference's result from the same model in float64"

@@ -8,6 +8,8 @@ from typing import Any
 from .cause import Cause
 from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
 
+PROGRAM = "the program"
+
 
 @dataclass
 class CellReport:
@@ -22,9 +24,12 @@ class CellReport:
         counterpart: class and path of the Cell that is its port; empty where Cells are paired by path.
         explanations: for a failing Cell, the differences between the two APIs that apply to it.
         causes: for a failing Cell, what was proved to make it fail.
-        wrong_side: for a Cell that fails in gradients alone, the side whose gradients aren't the derivative of its own
-            forward pass, while the other side's are; empty if unknown.
-        derivative_error: how far they are from it, relative to the derivative along a random direction.
+        wrong_side: the side that is wrong, if it is known: by its gradients, which aren't the derivative of its own
+            forward pass, while the other side's are; or as the one of three implementations whose outputs differ. It is
+            PROGRAM if two implementations of the program that was compared agree with each other and not with the
+            reference. Empty if unknown.
+        wrong_side_reason: why.
+        derivative_error: how far gradients are from the derivative, relative to it, along a random direction.
     """
 
     path: str
@@ -36,6 +41,7 @@ class CellReport:
     explanations: list[str] = field(default_factory=list)
     causes: list[Cause] = field(default_factory=list)
     wrong_side: str = ""
+    wrong_side_reason: str = ""
     derivative_error: float = 0.0
 
     @property
@@ -52,18 +58,14 @@ class CellReport:
 
     @property
     def wrong_side_in_words(self) -> str:
-        """The side whose gradients are wrong, and why; empty if unknown."""
-        if not self.wrong_side:
-            return ""
-        return (
-            f"{self.wrong_side}; its gradients aren't the derivative of its own forward pass, by central differences "
-            f"in float64 (off by {self.derivative_error:.1%}); the other side's are"
-        )
+        """The side that is wrong, and why; empty if unknown."""
+        return f"{self.wrong_side}; {self.wrong_side_reason}" if self.wrong_side else ""
 
     def take_wrong_side(self, other: CellReport) -> None:
         """Take the wrong side of another report on the Cell, unless it is known here."""
         if not self.wrong_side:
-            self.wrong_side, self.derivative_error = other.wrong_side, other.derivative_error
+            self.wrong_side, self.wrong_side_reason = other.wrong_side, other.wrong_side_reason
+            self.derivative_error = other.derivative_error
 
     @property
     def is_reference_wrong(self) -> bool:
@@ -101,6 +103,7 @@ class CellReport:
             "explanations": list(self.explanations),
             "causes": [cause.to_dict() for cause in self.causes],
             "wrong_side": self.wrong_side,
+            "wrong_side_reason": self.wrong_side_reason,
             "derivative_error": json_value(self.derivative_error),
             "worst_output_ratio": json_value(worst_ratio(self.outputs)),
             "worst_gradient_ratio": json_value(worst_ratio(self.gradients)),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+
 from ...results.cause import Cause
-from .experiment import DEFAULT, NOT_OPTIMIZED, BudgetSpentError, Experiment, Settings
-from .nodes import WrongNode, first_wrong_node, is_model_right
+from .experiment import DEFAULT, NOT_OPTIMIZED, BudgetSpentError, Expected, Experiment, Settings
+from .nodes import WrongNode, first_wrong_node, interpret
 from .optimizers import optimizers_in, responsible
 
 LEVELS = {
@@ -23,7 +26,8 @@ REPEATS = 3
 def find_cause(experiment: Experiment) -> Cause | None:
     """Return what makes ONNX Runtime compute a wrong result, with the option of the session that avoids it.
 
-    None if the result isn't wrong again, if the model itself is wrong, or if time runs out before anything is known.
+    If the model itself is wrong, that is the cause. None if the result isn't wrong again, or if time runs out before
+    anything is known.
     """
     try:
         if not any(not experiment.is_right(DEFAULT) for _ in range(REPEATS)):
@@ -62,13 +66,26 @@ def _of_optimizers(experiment: Experiment) -> Cause:
 
 
 def _unavoidable(experiment: Experiment) -> Cause | None:
-    """Return the kernel that is wrong with every setting; None if the model itself may be wrong."""
-    if not is_model_right(experiment):
+    """Return the kernel that is wrong with every setting, or say that the model is; None if it can't be read."""
+    values = interpret(experiment, list(experiment.expected))
+    if values is None:
         return None
+    wrong = {name: e for name, e in experiment.expected.items() if e.ratio(values.exact[name]) > 1}
+    if wrong:
+        return _of_model(experiment, {name: replace(e, array=values.exact[name]) for name, e in wrong.items()})
     node = first_wrong_node(experiment)
     where = f"its kernel of {_in_words(node)}" if node else "one of its kernels is wrong"
     summary = f"ONNX Runtime is wrong: {where}, without optimizations and on one thread too"
     return Cause("onnxruntime", summary, op=node.op if node else "", node=node.name if node else "")
+
+
+def _of_model(experiment: Experiment, interpreted: Mapping[str, Expected]) -> Cause | None:
+    """Return that the model is wrong, if ONNX Runtime computes what the interpreter does from it in float64."""
+    results = experiment.run(experiment.model.model, list(interpreted), DEFAULT) or {}
+    if any(e.ratio(results.get(name)) > 1 for name, e in interpreted.items()):
+        return None
+    error = max(e.relative(results[name]) for name, e in interpreted.items())
+    return Cause("model", "the ONNX model is wrong, and ONNX Runtime computes what it says", error=error)
 
 
 def _cause(

@@ -43,7 +43,7 @@ class WrongNode:
 
 
 @dataclass(frozen=True)
-class _Values:
+class Values:
     """The values of the model in the interpreter, by name: in float64, and in the model's own dtypes."""
 
     exact: Mapping[str, Array]
@@ -58,11 +58,10 @@ class _Values:
         return Expected(exact, FACTOR * max(noise, epsilon(rounded.dtype.name) * size(exact)))
 
 
-def is_model_right(experiment: Experiment) -> bool:
-    """Whether the interpreter, in float64, computes the expected results of the same model."""
-    proto = _loaded(experiment.model.model)
-    values = None if proto is None else _interpret(proto, experiment, list(experiment.expected))
-    return values is not None and all(e.ratio(values.exact[name]) <= 1 for name, e in experiment.expected.items())
+def interpret(experiment: Experiment, names: list[str]) -> Values | None:
+    """Return values of the model in the interpreter; None if it is too large, or can't be read as a program."""
+    model = _loaded(experiment.model.model)
+    return None if model is None else _interpret(model, experiment, names)
 
 
 def first_wrong_node(experiment: Experiment) -> WrongNode | None:
@@ -108,7 +107,7 @@ def _loaded(model: onnx.ModelProto | str | PathLike[str]) -> onnx.ModelProto | N
     return None if copy.ByteSize() > onnx.checker.MAXIMUM_PROTOBUF else copy
 
 
-def _interpret(model: onnx.ModelProto, experiment: Experiment, names: list[str]) -> _Values | None:
+def _interpret(model: onnx.ModelProto, experiment: Experiment, names: list[str]) -> Values | None:
     """Return values of a model in the interpreter; None if it can't be read as a program."""
     inputs = experiment.model.inputs
     arrays = [inputs[value.name] for value in model.graph.input if value.name in inputs]
@@ -122,7 +121,7 @@ def _interpret(model: onnx.ModelProto, experiment: Experiment, names: list[str])
             runs.append(dict(zip(names, execute(one, given), strict=True)))
     except CellbridgeError:
         return None
-    return _Values(*runs)
+    return Values(*runs)
 
 
 def _with_outputs(model: onnx.ModelProto, names: list[str], only: bool = False) -> onnx.ModelProto:

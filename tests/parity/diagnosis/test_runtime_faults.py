@@ -219,13 +219,21 @@ def test_what_is_not_wrong_again_is_not_explained() -> None:
 
 
 def experiment(expected: Array, seconds: float = 60) -> Experiment:
-    inputs = {"x": np.ones((2, 3), np.float32), "v": np.ones(2, np.float32)}
+    inputs = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "v": np.array([0.1, 0.2], np.float32)}
     run = RuntimeModel(VECTOR, inputs, {Key("", 0, OUTPUT, "y"): "y"}, "cpu")
     return Experiment(run, {"y": Expected(expected, 1e-6)}, time.monotonic() + seconds)
 
 
 def test_a_model_that_is_wrong_itself_is_no_fault_of_onnx_runtime() -> None:
-    assert find_cause(experiment(np.zeros(3))) is None
+    given = RuntimeModel(ROWS, {"x": np.ones((65536, 8), np.float32)}, {}, "cpu")
+    cause = find_cause(Experiment(given, {"y": Expected(np.zeros(8), 1000.0)}, time.monotonic() + 60))
+    assert cause is not None
+    assert cause.kind == "model"
+
+
+def test_nothing_is_said_of_a_model_that_is_wrong_twice() -> None:
+    """ONNX Runtime computes something else than the interpreter, and neither what is expected."""
+    assert find_cause(experiment(np.full(3, 7.0))) is None
 
 
 def test_the_search_ends_with_its_time() -> None:

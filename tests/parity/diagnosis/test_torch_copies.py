@@ -259,7 +259,7 @@ def test_a_passing_run_has_no_causes(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("looked for causes of nothing")
 
-    monkeypatch.setattr("cellbridge.parity.comparison.trial.add_causes", never)
+    monkeypatch.setattr("cellbridge.parity.comparison.cause_search.add_causes", never)
     assert report_on().ok
 
 
@@ -273,7 +273,7 @@ def test_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("looked for causes")
 
-    monkeypatch.setattr("cellbridge.parity.comparison.trial.add_causes", never)
+    monkeypatch.setattr("cellbridge.parity.comparison.cause_search.add_causes", never)
     assert not report_on(eps, diagnose_seconds=0).ok
 
 
