@@ -82,8 +82,10 @@ class OnnxModelSide:
         return records
 
     def runtime_model(self, run: Run) -> RuntimeModel:
-        """Return the file with its inputs, to be run with other settings."""
+        """Return the file with its inputs, to be run with other settings; without outputs if some aren't numbers."""
         names = [value.name for value in self.graph.output]
+        if not all(_is_numbers(value.type) for value in self.graph.output):
+            return RuntimeModel(self.model, self.inputs, {}, self.provider)
         partners, _ = self.pair_results(run, names)
         slots = run.root_slots(names, partners)
         outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
@@ -161,6 +163,11 @@ def element_type(proto: onnx.TypeProto) -> int:
     while (kind := proto.WhichOneof("value")) in ("optional_type", "sequence_type"):
         proto = proto.optional_type.elem_type if kind == "optional_type" else proto.sequence_type.elem_type
     return proto.tensor_type.elem_type
+
+
+def _is_numbers(proto: onnx.TypeProto) -> bool:
+    """Whether a value is a tensor of numbers."""
+    return proto.HasField("tensor_type") and proto.tensor_type.elem_type != onnx.TensorProto.STRING
 
 
 def _to_input(value: Any, kind: int) -> Given:

@@ -22,6 +22,7 @@ from ...verdicts.deviations import size
 
 NOT_OPTIMIZED = 0  # ORT_DISABLE_ALL
 LOG_INFO = 1
+REPEATS = 3  # runs that must be right
 MIN_SECONDS = 1.0  # for one run, so that the last one before the deadline can end
 
 
@@ -103,6 +104,18 @@ class Experiment:
         """
         results = self._run(settings)
         return results is not None and all(e.ratio(results.get(name)) <= 1 for name, e in self.expected.items())
+
+    def is_always_right(self, settings: Settings) -> bool:
+        """Whether the results pass in several runs: with several threads, a fault may show by chance.
+
+        Raises:
+            BudgetSpentError: there is no time for it.
+        """
+        for _ in range(REPEATS):
+            self._results.pop(settings, None)
+            if not self.is_right(settings):
+                return False
+        return True
 
     def relative(self, settings: Settings) -> float:
         """The largest error that is left with these settings, relative to the largest element."""

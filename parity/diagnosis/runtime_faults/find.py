@@ -19,9 +19,6 @@ LEVELS = {
 }
 """The levels of `onnxruntime.GraphOptimizationLevel`, each with the optimizers of those before."""
 
-REPEATS = 3
-"""Number of runs after which a result that isn't wrong again is left unexplained."""
-
 
 def find_cause(experiment: Experiment) -> Cause | None:
     """Return what makes ONNX Runtime compute a wrong result, with the option of the session that avoids it.
@@ -30,7 +27,7 @@ def find_cause(experiment: Experiment) -> Cause | None:
     anything is known.
     """
     try:
-        if not any(not experiment.is_right(DEFAULT) for _ in range(REPEATS)):
+        if experiment.is_always_right(DEFAULT):
             return None
         cause = _avoidable(experiment) or _unavoidable(experiment)
     except BudgetSpentError:
@@ -41,9 +38,9 @@ def find_cause(experiment: Experiment) -> Cause | None:
 def _avoidable(experiment: Experiment) -> Cause | None:
     """Return a cause that an option of the session avoids: of optimizers, threads or the provider."""
     alone = Settings(threads=1)
-    if experiment.is_right(Settings(level=NOT_OPTIMIZED)):
+    if experiment.is_always_right(Settings(level=NOT_OPTIMIZED)):
         return _of_optimizers(experiment)
-    if experiment.is_right(alone):
+    if experiment.is_always_right(alone):
         return _cause(experiment, "it computes something else on several threads", alone, "intra_op_num_threads", 1)
     if experiment.model.provider != "cpu" and experiment.is_right(Settings(provider="cpu")):
         summary = f"its provider for {experiment.model.provider} computes something else than the one for the CPU"

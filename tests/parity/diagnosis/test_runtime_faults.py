@@ -20,6 +20,7 @@ from cellbridge import parity
 from cellbridge.parity.diagnosis.runtime_faults import find
 from cellbridge.parity.diagnosis.runtime_faults.experiment import (
     DEFAULT,
+    REPEATS,
     BudgetSpentError,
     Expected,
     Experiment,
@@ -30,7 +31,8 @@ from cellbridge.parity.diagnosis.runtime_faults.optimizers import RULES, respons
 from cellbridge.parity.onnx_files.check import check_onnx
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.cause import Cause
-from cellbridge.parity.sides.records import OUTPUT, Key
+from cellbridge.parity.sides.onnxruntime_side import OnnxModelSide
+from cellbridge.parity.sides.records import OUTPUT, Key, Run
 from cellbridge.parity.sides.runtime_model import RuntimeModel
 from cellbridge.runtime.lowering.workarounds import WORKAROUNDS
 from cellbridge.runtime.ops.registry import get
@@ -215,7 +217,19 @@ def test_optimizers_that_do_the_same_are_found_together() -> None:
 def test_what_is_not_wrong_again_is_not_explained() -> None:
     planted = Planted(lambda _: True)
     assert find_cause(planted) is None
-    assert planted.runs == find.REPEATS
+    assert planted.runs == REPEATS
+
+
+@pytest.mark.usefixtures("_no_node")
+def test_a_run_that_is_right_by_chance_proves_nothing() -> None:
+    right_once = iter([True, False, False])
+
+    def is_right(settings: Settings) -> bool:
+        return settings.threads == 1 or (settings.level == 0 and next(right_once))
+
+    cause = find_cause(Planted(is_right, LOG))
+    assert cause is not None
+    assert cause.option == "intra_op_num_threads"
 
 
 def experiment(expected: Array, seconds: float = 60) -> Experiment:
@@ -258,3 +272,11 @@ def test_expected_results() -> None:
     assert expected.ratio(None) == np.inf
     exact = Expected(np.array([1, 2]), 0.0)
     assert (exact.ratio(np.array([1, 2])), exact.ratio(np.array([1, 3]))) == (0.0, np.inf)
+
+
+def test_results_that_are_no_tensors_are_left_out() -> None:
+    made = model([node("Relu", "x", "y"), node("SequenceConstruct", "x y", "s")], {"x": [2, 3]})
+    x = torch.ones(2, 3)
+    assert list(OnnxModelSide("onnxruntime", made, (x,), {}).runtime_model(Run("float32")).outputs.values()) == ["y"]
+    made.graph.output.append(helper.make_tensor_sequence_value_info("s", onnx.TensorProto.FLOAT, None))
+    assert OnnxModelSide("onnxruntime", made, (x,), {}).runtime_model(Run("float32")).outputs == {}
