@@ -18,9 +18,9 @@ from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.comparison import FAIL, Comparison
 from ..results.notes import warnings_as_notes
+from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.exported_side import ExportedSide
 from ..sides.records import Records, Run, Side
 from .noise import Noise
 from .wrong_side import find_wrong_side

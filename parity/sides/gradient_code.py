@@ -49,7 +49,7 @@ def cells_with_gradient_code(
     kwargs: Any,
     working: torch.dtype,
     *,
-    train: bool,
+    train: bool | None,
     cell_paths: Collection[str] | None = None,
 ) -> set[str]:
     """Return the paths of the Cells whose own code sets gradients, found in a call in float64.
