@@ -31,6 +31,7 @@ class OptionKeywords(TypedDict, total=False):
     loss: Callable[[Any], Any] | None
     model: str
     strict: bool
+    probe: bool
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class Options:
         model: name of the network in the report.
         strict: fail if the networks are divided differently, even if they compute the same: a Cell that one side
             inlines, a parameter or a Cell that one side alone has.
+        probe: if everything agrees, compare outputs on further inputs, derived from the given ones, too.
     """
 
     grads: bool = True
@@ -73,6 +75,7 @@ class Options:
     loss: Callable[[Any], Any] | None = None
     model: str = ""
     strict: bool = False
+    probe: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dtype", dtype_name(self.dtype))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from typing import Any
 
 import pytest
@@ -35,6 +36,14 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         "args",
         (),
         {"action": "append", "metavar": "GLOB", "help": "leave out Cells whose path matches; may be repeated"},
+    ),
+    "probe": (
+        "bool",
+        True,
+        {
+            "action": argparse.BooleanOptionalAction,
+            "help": "compare outputs on further inputs, derived from the given ones, too (default: yes)",
+        },
     ),
     "side": (
         "args",

@@ -60,6 +60,8 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("diagnosis",),
         ("reproduction",),
         ("comparison", "inputs"),
+        ("probing",),
+        ("comparison/trial.py",),
         ("modules", "porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),
         ("training",),

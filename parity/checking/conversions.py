@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -54,6 +54,8 @@ class Conversions:
             torch_side(name, network, real_args, real_kwargs, options, from_onnx=name == FROM_ONNX)
             for name, network in self.back.items()
         ]
+        for side in back_sides:
+            side.capabilities = replace(side.capabilities, live=False)  # they have the program's sizes and mode
         sides: list[Side] = [
             InterpreterSide(INTERPRETER, self.program, args, kwargs, working_dtype=dtype, seed=options.seed),
             ExportedSide(

@@ -270,6 +270,17 @@ class JudgingOptions:
         return "--inputs" if self.inputs is not None else "--shape" if self.shapes else None
 
 
+def probe_option(*, default: bool) -> Callable[[Function], Function]:
+    """Return the decorator that adds `--probe`."""
+    return click.option(
+        "--probe/--no-probe",
+        default=default,
+        show_default=True,
+        help="If everything agrees, compare outputs on further inputs too, derived from the given ones: other values, "
+        "masks, sizes, and calls in a row. It takes as long again, or up to 3 s.",
+    )
+
+
 def judging_options(function: Function) -> Function:
     """Add the options for judging, which the command gets as one `JudgingOptions`."""
 
@@ -287,6 +298,7 @@ def judging_options(function: Function) -> Function:
             "diagnose_seconds": take("diagnose_seconds"),
             "provider": take("provider"),
             "strict": take("strict"),
+            "probe": take("probe"),
         }
         files = {name: take(f"{name}_file") for name in FORMATS}
         judging = JudgingOptions(options, take("inputs"), take("shapes"), files, take("repro"))
@@ -321,6 +333,7 @@ def judging_options(function: Function) -> Function:
             metavar="SECONDS",
             help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
         ),
+        probe_option(default=False),
         click.option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too."),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
         click.option(

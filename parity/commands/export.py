@@ -11,7 +11,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, common_options
+from .command import EXIT_CODES, Command, common_options, probe_option
 from .conversion import check_model_file, convert_model_file
 from .outcome import file_of, require_outputs, require_parity
 from .training import CHECKED_STEPS, check_model_file_training, export_training, require_training_step, training_options
@@ -21,6 +21,7 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
 @click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@probe_option(default=True)
 @click.option(
     "--opset",
     type=int,
@@ -60,6 +61,7 @@ def export(
     output: str,
     no_check: bool,
     no_grad: bool,
+    probe: bool,
     opset: int | None,
     fp16: bool,
     dynamic: tuple[str, ...],
@@ -99,7 +101,7 @@ def export(
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
             dtype = "float16" if fp16 else "float32"
-            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False}
+            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )

@@ -29,8 +29,8 @@ CHECKED_STEPS = 2
 """Number of steps that `parity export --training-step` compares with torch's before it writes."""
 
 NOT_IN_TRAINING = (
-    "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "diagnose_seconds", "strict", "no_grad",
-    "repro",
+    "train", "round_trip", "onnx_file", "inputs", "only", "skip", "fail_fast", "diagnose_seconds", "strict", "probe",
+    "no_grad", "repro",
 )  # fmt: skip
 """Options of `parity run` that can't be combined with training, by the names of their values."""
 

@@ -10,9 +10,11 @@ from functools import cached_property
 
 from ...runtime.errors import UsageError
 from ..options import Options
+from ..probing.prober import Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.records import OUTPUT, Records, Run, Side
+from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
 from .cause_search import CauseSearch
@@ -23,7 +25,7 @@ from .measured_errors import remeasure
 from .noise import Noise
 from .weak_inputs import weak_input_notes
 
-ISOLATED, END_TO_END, SECOND_CALL = "isolated", "end to end", "second call"
+ISOLATED, END_TO_END, SECOND_CALL, THIRD_CALL = "isolated", "end to end", "second call", "third call"
 
 HIDDEN_STATE = (
     "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "
@@ -78,6 +80,14 @@ class Trial:
             )
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
+        self.prober = None
+        if options.probe and isinstance(reference, TorchSide):
+            self.prober = Prober(
+                reference, self.truth, self.replayed, options, self.working_dtype, self.owners, self.rounded
+            )
+        elif options.probe:
+            self.notes.append(f"no further inputs were derived, since {reference.name} is no torch module")
+
     def report(self, sides: Sequence[Side]) -> Report:
         """Return a report on these sides, without any comparison yet."""
         return Report(
@@ -90,6 +100,7 @@ class Trial:
             seed=self.options.seed,
             cells=self.cells,
             strict=self.options.strict,
+            probes=[] if self.prober is None else self.prober.judged,
         )
 
     def noise(self, feeding: str, dtype: str) -> Noise:
@@ -139,7 +150,19 @@ class Trial:
             found += self._other_dtypes(side)
         if not _fails(found):
             found += self._second_call(side)
+        if self.prober is not None and not _fails(found):
+            found += self._probe(self.prober, side)
         return self.selected(found)
+
+    def _probe(self, prober: Prober, side: Side) -> CellComparisons:
+        """Return the failures on the first further inputs that a side fails on."""
+        self.progress.stage(f"{side.name} on further inputs", None)
+        found = self._assign_to_known_cells(prober.judge(side, time.monotonic() - self._started - prober.spent))
+        own = [path for path, c in found if c.feeding == ISOLATED]
+        if any(not self.options.selects(path) for path in own):  # what is left out differs
+            found = [(path, c) for path, c in found if path in own]
+        self.notes += [note for note in prober.notes if note not in self.notes]
+        return found
 
     def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
@@ -286,7 +309,11 @@ def judge_sides(
         for path, comparison in trial.judge(side):
             report.cells[path].comparisons.append(comparison)
             explanations = report.cells[path].explanations
-            if comparison.feeding == SECOND_CALL and comparison.status == FAIL and HIDDEN_STATE not in explanations:
+            if (
+                comparison.feeding in (SECOND_CALL, THIRD_CALL)
+                and comparison.status == FAIL
+                and HIDDEN_STATE not in explanations
+            ):
                 explanations.append(HIDDEN_STATE)
         trial.add_causes(report, side)
         if options.fail_fast and report.failed:

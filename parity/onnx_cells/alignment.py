@@ -22,7 +22,7 @@ from ..inputs.affordable import require_affordable, require_room_for_values
 from ..options import Options
 from ..pairing.structures import match_results
 from ..report.globs import list_names, summarize_paths
-from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run
+from ..sides.records import INPUT, OUTPUT, Key, Records, Run
 from ..sides.torch_side import TorchSide
 from .crossings import Crossing, crossings, other_sample
 from .file_values import FileValues
@@ -32,11 +32,9 @@ from .odd_shapes import excuse
 from .ownership import Ownership, own_nodes
 from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
-from .sides import FileSide, ModuleSide
+from .sides import Arrange, FileSide, ModuleSide
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
-Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
-"""Returns the arguments of the module as the inputs of the file, in its order."""
 PairResults = Callable[[Records], Sequence[int | None] | None]
 """Returns, for each result of the file, the position of the module's result that it is, given the module's records.
 
@@ -120,7 +118,7 @@ def align(
     )  # fmt: skip
     side = FileSide(
         name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
-        working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
+        arrange=arrange, working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
     )  # fmt: skip
     notes = [_how(name, found, places)]
     if found.left_out:

@@ -35,8 +35,8 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from .alignment import Arrange, PairResults, align, order_of_inputs
-from .sides import FileSide
+from .alignment import PairResults, align, order_of_inputs
+from .sides import Arrange, FileSide
 
 CANDIDATE = "candidate"
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import (
+    Arguments,
+    Array,
     Key,
     ParameterInfo,
     Records,
@@ -17,6 +19,9 @@ from ..sides.records import (
 )
 from ..sides.torch_side import TorchSide
 from .odd_shapes import Excused
+
+Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
+"""Returns the arguments of the module as the inputs of the file, in its order."""
 
 
 class ModuleSide(TorchSide):
@@ -74,20 +79,33 @@ class FileSide(InterpreterSide):
         aliases: as in `ModuleSide`.
         paired: as in `ModuleSide`.
         excused: what isn't judged Cell by Cell.
+        arrange: returns the file's inputs, from the module's arguments.
         **more: arguments of `InterpreterSide`.
     """
 
     def __init__(
-        self, *args: Any, aliases: Mapping[Key, Key], paired: Collection[str], excused: Excused, **more: Any
+        self,
+        *args: Any,
+        aliases: Mapping[Key, Key],
+        paired: Collection[str],
+        excused: Excused,
+        arrange: Arrange,
+        **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.excused = excused
+        self.arrange = arrange
+        self.capabilities = replace(self.capabilities, known_cells=False)
         self.aliases = aliases
         self.paired = paired
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """The parameters that the module has too."""
         return {name: info for name, info in super().parameters().items() if name in self.paired}
+
+    def arrays(self, arguments: Arguments) -> list[Array]:
+        """Return the file's inputs, from arguments of the module."""
+        return self.arrange(*arguments)
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""

@@ -22,7 +22,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..weights.mapping import Weights, carry
 from .alignment import Alignment, align
-from .explanations import explain_failures
+from .explanations import explain_failures, notes_on_passing
 
 
 def compare_port(
@@ -84,6 +84,8 @@ def compare_port(
     trial.add_causes(report, side)
     report.notes += mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
     explain_failures(report, module, cell, alignment.pairing, port_weights, trial.truth)
+    if options.probe:
+        report.notes += notes_on_passing(report, module, cell, alignment.pairing, port_weights, trial.truth)
     return report
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import torch
 
 from ..comparison.comparer import NO_GRADIENT
@@ -12,6 +13,7 @@ from ..differences import explain
 from ..pairing.cells import Pairing
 from ..report.report import Report
 from ..results.cell_report import CellReport
+from ..results.comparison import PASS
 from ..sides.records import INPUT, Array, Key, Records
 from ..weights.mapping import Weights
 
@@ -34,6 +36,16 @@ def explain_failures(
         report.cells[path].explanations = list(dict.fromkeys(explainer.lines(report.cells[path])))
 
 
+def notes_on_passing(
+    report: Report, module: torch.nn.Module, cell: Any, pairing: Pairing, weights: Weights, truth: Records
+) -> list[str]:
+    """Return notes on the differences of passing Cells that show at other sizes of their inputs."""
+    explainer = _Explainer(module, cell, pairing, weights, truth)
+    passing = [path for path, one in report.cells.items() if one.status == PASS and path in explainer.cell_of]
+    lines = [(path, line) for path in passing for line in explainer.at_another_size(path)]
+    return [f"{path or '(root)'} agrees at this size, not at all sizes: {line}" for path, line in lines]
+
+
 class _Explainer:
     def __init__(self, module: torch.nn.Module, cell: Any, pairing: Pairing, weights: Weights, truth: Records) -> None:
         self.module = module
@@ -49,6 +61,8 @@ class _Explainer:
         if path in self.cell_of:
             inputs = [self.truth.values[key] for key in self._inputs(path)]
             yield from self._differences(path, inputs)
+            if any(c.probe for c in report.failures):
+                yield from self.at_another_size(path)
         for pair, how in self.pairing.apart.items():
             if self._judging_module(pair.module) == path:
                 yield f"{pair.module} ({pair.module_class}) is called differently from its port, and judged here: {how}"
@@ -60,6 +74,13 @@ class _Explainer:
         yield from self._suppositions(report)
         if all(c.check == "rounding" for c in report.failures):
             yield from self._precision(path)
+
+    def at_another_size(self, path: str) -> list[str]:
+        """Return the known differences of a pair of layers that only show if spatial sizes are larger by 1."""
+        inputs = [self.truth.values[key] for key in self._inputs(path)]
+        larger = [np.pad(x, [(0, int(axis > 1)) for axis in range(x.ndim)]) for x in inputs]
+        known = self._differences(path, inputs)
+        return [line for line in self._differences(path, larger) if line not in known] if larger else []
 
     def _differences(self, path: str, inputs: list[Array]) -> list[str]:
         return explain(self.module.get_submodule(path), self.cells[self.cell_of[path]], inputs)

@@ -93,6 +93,7 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
     if failed:
         worst = FAIL if any(c.status == FAIL for c in failed) else NOT_COMPARED
         first = f"{failed[0].kind} {failed[0].tensor}: {failed[0].reason}"
+        first += f", with {failed[0].probe}" if failed[0].probe else ""
         message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
         detail = cell_detail(replace(cell, comparisons=failed), report, WIDTH, everything=True)
         return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))

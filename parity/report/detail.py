@@ -130,7 +130,7 @@ def _fault(cell: CellReport, report: NetworkResult) -> object:
         c = checks[0]
         own = c.tensor.removeprefix(cell.path)
         checks_by_kind.setdefault(
-            c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes)
+            c.kind, (own, c.side, c.check, c.feeding, re.sub(r"\d[\d.e+-]*", "#", c.reason), c.sizes, c.probe)
         )
     causes: tuple[object, ...] = tuple(text.replace(cell.path, "") if cell.path else text for text in cell.explanations)
     causes += tuple((cause.kind, cause.summary.replace(cell.path, "") if cell.path else "") for cause in cell.causes)
@@ -186,6 +186,7 @@ def tensor_in_words(c: Comparison, cell: CellReport) -> str:
 def check_in_words(c: Comparison) -> str:
     """Return how a tensor was compared: `interpreter, meaning in float64, isolated`."""
     at = f", at {c.sizes}" if c.sizes else ""
+    at += f", with {c.probe}" if c.probe else ""
     at += f", on input {c.input}" if c.input > 1 else ""
     return f"{c.side}, {c.check}{' in float64' if c.check == 'meaning' else ''}, {c.feeding}{at}"
 

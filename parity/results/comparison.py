@@ -29,7 +29,8 @@ class Comparison:
         check: "meaning" (both sides in float64), "rounding" (working dtype, error measured against float64 truth) or
             "quantization" (for a quantized file; `ratio` and `allowed` count steps of its quantizer).
         feeding: "isolated" (the Cell got the values recorded from the reference), "end to end", or "second call" (end
-            to end, with the state left by a first call).
+            to end, with the state left by a first call) or
+            "third call" (the same after two calls).
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (its value); "passed value"
             and "passed gradient" for values that a Cell passes to the inputs of inner Cells, and gradients that it
             passes back to their outputs; "call" for a call that raises, or differs from the reference's.
@@ -52,6 +53,7 @@ class Comparison:
         truth: the float64 value at that index.
         source: file, line and text of the op that computes the tensor; empty if unknown.
         sizes: sizes of the dynamic dimensions, as `batch=1`, where they differ from those of the example inputs.
+        probe: what is different about the inputs, if they were derived from the given ones: `x times 100`.
         input: number of the input that this was compared on, from 1, where there are several.
         error_map: where in the tensor a failure is; None if that isn't known. It is in no JSON report.
     """
@@ -77,13 +79,14 @@ class Comparison:
     truth: float | None = None
     source: str = ""
     sizes: str = ""
+    probe: str = ""
     input: int = 1
     error_map: ErrorMap | None = field(default=None, compare=False, repr=False)
 
     @property
     def identity(self) -> tuple[str | int, ...]:
         """A key that is equal for comparisons of the same tensor on several inputs."""
-        return self.side, self.check, self.feeding, self.kind, self.tensor, self.call, self.sizes
+        return self.side, self.check, self.feeding, self.kind, self.tensor, self.call, self.sizes, self.probe
 
     @property
     def severity(self) -> tuple[int, bool, float]:

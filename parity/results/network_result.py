@@ -30,6 +30,7 @@ class NetworkResult:
         weights: if one side is a Cell, the sources of its Parameters' values.
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
+        probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
         reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
@@ -48,6 +49,7 @@ class NetworkResult:
     weights: list[CarriedWeight] = field(default_factory=list)
     structure: list[StructureDifference] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
+    probes: list[str] = field(default_factory=list)
     inputs: int = 1
     strict: bool = False
     reproducible: list[Reproducible] = field(default_factory=list)
@@ -134,6 +136,7 @@ class NetworkResult:
             "grads": self.grads,
             "seed": self.seed,
             "sizes": self.sizes,
+            "probes": self.probes,
             "inputs": self.inputs,
             "strict": self.strict,
             "worst_input": self.worst[1].input if self.worst else None,
@@ -148,6 +151,7 @@ class NetworkResult:
     def join(self, other: NetworkResult) -> None:
         """Add the sides of another report on the same module, run with the same options."""
         self.sides += other.sides
+        self._join_probes(other)
         self.pairs += other.pairs
         self.weights += other.weights
         join_differences(self.structure, other.structure)
@@ -164,6 +168,7 @@ class NetworkResult:
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
         self.sizes.append(sizes)
+        self._join_probes(other)
         self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
         self._join_reproducible(other)
         for path, cell in other.cells.items():
@@ -175,6 +180,7 @@ class NetworkResult:
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
         self.inputs += 1
+        self._join_probes(other)
         join_differences(self.structure, other.structure)
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
         self._join_reproducible(other)
@@ -194,6 +200,9 @@ class NetworkResult:
         """Keep what the other report has of Cells of which this one has nothing."""
         known = {one.path for one in self.reproducible}
         self.reproducible += [one for one in other.reproducible if one.path not in known]
+
+    def _join_probes(self, other: NetworkResult) -> None:
+        self.probes += [probe for probe in other.probes if probe not in self.probes]
 
     @property
     def worst(self) -> tuple[str, Comparison] | None:

@@ -103,7 +103,8 @@ def _reason(path: str, c: Comparison) -> str:
     """Why a comparison fails, in a clause."""
     if c.kind == "call":
         return f"{path or 'it'} {c.reason}"
-    call = " in a second call" if c.feeding == "second call" else ""
+    call = f" in a {c.feeding}" if c.feeding in ("second call", "third call") else ""
+    call += f" with {c.probe}" if c.probe else ""
     name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
     if c.index is None:
         return f"of its {name}{call}: {c.reason}"

@@ -6,7 +6,7 @@ records of the torch side.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from .frameworks import Framework
 from .interpreter_side import InterpreterSide
 from .layouts import Layout
 from .port_program import in_names_of_module, trace_port
-from .records import Array, Capabilities, Key, ParameterInfo, Records, Run
+from .records import Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
 
 
 class CellSide:
@@ -59,8 +59,9 @@ class CellSide:
         dtypes = {"meaning": "float64", "rounding": working_dtype}
         checks = [check for check in framework.checks if check == "meaning" or working_dtype != "float64"]
         self.capabilities = Capabilities(
-            tuple((check, dtypes[check]) for check in checks), is_port=True, second_call=framework.replays
+            tuple((check, dtypes[check]) for check in checks), is_port=True, second_call=framework.replays, live=True
         )
+        self.module = module
         self.args, self.kwargs = arguments_for(cell, module, args, kwargs)
 
     def parameters(self) -> dict[str, ParameterInfo]:
@@ -117,20 +118,14 @@ class CellSide:
         if run.parameter_steps:
             values = self._with_steps(values, run.parameter_steps)
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
-        with self.framework.prepare(self.cell, values, run.dtype, self.train, bool(run.perturbed)), watcher.watching():
-            leaves, structure = pytree.tree_flatten((self.args, self.kwargs))
-            places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
-            arrays = [as_array(leaves[i]) for i in places]
-
-            def call(*tensors: Any) -> list[Any]:
-                for place, tensor in zip(places, tensors, strict=True):
-                    leaves[place] = tensor
-                args, kwargs = pytree.tree_unflatten(leaves, structure)
-                return watcher.run_cell(lambda: self.cell(*args, **kwargs))
-
-            if run.second is not None:
-                self.framework.run(call, self._inputs(arrays, run.dtype), parameters, None)
+        train = self.train != run.other_mode
+        with self.framework.prepare(self.cell, values, run.dtype, train, bool(run.perturbed)), watcher.watching():
+            own = (self.args, self.kwargs)
+            for arguments in [own] if run.second is not None else map(self._own_arguments, run.before):
+                before, arrays = self._caller(watcher, arguments)
+                self.framework.run(before, self._inputs(arrays, run.dtype), parameters, None)
                 watcher.restart()
+            call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
             if run.second == "varied":
                 arrays = [other_numbers(array) for array in arrays]
             inputs = self._inputs(arrays, run.dtype)
@@ -145,6 +140,23 @@ class CellSide:
                 self._record_gradients(records, dict(zip(map(id, parameters), gradients, strict=True)))
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records
+
+    def _own_arguments(self, arguments: Arguments) -> Arguments:
+        """The Cell's arguments, from the module's."""
+        return arguments_for(self.cell, self.module, *arguments)
+
+    def _caller(self, watcher: Watcher, arguments: Arguments) -> tuple[Callable[..., list[Any]], list[Array]]:
+        """Return a function that calls the Cell with other tensors in its arguments, and their arrays."""
+        leaves, structure = pytree.tree_flatten(arguments)
+        places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, (torch.Tensor, np.ndarray))]
+
+        def call(*tensors: Any) -> list[Any]:
+            for place, tensor in zip(places, tensors, strict=True):
+                leaves[place] = tensor
+            args, kwargs = pytree.tree_unflatten(leaves, structure)
+            return watcher.run_cell(lambda: self.cell(*args, **kwargs))
+
+        return call, [as_array(leaves[place]) for place in places]
 
     def _inputs(self, arrays: Sequence[Array], dtype: str) -> list[Any]:
         """Return the inputs as tensors, rounded to the working dtype first."""

@@ -18,7 +18,7 @@ from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .interpreter_side import recorded_draws
-from .records import OUTPUT, Array, Capabilities, Key, ParameterInfo, Records, Run
+from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
 
@@ -42,15 +42,8 @@ class ExportedSide:
         self.program = program.astype(dtype)
         self.provider = provider
         self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
-        inputs = [as_array(leaf) for leaf in tree.match_call(program.arguments, args, kwargs)]
-        # rounded to the dtype that the program was captured in first, so that all sides start from the same numbers
-        in_captured_dtype = [
-            cast_floating(array, value.dtype) for array, value in zip(inputs, program.inputs, strict=True)
-        ]
-        self.inputs = [
-            cast_floating(array, value.dtype)
-            for array, value in zip(in_captured_dtype, self.program.inputs, strict=True)
-        ]
+        self.captured = program
+        self.inputs = self._arrays((args, dict(kwargs)))
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return nothing: the parameters are the program's."""
@@ -59,32 +52,45 @@ class ExportedSide:
     def run(self, run: Run) -> Records:
         """Run once in the program's dtype; with a feed, run every Cell on the values fed."""
         draws = recorded_draws(self.program, run)
-        return self._run_end_to_end(draws) if run.feed is None else self._run_isolated(run.feed, draws)
+        given = self._given(run)
+        return self._run_end_to_end(given, draws) if run.feed is None else self._run_isolated(run.feed, given, draws)
+
+    def _given(self, run: Run) -> list[Array]:
+        return self.inputs if run.arguments is None else self._arrays(run.arguments)
+
+    def _arrays(self, arguments: Arguments) -> list[Array]:
+        """Return the program's inputs, from arguments of the reference."""
+        leaves = [as_array(leaf) for leaf in tree.match_call(self.captured.arguments, *arguments)]
+        # rounded to the dtype that the program was captured in first, so that all sides start from the same numbers
+        rounded = [cast_floating(x, value.dtype) for x, value in zip(leaves, self.captured.inputs, strict=True)]
+        return [cast_floating(x, value.dtype) for x, value in zip(rounded, self.program.inputs, strict=True)]
 
     def runtime_model(self, run: Run) -> RuntimeModel:
         """Return the model that a run consists of, to be run with other settings."""
         draws = recorded_draws(self.program, run)
         if run.feed is None:
-            model, inputs, names = self._whole_model(draws)
+            model, inputs, names = self._whole_model(self._given(run), draws)
             return RuntimeModel(model, inputs, names, self.provider)
-        cut = self._cut(run.feed)
+        cut = self._cut(run.feed, self._given(run))
         model, inputs, by_value = self._isolated_model(*cut, draws)
         boundaries = {_key(self.program, node): node.inputs[0] for node in self.program.nodes if node.op == "boundary"}
         names = {key: by_value[value] for key, value in boundaries.items() if value in by_value}
         return RuntimeModel(model, inputs, names, self.provider)
 
-    def _whole_model(self, draws: dict[str, Array]) -> tuple[onnx.ModelProto, dict[str, Array], dict[Key, str]]:
+    def _whole_model(
+        self, given: list[Array], draws: dict[str, Array]
+    ) -> tuple[onnx.ModelProto, dict[str, Array], dict[Key, str]]:
         """Return the model, its inputs by name, and the names of its results by boundary."""
         model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
         input_names = {node.name for node in model.graph.input}
-        inputs = dict(zip(naming.input_names(self.program), self.inputs, strict=True)) | draws
+        inputs = dict(zip(naming.input_names(self.program), given, strict=True)) | draws
         roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
         names = {_key(self.program, node): by_value[node.outputs[0]] for node in roots}
         return model, {n: a for n, a in inputs.items() if n in input_names}, names
 
-    def _run_end_to_end(self, draws: dict[str, Array]) -> Records:
-        model, inputs, names = self._whole_model(draws)
+    def _run_end_to_end(self, given: list[Array], draws: dict[str, Array]) -> Records:
+        model, inputs, names = self._whole_model(given, draws)
         results = run_model(model, inputs, provider=self.provider)
         records = Records(calls=list(self.program.calls))
         known_resolutions = resolutions(model.graph)
@@ -95,9 +101,9 @@ class ExportedSide:
         records.updates = {name: results[f"update.{name}"] for name in self.program.updates}
         return records
 
-    def _cut(self, feed: Records) -> tuple[Program, dict[Value, Array]]:
+    def _cut(self, feed: Records, given: list[Array]) -> tuple[Program, dict[Value, Array]]:
         """Return the program cut at the boundaries that are fed, and the values known before it runs."""
-        known: dict[Value, Array] = dict(zip(self.program.inputs, self.inputs, strict=True))
+        known: dict[Value, Array] = dict(zip(self.program.inputs, given, strict=True))
         known |= self.program.constant_data
         for node in self.program.nodes:
             if node.op != "boundary":
@@ -126,8 +132,8 @@ class ExportedSide:
         outputs = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
         return model, {n: a for n, a in names.items() if n in input_names}, outputs
 
-    def _run_isolated(self, feed: Records, draws: dict[str, Array]) -> Records:
-        cut_program, known = self._cut(feed)
+    def _run_isolated(self, feed: Records, given: list[Array], draws: dict[str, Array]) -> Records:
+        cut_program, known = self._cut(feed, given)
         model, inputs, names_of = self._isolated_model(cut_program, known, draws)
         computes = (
             cut_program.outputs or cut_program.updates

@@ -21,6 +21,7 @@ from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
 from .boundary_keys import BoundaryKeys, match_root
 from .records import (
+    Arguments,
     Array,
     Draw,
     ParameterInfo,
@@ -82,10 +83,15 @@ class InterpreterSide:
         """The attributes of the module at a path: a program has none."""
         return {}
 
+    def arrays(self, arguments: Arguments) -> list[Array]:
+        """Return the program's inputs, from arguments of the reference."""
+        return [as_array(leaf) for leaf in tree.match_call(self.program.arguments, *arguments)]
+
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""
         program = _with_steps(self._program(run.dtype, run.perturbed), run.parameter_steps)
-        inputs = [self._in_dtype(x, run.dtype) for x in self.inputs]
+        arrays = self.inputs if run.arguments is None else self.arrays(run.arguments)
+        inputs = [self._in_dtype(x, run.dtype) for x in arrays]
         records = Records(calls=list(program.calls), parameter_users=parameter_users_of(program))
         records.buffers = {name: b.data for name, b in program.buffers.items() if name not in program.updates}
         draws = recorded_draws(program, run)
@@ -94,6 +100,9 @@ class InterpreterSide:
             program = _with_updated_buffers(program, inputs, draws)
             if run.second == "varied":
                 inputs = [self._in_dtype(other_numbers(x), run.dtype) for x in self.inputs]
+        for arguments in run.before:
+            earlier = [self._in_dtype(x, run.dtype) for x in self.arrays(arguments)]
+            program = _with_updated_buffers(program, earlier, draws)
         result, match, names = match_root(program, inputs, run)
         records.record_result(result, match)
         cotangents = None if run.cotangents is None else run.root_cotangents(match.partners)

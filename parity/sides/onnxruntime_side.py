@@ -18,7 +18,7 @@ from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .quantized_steps import CodesOfFloat64, is_quantized
-from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
+from .records import OUTPUT, Arguments, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
 
@@ -66,7 +66,8 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are the root's, in order. A feed has no effect, since inner Cells aren't visible."""
         records = Records()
-        results = self._run_from_same_codes(records) if run.same_codes else self.session.run(self.inputs)
+        given = self.inputs if run.arguments is None else self.pair_inputs(self.graph, *run.arguments)
+        results = self._run_from_same_codes(given, records) if run.same_codes else self.session.run(given)
         outputs = tensors_of(results)
         partners, notes = self.pair_results(run, list(outputs))
         records.notes += [*notes, *legend(results)]
@@ -83,22 +84,23 @@ class OnnxModelSide:
 
     def runtime_model(self, run: Run) -> RuntimeModel:
         """Return the file with its inputs, to be run with other settings; without outputs if some aren't numbers."""
+        given = self.inputs if run.arguments is None else self.pair_inputs(self.graph, *run.arguments)
         names = [value.name for value in self.graph.output]
         if not all(_is_numbers(value.type) for value in self.graph.output):
-            return RuntimeModel(self.model, self.inputs, {}, self.provider)
+            return RuntimeModel(self.model, given, {}, self.provider)
         partners, _ = self.pair_results(run, names)
         slots = run.root_slots(names, partners)
         outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
-        return RuntimeModel(self.model, self.inputs, outputs, self.provider)
+        return RuntimeModel(self.model, given, outputs, self.provider)
 
-    def _run_from_same_codes(self, records: Records) -> Mapping[str, Mapping[str, Array]]:
+    def _run_from_same_codes(self, inputs: Mapping[str, Given], records: Records) -> Mapping[str, Mapping[str, Array]]:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""
         model = self.model if isinstance(self.model, onnx.ModelProto) else onnx.load(self.model)
         cut = CodesOfFloat64(model, self.provider)
-        arrays = {name: given for name, given in self.inputs.items() if isinstance(given, np.ndarray)}
-        outputs = cut.run(arrays) if len(arrays) == len(self.inputs) else None
+        arrays = {name: given for name, given in inputs.items() if isinstance(given, np.ndarray)}
+        outputs = cut.run(arrays) if len(arrays) == len(inputs) else None
         if outputs is None:
-            return self.session.run(self.inputs)
+            return self.session.run(inputs)
         records.notes, records.mismatches = cut.notes, cut.mismatches
         return outputs
 

@@ -24,6 +24,9 @@ Array = np.ndarray[Any, Any]
 INPUT, OUTPUT = "input", "output"
 INPUT_GRADIENT, OUTPUT_GRADIENT = "input_gradient", "output_gradient"
 
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+"""Positional and keyword arguments of a call of the reference."""
+
 
 class Key(NamedTuple):
     """Identifies a value at a boundary: Cell path, index of that Cell's call, kind (input, output, ...) and slot."""
@@ -172,6 +175,9 @@ class Run:
         inner: whether values at the boundaries of inner Cells are recorded, not only the root's.
         second: run the network forward twice, keeping its state, and record the second call, on inputs with other
             numbers ("varied") or on the same ("same"). None for a single call.
+        arguments: the reference's arguments to run on, in place of those that the side was made with; None for those.
+        before: arguments of calls that are made before, keeping the network's state; only the last call is recorded.
+        other_mode: run in train mode where the side runs in eval mode, and the other way round.
         perturbed: number, from 1 to `Capabilities.perturbations`, of the perturbation of numbers and tables that may
             have been rounded to float32; 0 for none; see `rounded_numbers`.
         same_codes: whether a quantized model is run from the codes that float64 yields at each of its quantizers.
@@ -191,6 +197,9 @@ class Run:
     result: Structure | None = None
     perturbed: int = 0
     second: Literal["varied", "same"] | None = None
+    arguments: Arguments | None = None
+    before: Sequence[Arguments] = ()
+    other_mode: bool = False
     same_codes: bool = False
     parameter_steps: Mapping[str, Array] = field(default_factory=dict)
 
@@ -229,7 +238,9 @@ class Capabilities:
         own_precision: whether its outputs have the network's own floating-point dtypes; else it was converted to one
             dtype as a whole.
         is_port: whether it is a port, whose conventions differ from torch's.
-        second_call: whether it keeps its state from one call to the next (`Run.second`).
+        second_call: whether it keeps its state from one call to the next (`Run.second`, `Run.before`).
+        known_cells: whether its boundaries are those of its own Cells, not places found by the values there.
+        live: whether it runs the user's own code: it takes inputs of other sizes, and has both modes.
         perturbations: number of ways in which its numbers can be perturbed (`Run.perturbed`).
         quantized: whether it rounds to the codes of quantizers, and can be run from given codes (`Run.same_codes`).
     """
@@ -240,14 +251,16 @@ class Capabilities:
     own_precision: bool = True
     is_port: bool = False
     second_call: bool = False
+    known_cells: bool = True
+    live: bool = False
     perturbations: int = 1
     quantized: bool = False
 
 
-def native_capabilities(working_dtype: str, *, second_call: bool = False) -> Capabilities:
+def native_capabilities(working_dtype: str, *, second_call: bool = False, live: bool = False) -> Capabilities:
     """Capabilities of a side that runs in every dtype; in float64 there is no truth to judge rounding by."""
     rounding = () if working_dtype == "float64" else (("rounding", working_dtype),)
-    return Capabilities((("meaning", "float64"), *rounding), second_call=second_call)
+    return Capabilities((("meaning", "float64"), *rounding), second_call=second_call, live=live)
 
 
 class Side(Protocol):

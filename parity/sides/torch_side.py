@@ -35,6 +35,7 @@ from .precision import (
 )
 from .records import (
     INPUT,
+    Arguments,
     Array,
     ParameterInfo,
     Records,
@@ -90,7 +91,7 @@ class TorchSide:
         self.train = train
         self.loss = loss
         self.working_dtype: torch.dtype = getattr(torch, working_dtype)
-        self.capabilities = native_capabilities(working_dtype, second_call=True)
+        self.capabilities = native_capabilities(working_dtype, second_call=True, live=True)
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths, shared)
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
@@ -145,9 +146,14 @@ class TorchSide:
             # can't see
             stack.callback(recorder.fed_tensors.clear)
             stack.callback(recorder.leaves.clear)
-            stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=self.train))
-            args, kwargs, leaves = self._inputs(dtype, grads=run.grads, varied=run.second == "varied")
-            before_inputs = self._inputs(dtype, grads=False)[:2] if run.second is not None else None
+            stack.enter_context(
+                in_dtype(self.module, dtype, through=self.working_dtype, train=self.train != run.other_mode)
+            )
+            own = (self.args, self.kwargs)
+            given = run.arguments or (with_other_numbers(own) if run.second == "varied" else own)
+            args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
+            before = [own] if run.second is not None else run.before
+            before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
             if dtype == torch.float64:
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.working_dtype, perturbed=bool(run.perturbed)))
@@ -158,16 +164,16 @@ class TorchSide:
                     parameter.data = parameter.data + torch.from_numpy(run.parameter_steps[name])
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
-            if before_inputs is not None:
-                self._call_before(run, recorder, *before_inputs)
+            for args_before, kwargs_before in before_inputs:
+                self._call_before(run, recorder, args_before, kwargs_before)
             if self.catches and run.feed is not None:
                 stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
             draws = Draws(run.draws, recorder.cell)
-            if not run.grads:
+            if not run.grads and run.inner:
                 uses = ParameterUses({p: name for name, p in named_parameters(self.module)}, lambda: recorder.cell()[0])
                 stack.enter_context(uses)
                 recorder.records.used_elsewhere = uses.elsewhere
-            before = {name: b.clone() for name, b in named_buffers(self.module)}
+            buffers_before = {name: b.clone() for name, b in named_buffers(self.module)}
             stack.enter_context(ControlFlowInPython())
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
@@ -183,7 +189,7 @@ class TorchSide:
             for name, buffer in named_buffers(self.module):
                 if name in self.ignored:
                     continue
-                changed = not torch.equal(before[name], buffer)
+                changed = not torch.equal(buffers_before[name], buffer)
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = draws.recorded
         if run.inner and run.jitter is None:
@@ -191,7 +197,7 @@ class TorchSide:
         return records
 
     def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
-        """Call the module once, to set its state, with the draws of the second call."""
+        """Call the module once, to set its state, with the draws of the call that is recorded."""
         draws = Draws(run.draws, recorder.cell)
         with ControlFlowInPython(), watch(self.module, recorder, self.cell_paths), StableSorts(), draws:  # type: ignore[no-untyped-call]
             self._call(args, kwargs, recorder)
@@ -227,8 +233,8 @@ class TorchSide:
                 "  compare the outputs alone: --no-grad, or grads=False"
             ) from error
 
-    def _inputs(self, dtype: torch.dtype, *, grads: bool, varied: bool = False) -> tuple[Any, Any, list[torch.Tensor]]:
-        """Return the inputs as new tensors in `dtype`, with other numbers if `varied`; and the leaf tensors."""
+    def _inputs(self, arguments: Arguments, dtype: torch.dtype, *, grads: bool) -> tuple[Any, Any, list[torch.Tensor]]:
+        """Return arguments with new tensors in `dtype`, and the leaf tensors."""
         leaves: list[torch.Tensor] = []
 
         def fresh(tensor: torch.Tensor) -> torch.Tensor:
@@ -241,8 +247,7 @@ class TorchSide:
                     return copy.clone()  # torch forbids changing a leaf in place, which a first layer may do
             return copy
 
-        arguments = (self.args, self.kwargs)
-        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, with_other_numbers(arguments) if varied else arguments)
+        args, kwargs = pytree.tree_map_only(torch.Tensor, fresh, arguments)
         return args, kwargs, leaves
 
     def _cotangents(

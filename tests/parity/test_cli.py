@@ -119,6 +119,7 @@ def test_the_defaults(engine: Engine) -> None:
         "fail_fast": False,
         "diagnose_seconds": None,
         "strict": False,
+        "probe": False,
         "provider": "cpu",
         "round_trip": False,
     }
@@ -137,6 +138,7 @@ def test_the_defaults(engine: Engine) -> None:
         (["--fail-fast"], "fail_fast", True),
         (["--diagnose-seconds", "0"], "diagnose_seconds", 0.0),
         (["--strict"], "strict", True),
+        (["--probe"], "probe", True),
         (["--provider", "cuda"], "provider", "cuda"),
         (["--round-trip"], "round_trip", True),
         (["--seed", "7"], "seed", 7),

@@ -99,7 +99,8 @@ function comparisonOf(fields) {
     source: text(fields[18]),
     sizes: text(fields[19]),
     input: fields[20],
-    errorMap: fields[21],
+    probe: text(fields[21]),
+    errorMap: fields[22],
   };
 }
 

@@ -94,6 +94,7 @@ def _comparison(c: Comparison, texts: _Texts, with_map: set[int]) -> list[Any]:
         texts.number(from_here(c.source)),
         texts.number(c.sizes),
         c.input,
+        texts.number(c.probe),
         _error_map(c) if id(c) in with_map else None,
     ]
 

@@ -121,6 +121,7 @@ function comparisonElement(c, axis, row) {
     c.check + (c.check === "meaning" ? " in float64" : ""),
     c.feeding,
     c.sizes && `at ${c.sizes}`,
+    c.probe && `with ${c.probe}`,
     c.input > 1 && `input ${c.input}`,
   ]
     .filter(Boolean)

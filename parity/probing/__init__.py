@@ -1,0 +1,1 @@
+"""Further inputs, derived from the given ones, that would show what these hide."""

@@ -1,0 +1,106 @@
+"""All probes of a pair of sides, in the order in which they are tried: cheap and revealing ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from ...converter.capture.cell_hooks import input_slots
+from ...converter.capture.other_numbers import with_other_numbers
+from ...runtime.errors import CellbridgeError
+from ..comparison.causes import HasProgram
+from ..results.notes import warnings_as_notes
+from ..sides.cell_side import CellSide
+from ..sides.records import Arguments, Run, Side
+from ..sides.torch_side import TorchSide
+from .lengths import MAX_SIZE, size_probes
+from .probe import Probe
+from .switches import of_programs, of_torch, ordinary
+from .values import (
+    Inputs,
+    around,
+    cycle,
+    equal_number_probes,
+    index_probes,
+    mask_probes,
+    not_finite_probes,
+    number_probes,
+    switch_probe,
+    wide,
+)
+
+MAX_VOCABULARIES = 4
+
+
+def probes(reference: TorchSide, side: Side) -> Iterator[Probe]:
+    """Yield the probes for a side.
+
+    Complex inputs aren't probed.
+    """
+    given: Arguments = (reference.args, reference.kwargs)
+    leaves = pytree.tree_leaves(given)
+    slots = input_slots(reference.module, *given)
+    tensors: dict[int, tuple[str, torch.Tensor]] = {place: (name, leaves[place]) for place, name in slots}
+    if any(tensor.is_complex() for _, tensor in tensors.values()):
+        return
+    inputs = Inputs.of(given, tensors)
+    can = side.capabilities
+    inside = can.cells and can.known_cells
+    sizes: list[Probe] = []
+    if can.live:
+        numbers = set().union(*(_numbers(network) for network in (reference, side)))
+        sizes = list(size_probes(inputs, numbers, after_given=can.second_call))
+    yield from mask_probes(inputs)
+    yield from index_probes(inputs, _vocabularies(reference.module))
+    yield from number_probes(inputs)
+    if inside:
+        yield Probe("numbers inside of either sign from 0.001 to 1000", inside=wide)
+    yield from sizes
+    if can.live:
+        yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
+    if can.second_call:
+        yield Probe("other calls before", before=(given, with_other_numbers(given)))
+    yield from equal_number_probes(inputs)
+    yield from not_finite_probes(inputs)
+    values = _switches(reference, side)
+    yield from switch_probe(inputs, values)
+    if inside and values:
+        at = around(values)
+        yield Probe("numbers inside at values at which operations switch", inside=lambda x: cycle(x, at), exact=True)
+
+
+def _vocabularies(module: nn.Module) -> list[int]:
+    """The number of rows of the embedding tables, or of the matrices that may be such tables; the largest."""
+    tables = {inner.num_embeddings for inner in module.modules() if isinstance(inner, nn.Embedding)}
+    matrices = {p.shape[0] for p in module.parameters() if p.ndim == 2}
+    return sorted(tables or matrices, reverse=True)[:MAX_VOCABULARIES]
+
+
+def _numbers(side: Side) -> set[int]:
+    """Integers that may bound a size: sizes of parameters and buffers, and attributes of modules or Cells."""
+    found: set[int] = set()
+    if isinstance(side, TorchSide):
+        found |= {size for p in (*side.module.parameters(), *side.module.buffers()) for size in p.shape}
+        found |= {n for inner in side.module.modules() for n in vars(inner).values() if type(n) is int}
+    elif isinstance(side, CellSide):
+        found |= {size for info in side.parameters().values() for size in info.data.shape}
+        found |= {n for _, inner in side.cell.cells_and_names() for n in vars(inner).values() if type(n) is int}
+    return {n for n in found if 1 < n < MAX_SIZE}
+
+
+def _switches(*sides: Side) -> list[float]:
+    """The values at which operations of both sides switch, as far as they can be read."""
+    found: set[float] = set()
+    for side in sides:
+        if isinstance(side, TorchSide):
+            found |= of_torch(lambda: side.run(Run("float64", grads=False, inner=False)))  # noqa: B023
+        elif isinstance(side, HasProgram):
+            try:
+                with warnings_as_notes():
+                    found |= of_programs([side.in_interpreter().program])
+            except CellbridgeError:  # its operations can't be read
+                continue
+    return ordinary(found)

@@ -1,0 +1,58 @@
+"""`Probe`: other arguments for both sides, with a name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ..sides.records import Arguments
+
+Change = Callable[[torch.Tensor], torch.Tensor]
+"""Returns other values for a tensor, in the same shape and dtype."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Arguments derived from the given ones.
+
+    Attributes:
+        name: what is different about them, to follow "with": `x times 100`.
+        arguments: positional and keyword arguments of the reference; None for the given ones.
+        before: arguments of calls that are made before, with the state that they leave.
+        choice: of the probes with the same choice, only the first that the reference runs on is judged.
+        inside: for values inside the network instead of arguments, what returns others for a tensor.
+        resized: they have other shapes.
+        not_finite: they hold NaN or infinity, and so may the outputs.
+        ties: they hold equal values, so that positions of a maximum, say, depend on rounding.
+        exact: they hold numbers that operations compare others with, so that any rounding error decides.
+        other_mode: both sides run in train mode where they ran in eval mode, and the other way round.
+    """
+
+    name: str
+    arguments: Arguments | None = None
+    before: tuple[Arguments, ...] = ()
+    choice: str = ""
+    inside: Change | None = None
+    resized: bool = False
+    not_finite: bool = False
+    ties: bool = False
+    exact: bool = False
+    other_mode: bool = False
+
+    @property
+    def needs_live(self) -> bool:
+        """Whether a side with a program of fixed sizes, captured in one mode, can't be run on it."""
+        return self.resized or self.other_mode
+
+
+def with_tensors(arguments: Arguments, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Arguments:
+    """Return the arguments with `change(place, tensor)` for each tensor, by its place among all leaves."""
+    leaves, spec = pytree.tree_flatten(arguments)
+    changed = [change(place, leaf) if isinstance(leaf, torch.Tensor) else leaf for place, leaf in enumerate(leaves)]
+    result: Any = pytree.tree_unflatten(changed, spec)
+    args, kwargs = result
+    return args, kwargs

@@ -1,0 +1,209 @@
+"""Other values for the given inputs: of numbers, of indices, and of masks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from ..sides.records import Arguments
+from .probe import Change, Probe, with_tensors
+
+Tensor = torch.Tensor
+
+GOLDEN = 0.6180339887498949
+HIDDEN = -1e4
+"""A number from which on a floating-point mask hides; a mask that is zero everywhere is given it."""
+LARGEST = 3
+"""Numbers of either sign from 10 ** -LARGEST to 10 ** LARGEST are tried."""
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The tensors of the given arguments, by their place among all leaves, and what they seem to be.
+
+    Attributes:
+        arguments: the given arguments.
+        tensors: the tensors.
+        names: their names.
+        numbers: places of tensors of floating-point numbers.
+        indices: places of tensors of integers.
+        masks: places of tensors that hide positions.
+    """
+
+    arguments: Arguments
+    tensors: Mapping[int, Tensor]
+    names: Mapping[int, str]
+    numbers: Sequence[int]
+    indices: Sequence[int]
+    masks: Sequence[int]
+
+    @classmethod
+    def of(cls, arguments: Arguments, tensors: Mapping[int, tuple[str, Tensor]]) -> Inputs:
+        """Tell masks from numbers and indices, by name, dtype and values."""
+        masks = [place for place, (name, x) in tensors.items() if x.numel() > 1 and _is_mask(name, x)]
+        others = [(place, x) for place, (_, x) in tensors.items() if place not in masks and x.dtype != torch.bool]
+        numbers = [place for place, x in others if x.is_floating_point()]
+        indices = [place for place, x in others if not x.is_floating_point()]
+        by_place = {place: x for place, (_, x) in tensors.items()}
+        return cls(arguments, by_place, {place: name for place, (name, _) in tensors.items()}, numbers, indices, masks)
+
+    def changed(self, places: Sequence[int], change: Change) -> Arguments:
+        """The arguments with other tensors at these places."""
+        return with_tensors(self.arguments, lambda place, x: change(x.detach()) if place in places else x)
+
+    def listed(self, places: Sequence[int]) -> str:
+        """The names of tensors, in words."""
+        return ", ".join(self.names[place] for place in places)
+
+
+def _is_mask(name: str, x: Tensor) -> bool:
+    if x.dtype == torch.bool:
+        return True
+    distinct = np.unique(x.detach().double().numpy())
+    of_two = len(distinct) <= 2
+    if x.is_floating_point() and of_two and bool((distinct <= HIDDEN).any()):
+        return True
+    return "mask" in name.lower() and of_two
+
+
+def number_probes(inputs: Inputs) -> Iterator[Probe]:
+    """Yield probes in which all numbers are changed together, the most revealing first."""
+    places = inputs.numbers
+    if not places:
+        return
+    names = inputs.listed(places)
+    for name, change in _CHANGES.items():
+        yield Probe(f"{names} {name}", inputs.changed(places, change))
+
+
+def equal_number_probes(inputs: Inputs) -> Iterator[Probe]:
+    """Yield probes in which many numbers are equal, all of them together."""
+    places = inputs.numbers
+    for name, change in _EQUAL.items() if places else ():
+        yield Probe(f"{inputs.listed(places)} {name}", inputs.changed(places, change), ties=True)
+
+
+def not_finite_probes(inputs: Inputs) -> Iterator[Probe]:
+    """Yield probes with NaN, or with an infinity, in one element of each tensor of numbers."""
+    if inputs.numbers:
+        for name, value in (("NaN", torch.nan), ("infinity", torch.inf), ("minus infinity", -torch.inf)):
+            arguments = inputs.changed(inputs.numbers, lambda x, value=value: _one_element(x, value))  # type: ignore[misc]
+            yield Probe(f"{name} in {inputs.listed(inputs.numbers)}", arguments, not_finite=True)
+
+
+def switch_probe(inputs: Inputs, switches: Sequence[float]) -> Iterator[Probe]:
+    """Yield a probe whose numbers lie at, just below and just above the values at which operations switch."""
+    if inputs.numbers and switches:
+        values = around(switches)
+        arguments = inputs.changed(inputs.numbers, lambda x: cycle(x, values))
+        name = f"{inputs.listed(inputs.numbers)} at values at which operations switch"
+        yield Probe(name, arguments, ties=True, exact=True)
+
+
+def index_probes(inputs: Inputs, vocabularies: Sequence[int]) -> Iterator[Probe]:
+    """Yield probes with the largest index, the smallest, and equal and smaller ones, of one tensor at a time."""
+    for place in inputs.indices:
+        name = inputs.names[place]
+        for size in sorted(set(vocabularies), reverse=True):
+            arguments = inputs.changed([place], lambda x, last=size - 1: _ends(x, last))  # type: ignore[misc]
+            yield Probe(f"{name} up to {size - 1}", arguments, choice=f"largest {name}")
+        yield Probe(f"{name} all zero", inputs.changed([place], torch.zeros_like), ties=True)
+        yield Probe(f"{name} all equal", inputs.changed([place], _all_first), ties=True)
+        yield Probe(f"{name} halved", inputs.changed([place], lambda x: x // 2), ties=True)
+
+
+def mask_probes(inputs: Inputs) -> Iterator[Probe]:
+    """Yield probes in which each mask hides, or shows, part of the positions: more in each row."""
+    for place in inputs.masks:
+        for value in _values_of_padding(inputs, place):
+            for where, flip in (("the end", False), ("the start", True)):
+                shown = f"{value:g}" if isinstance(value, float) else str(value)
+                arguments = inputs.changed([place], lambda x, v=value, f=flip: _padded(x, v, at_start=f))  # type: ignore[misc]
+                yield Probe(f"{inputs.names[place]} padded with {shown} at {where}", arguments)
+
+
+def _values_of_padding(inputs: Inputs, place: int) -> list[float | int | bool]:
+    x = inputs.tensors[place]
+    distinct = np.unique(x.detach().double().numpy()).tolist()
+    if x.dtype == torch.bool:
+        return [distinct[0] == 0] if len(distinct) == 1 else [False, True]
+    if x.is_floating_point():
+        return [min(distinct)] if min(distinct) < 0 else [HIDDEN] if max(distinct) == 0 else [0.0]
+    return [0] if distinct[-1] != 0 else [1]
+
+
+def _padded(x: Tensor, value: float, *, at_start: bool) -> Tensor:
+    """Return a mask with this value in the last (or first) positions of each row: 1 in the first row, 2 in the next."""
+    x = x.clone()
+    length = x.shape[-1]
+    rows = x.shape[0] if x.ndim > 1 else 1
+    for row in range(rows):
+        count = 1 + row % max(1, length - 1) if length > 1 else 0
+        part = x[row] if x.ndim > 1 else x
+        (part[..., :count] if at_start else part[..., length - count :]).fill_(value)
+    return x
+
+
+def wide(x: Tensor) -> Tensor:
+    """Return numbers of either sign from 0.001 to 1000, evenly spread on a logarithmic scale."""
+    n = torch.arange(1, x.numel() + 1, dtype=torch.float64)
+    exponents = (n * GOLDEN % 1.0 * 2 - 1) * LARGEST
+    signs = torch.where((n * GOLDEN * GOLDEN * 7 % 1.0) < 0.5, -1.0, 1.0)
+    return (signs * 10.0**exponents).reshape(x.shape).to(x)
+
+
+def around(switches: Sequence[float]) -> list[float]:
+    """Return a value below and one above each of these, and those themselves that float32 holds exactly."""
+    found: list[float] = []
+    for switch in switches:
+        step = 0.1 * max(1.0, abs(switch))
+        found += [switch - step, switch + step]
+        if float(np.float32(switch)) == switch:
+            found.append(switch)
+    return found
+
+
+def cycle(x: Tensor, values: Sequence[float]) -> Tensor:
+    """Return a tensor of these values, repeated in an order that mixes them along every axis."""
+    places = (torch.arange(x.numel(), dtype=torch.float64) * GOLDEN % 1.0 * len(values)).long()
+    return torch.tensor(values, dtype=torch.float64)[places].reshape(x.shape).to(x)
+
+
+def _one_element(x: Tensor, value: float) -> Tensor:
+    flat = x.reshape(-1).clone()
+    flat[len(flat) // 2 : len(flat) // 2 + 1] = value
+    return flat.reshape(x.shape)
+
+
+def _ends(x: Tensor, value: int) -> Tensor:
+    """Return indices of which the first and the last is this one."""
+    flat = x.reshape(-1).clone()
+    flat[:1], flat[-1:] = value, value
+    return flat.reshape(x.shape)
+
+
+def _all_first(x: Tensor) -> Tensor:
+    return x.reshape(-1)[:1].expand(x.numel()).reshape(x.shape).clone()
+
+
+def _repeated(x: Tensor) -> Tensor:
+    """Round to quarters of the largest magnitude."""
+    unit = float(x.double().abs().max()) / 4 if x.numel() else 0.0
+    return x if unit == 0 else ((x.double() / unit).round() * unit).to(x)
+
+
+_CHANGES: dict[str, Change] = {
+    "of either sign from 0.001 to 1000": wide,
+    "negated": torch.neg,
+    "times 100": lambda x: x * 100,
+    "times 0.01": lambda x: x * 0.01,
+    "times 0.000001": lambda x: x * 1e-6,
+}
+_EQUAL: dict[str, Change] = {
+    "all zero": torch.zeros_like,
+    "with repeated values": _repeated,
+    "all equal": _all_first,
+}

@@ -1,0 +1,195 @@
+"""Faults that the given inputs hide are found by probes, and sound pairs pass."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from click.testing import CliRunner
+from torch import nn
+
+from cellbridge import parity
+from cellbridge.parity.cli import main
+from cellbridge.parity.probing import prober
+from cellbridge.parity.report import junit
+from cellbridge.runtime import nn as cells
+from tests.parity.porting.ports import made
+from tests.parity.probing.hidden_faults import FAULTS, QUICK
+
+NAMES = [pytest.param(name, marks=() if name in QUICK else pytest.mark.slow) for name in FAULTS]
+SOUND = [
+    pytest.param(name, marks=() if name in ("bound behind a norm", "cache of the first length") else pytest.mark.slow)
+    for name in FAULTS
+]
+X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hidden_fault_is_found(name: str) -> None:
+    fault = FAULTS[name]
+    right, wrong, args = fault.pair()
+    assert parity.compare(right, wrong, args, grads=False).ok
+    report = parity.compare(right, wrong, args, grads=False, probe=True)
+    assert not report.ok
+    failures = [c for cell in report.cells.values() for c in cell.failures]
+    assert all(re.search(fault.probe, c.probe) for c in failures), {c.probe for c in failures}
+    assert report.failing == [fault.cell]
+    assert f"with {failures[0].probe}" in " ".join(str(report).split())
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_the_right_network_passes(name: str) -> None:
+    (right, _, args), (again, _, _) = FAULTS[name].pair(), FAULTS[name].pair()
+    report = parity.compare(right, again, args, grads=False, probe=True)
+    assert report.ok, str(report)
+    assert len(report.probes) > 5
+    assert any("was also compared on" in note for note in report.notes)
+
+
+@pytest.mark.parametrize(
+    "name", ["conv1d", *(pytest.param(n, marks=pytest.mark.slow) for n in ("encoder", "lstm", "lenet"))]
+)
+def test_a_right_port_passes(name: str) -> None:
+    module, cell, args = made(name)
+    report = parity.compare(module, cell, args, probe=True)
+    assert report.ok, str(report)
+
+
+class Strided(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 4, 3, stride=2, padding=1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.conv(x)
+
+
+class PadsSame(cells.Cell):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = cells.Conv2d(3, 4, 3, stride=2, pad_mode="same", has_bias=True)
+
+    def construct(self, x: Any) -> Any:
+        return self.conv(x)
+
+
+def test_a_port_that_agrees_at_odd_sizes_only_fails_with_the_difference_of_the_apis() -> None:
+    args = (torch.randn(2, 3, 9, 9),)
+    assert parity.compare(Strided(), PadsSame(), args).ok
+    report = parity.compare(Strided(), PadsSame(), args, probe=True)
+    assert report.failing == ["conv"]
+    assert {c.probe for c in report.cells["conv"].failures} == {"size 10 in place of 9 (axis 2 of x, axis 3 of x)"}
+    (explanation,) = report.cells["conv"].explanations
+    assert "pad_mode='same' here, padding=1 there" in explanation
+
+
+def test_a_port_that_agrees_at_this_size_is_noted_where_the_network_takes_no_other() -> None:
+    class OneSize(Strided):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.shape[2:] != (9, 9):
+                raise ValueError("takes images of 9 by 9")
+            return super().forward(x)
+
+    report = parity.compare(OneSize(), PadsSame(), (torch.randn(2, 3, 9, 9),), probe=True)
+    assert report.ok, str(report)
+    assert any("conv agrees at this size, not at all sizes: Conv2d: pad_mode='same'" in n for n in report.notes)
+
+
+def test_every_format_names_the_probe(tmp_path: Path) -> None:
+    right, wrong, args = FAULTS["absolute value left out"].pair()
+    report = parity.compare(right, wrong, args, grads=False, probe=True)
+    probe = "x of either sign from 0.001 to 1000"
+    failures = [c for cell in report.to_dict()["cells"] for c in cell["comparisons"] if c["status"] == "fail"]
+    assert {c["probe"] for c in failures} == {probe}
+    assert report.to_dict()["probes"] == [probe]
+    assert f"with {probe}" in report.network_verdict.because
+    (failure,) = junit.to_xml(report).iter("failure")
+    assert f"with {probe}" in failure.get("message", "")
+    page = tmp_path / "report.html"
+    report.write_html(page)
+    assert probe in page.read_text()
+
+
+def test_without_the_option_there_are_no_probes() -> None:
+    right, wrong, args = FAULTS["counter"].pair()
+    report = parity.compare(right, wrong, args)
+    assert report.ok
+    assert report.probes == []
+
+
+def test_what_fails_on_the_given_inputs_is_not_probed() -> None:
+    assert parity.compare(nn.Sequential(nn.ReLU()), nn.Sequential(nn.GELU()), (X,), probe=True).probes == []
+
+
+def test_what_was_left_out_for_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prober, "LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(prober.Prober, "judge", lambda self, side, _, judge=prober.Prober.judge: judge(self, side, 0.0))
+    report = parity.compare(nn.ReLU(), nn.ReLU(), (X,), probe=True)
+    assert report.ok
+    assert re.search(r"on 0 inputs derived .*; \d+ more were left out for want of time", report.notes[-1])
+
+
+def test_inputs_that_the_reference_does_not_take_are_counted() -> None:
+    class Takes(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if x.min() < 0 or x.max() > 1:
+                raise ValueError("takes shares")
+            return x.log1p()
+
+    report = parity.compare(Takes(), Takes(), (X.sigmoid(),), probe=True)
+    assert report.ok, str(report)
+    assert re.search(r"reference doesn't run, or isn't finite, on \d+ others", report.notes[-1])
+
+
+def test_a_program_of_fixed_size_and_mode_is_not_run_otherwise() -> None:
+    report = parity.check(nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5)), (X,), probe=True)
+    assert report.ok, str(report)
+    assert report.probes
+    assert not any("size" in name or "mode" in name for name in report.probes)
+
+
+def test_a_copy_for_eval_mode_is_not_compared_in_train_mode() -> None:
+    network = nn.Sequential(nn.Linear(6, 3), nn.Dropout(0.5)).eval()
+    copy = nn.Sequential(nn.Linear(6, 3), nn.Identity()).eval()
+    copy.load_state_dict(network.state_dict())
+    report = parity.compare(network, copy, (X,), probe=True)
+    assert report.ok, str(report)
+
+
+def test_a_side_that_raises_where_the_reference_runs_fails() -> None:
+    class Views(nn.Module):
+        def __init__(self, rows: int) -> None:
+            super().__init__()
+            self.rows = rows
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x.reshape(self.rows, 6) * 2
+
+    report = parity.compare(Views(-1), Views(4), (X,), probe=True)
+    assert not report.ok
+    assert any("raises RuntimeError" in c.reason and "size" in c.probe for c in report.cells[""].failures)
+
+
+def test_a_branch_that_a_program_lacks_is_found_on_export_by_default(tmp_path: Path) -> None:
+    file, onnx = tmp_path / "branches.py", tmp_path / "branches.onnx"
+    file.write_text(
+        "import torch\n"
+        "class Branches(torch.nn.Module):\n"
+        "    def forward(self, x):\n"
+        "        return x * 2 if torch.compiler.is_compiling() or x.max() < 50 else x * 3\n"
+        "model = Branches\n"
+        "inputs = (torch.linspace(-1, 1, 8),)\n"
+    )
+    found = CliRunner().invoke(main, ["export", str(file), "-o", str(onnx)])
+    assert found.exit_code == 1
+    assert "with x times 100" in " ".join(found.output.split())
+    assert not onnx.exists()
+    assert CliRunner().invoke(main, ["run", str(file)]).exit_code == 0
+    said = tmp_path / "report.json"
+    assert CliRunner().invoke(main, ["run", str(file), "--probe", "--json", str(said)]).exit_code == 1
+    assert json.loads(said.read_text())["probes"]
+    assert CliRunner().invoke(main, ["export", str(file), "-o", str(onnx), "--no-probe"]).exit_code == 0
