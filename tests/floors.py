@@ -62,6 +62,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison", "inputs"),
         ("probing",),
         ("comparison/trial.py",),
+        ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),
         ("training",),

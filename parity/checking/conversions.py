@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options

@@ -24,7 +24,7 @@ from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
 from ...runtime.tensor_like import TensorLike
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile

@@ -27,11 +27,6 @@ from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END, SECOND_CALL, THIRD_CALL = "isolated", "end to end", "second call", "third call"
 
-HIDDEN_STATE = (
-    "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "
-    "keep it in a buffer (self.register_buffer), or pass it in and return it"
-)
-
 CellComparisons = list[tuple[str, Comparison]]
 
 
@@ -285,42 +280,6 @@ class Trial:
         return [
             (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
         ]
-
-
-def judge_sides(
-    reference: Side,
-    candidates: Sequence[Side],
-    options: Options,
-    progress: Progress,
-    rounded: Sequence[Side] = (),
-) -> Report:
-    """Compare sides with a reference, and return the report.
-
-    Args:
-        reference: the reference.
-        candidates: the sides to compare with it.
-        options: options of the run.
-        progress: receives the stages of the run.
-        rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
-    """
-    trial = Trial(reference, options, progress, rounded)
-    report = trial.report(candidates)
-    for side in candidates:
-        for path, comparison in trial.judge(side):
-            report.cells[path].comparisons.append(comparison)
-            explanations = report.cells[path].explanations
-            if (
-                comparison.feeding in (SECOND_CALL, THIRD_CALL)
-                and comparison.status == FAIL
-                and HIDDEN_STATE not in explanations
-            ):
-                explanations.append(HIDDEN_STATE)
-        trial.add_causes(report, side)
-        if options.fail_fast and report.failed:
-            report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
-            break
-    report.notes += trial.notes
-    return report
 
 
 def _fails(comparisons: CellComparisons) -> bool:

@@ -9,7 +9,7 @@ import torch
 
 from ...converter.structure.program_names import named_modules
 from ..comparison.cells import owner
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..options import Options
 from ..report.report import Report
 from ..results.cell_report import is_inside

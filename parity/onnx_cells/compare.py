@@ -22,7 +22,7 @@ from ...runtime.ir.types import FLOAT64
 from ...runtime.programs.call import as_array
 from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES, cast_floating
 from ..inputs.onnx_optionals import first_line
 from ..inputs.onnx_reading import OnnxFile, dtype_of, read

@@ -10,7 +10,7 @@ from ...converter.torch_out.export import to_torch
 from ...runtime.errors import ConversionError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..inputs.affordable import require_affordable
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals

@@ -9,7 +9,7 @@ import numpy as np
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..inputs.onnx_inputs import DeclaredInputs, generate_inputs
 from ..inputs.onnx_reading import reorder
 from ..inputs.sizes import format_sizes, other_sizes

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from ...runtime.compiled.session import SessionError
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..inputs.onnx_inputs import DeclaredInputs, more_samples
 from ..inputs.onnx_optionals import first_line, join
 from ..inputs.onnx_reading import OnnxFile, adapt_options, reorder, with_named_outputs

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from ...runtime.ir.types import Value, is_floating
-from ..comparison.trial import judge_sides
+from ..comparison.judging import judge_sides
 from ..inputs.onnx_reading import OnnxFile
 from ..options import Options
 from ..report.report import Report

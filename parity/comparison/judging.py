@@ -1,0 +1,53 @@
+"""`judge_sides`: compares sides with a reference, and returns the report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..options import Options
+from ..report.report import Report
+from ..results.comparison import FAIL
+from ..sides.records import Side
+from ..support.progress import Progress
+from .trial import SECOND_CALL, THIRD_CALL, Trial
+
+HIDDEN_STATE = (
+    "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "
+    "keep it in a buffer (self.register_buffer), or pass it in and return it"
+)
+
+
+def judge_sides(
+    reference: Side,
+    candidates: Sequence[Side],
+    options: Options,
+    progress: Progress,
+    rounded: Sequence[Side] = (),
+) -> Report:
+    """Compare sides with a reference, and return the report.
+
+    Args:
+        reference: the reference.
+        candidates: the sides to compare with it.
+        options: options of the run.
+        progress: receives the stages of the run.
+        rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
+    """
+    trial = Trial(reference, options, progress, rounded)
+    report = trial.report(candidates)
+    for side in candidates:
+        for path, comparison in trial.judge(side):
+            report.cells[path].comparisons.append(comparison)
+            explanations = report.cells[path].explanations
+            if (
+                comparison.feeding in (SECOND_CALL, THIRD_CALL)
+                and comparison.status == FAIL
+                and HIDDEN_STATE not in explanations
+            ):
+                explanations.append(HIDDEN_STATE)
+        trial.add_causes(report, side)
+        if options.fail_fast and report.failed:
+            report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
+            break
+    report.notes += trial.notes
+    return report
