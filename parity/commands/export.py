@@ -101,7 +101,13 @@ def export(
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
             dtype = "float16" if fp16 else "float32"
-            options: OptionKeywords = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
+            options: OptionKeywords = {
+                "seed": seed,
+                "grads": not no_grad,
+                "dtype": dtype,
+                "train": False,
+                "probe": probe,
+            }
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )

@@ -57,12 +57,32 @@ class CauseSearch:
         outputs = any(kept for (name, _), kept in self.failing_outputs.items() if name == side.name)
         return side.name in self.failing_records or (outputs and isinstance(side, RunsInOnnxRuntime))
 
-    def run(self, report: Report, side: Side, seconds: float) -> None:
-        """Look for the causes for this long, and add them to the report."""
+    def run(
+        self, report: Report, side: Side, seconds: float, on_probe: tuple[Records, Records, Noise] | None = None
+    ) -> None:
+        """Look for the causes for this long, and add them to the report.
+
+        Args:
+            report: the report.
+            side: the side that failed.
+            seconds: the longest search.
+            on_probe: truth, records and noise of a probe that failed, if the given inputs don't.
+        """
         deadline = time.monotonic() + seconds
         if side.name in self.failing_records:
             noise = self.noise("isolated", self.working_dtype)
-            add_causes(report, self.reference, side, self.truth, self.failing_records.pop(side.name), noise, seconds)
+            add_causes(
+                report,
+                self.reference,
+                side,
+                self.truth,
+                self.failing_records.pop(side.name),
+                noise,
+                seconds,
+                grads=report.grads,
+            )
+        elif on_probe is not None:
+            add_causes(report, self.reference, side, *on_probe, seconds, grads=False)
         if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized:
             ((_, dtype),) = side.capabilities.checks
 

@@ -41,7 +41,15 @@ class HasProgram(Protocol):
 
 
 def add_causes(
-    report: Report, reference: Side, side: Side, truth: Records, records: Records, noise: Noise, seconds: float
+    report: Report,
+    reference: Side,
+    side: Side,
+    truth: Records,
+    records: Records,
+    noise: Noise,
+    seconds: float,
+    *,
+    grads: bool,
 ) -> None:
     """Look for the causes of the Cells in which a side fails, isolated and in float64.
 
@@ -53,12 +61,13 @@ def add_causes(
         records: the side's records of an isolated run in float64.
         noise: the reference's rounding error in isolated runs.
         seconds: the longest search.
+        grads: whether the runs have gradients.
     """
     paths = [path for path, cell in report.cells.items() if any(_shows_cause(c, side) for c in cell.comparisons)]
     paths = [path for path in paths if path not in records.raising_cells]
     if not paths or not isinstance(reference, HasProgram):
         return
-    run = replace(noise.run, dtype="float64", grads=report.grads)
+    run = replace(noise.run, dtype="float64", grads=grads)
     try:
         network = _network(reference, run)
     except CellbridgeError as error:
@@ -83,7 +92,7 @@ def add_causes(
     )
     diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + seconds)
     in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
-    if in_gradients and report.grads:
+    if in_gradients and grads:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnosis)
     for path in paths:
         cell = report.cells[path]

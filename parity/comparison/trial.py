@@ -182,11 +182,12 @@ class Trial:
         seconds = self.options.diagnose_seconds
         if seconds == 0 or not report.failing:
             return
-        if self._search.is_needed(side):
+        on_probe = None if self.prober is None else self.prober.evidence.pop(side.name, None)
+        if on_probe is not None or self._search.is_needed(side):
             self.progress.stage("causes", None)
             if seconds is None:
                 seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
-            self._search.run(report, side, seconds)
+            self._search.run(report, side, seconds, on_probe)
         self._search.find_odd_one_out(report)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:

@@ -26,6 +26,8 @@ from .probe import Probe
 
 LEAST_SECONDS = 3.0
 """Probing may take as long as the comparison did, and at least this long."""
+IMPRECISE = 100.0
+"""Factor on the bar of a side that has no float64, since its precision is judged on the given inputs alone."""
 JUMP = 1e6
 """A difference that is so many times larger than its bar is no rounding, even of numbers in float32."""
 ISOLATED = "isolated"
@@ -50,6 +52,8 @@ class Prober:
         judged: names of the probes that a side was judged on.
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
+        evidence: by name of a side that failed, truth, records and noise of the isolated run in float64, if there was
+            one on inputs of the given sizes and mode.
     """
 
     reference: TorchSide
@@ -62,6 +66,7 @@ class Prober:
     judged: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
+    evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict)
     _truths: dict[str, tuple[Run, Records] | None] = field(default_factory=dict)
 
     def judge(self, side: Side, seconds: float) -> CellComparisons:
@@ -167,19 +172,24 @@ class Prober:
             return [
                 (path, replace(c, probe=probe.name))
                 for path, c in comparer.compare(check, records)
-                if c.status == FAIL and not (probe.ties and _is_position(c))
+                if c.status == FAIL
+                and not (probe.ties and _is_position(c))
+                and (check == "meaning" or tolerance.overridden or c.error >= IMPRECISE * c.bar)
             ]
 
         def may_be_rounding(found: CellComparisons) -> bool:
             return bool(found) and not (probe.exact and any(c.error >= JUMP * c.bar for _, c in found))
 
-        return remeasure(
+        found = remeasure(
             compare(),
             compare,
             (bool, lambda: not noise.samples["rounding"] and noise.sample()),
             (may_be_rounding, lambda: check == "meaning" and noise.allow_rounded_numbers(self.rounded)),
             (may_be_rounding, lambda: noise.sample(check)),
         )
+        if found and feeding == ISOLATED and check == "meaning" and not probe.needs_live:
+            self.evidence[side.name] = truth, records, noise
+        return found
 
 
 def _share_finite(array: Array) -> float:

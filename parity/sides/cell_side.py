@@ -118,7 +118,7 @@ class CellSide:
         if run.parameter_steps:
             values = self._with_steps(values, run.parameter_steps)
         watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
-        train = self.train != run.other_mode
+        train = not self.train if run.other_mode else self.train
         with self.framework.prepare(self.cell, values, run.dtype, train, bool(run.perturbed)), watcher.watching():
             own = (self.args, self.kwargs)
             for arguments in [own] if run.second is not None else map(self._own_arguments, run.before):

@@ -18,7 +18,7 @@ from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .quantized_steps import CodesOfFloat64, is_quantized
-from .records import OUTPUT, Arguments, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
+from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
 

@@ -130,7 +130,7 @@ class TorchSide:
 
     def cells_with_gradient_code(self) -> set[str]:
         """Paths of the Cells whose own code sets gradients, by a `torch.autograd.Function` or a hook."""
-        args, kwargs, _ = self._inputs(torch.float64, grads=True)
+        args, kwargs, _ = self._inputs((self.args, self.kwargs), torch.float64, grads=True)
         paths = self.cell_paths
         return cells_with_gradient_code(
             self.module, args, kwargs, self.working_dtype, train=self.train, cell_paths=paths
@@ -146,9 +146,8 @@ class TorchSide:
             # can't see
             stack.callback(recorder.fed_tensors.clear)
             stack.callback(recorder.leaves.clear)
-            stack.enter_context(
-                in_dtype(self.module, dtype, through=self.working_dtype, train=self.train != run.other_mode)
-            )
+            train = not self.train if run.other_mode else self.train
+            stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=train))
             own = (self.args, self.kwargs)
             given = run.arguments or (with_other_numbers(own) if run.second == "varied" else own)
             args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)

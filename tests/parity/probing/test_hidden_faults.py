@@ -193,3 +193,21 @@ def test_a_branch_that_a_program_lacks_is_found_on_export_by_default(tmp_path: P
     assert CliRunner().invoke(main, ["run", str(file), "--probe", "--json", str(said)]).exit_code == 1
     assert json.loads(said.read_text())["probes"]
     assert CliRunner().invoke(main, ["export", str(file), "-o", str(onnx), "--no-probe"]).exit_code == 0
+
+
+@pytest.mark.causes
+def test_the_cause_is_looked_for_on_the_probe() -> None:
+    right, wrong, args = FAULTS["bound behind a norm"].pair()
+    report = parity.compare(right, wrong, args, probe=True)
+    (cause,) = report.cells[""].causes
+    assert cause.summary == "in clamp, maximum is 5 in the candidate, 6 in the reference"
+
+
+def test_a_side_without_float64_fails_too() -> None:
+    class Branches(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if torch.compiler.is_compiling() or x.max() < 50 else x * 3
+
+    report = parity.check(Branches(), (X,), sides=["onnxruntime"], probe=True)
+    assert not report.ok
+    assert all(c.probe and c.check == "rounding" for c in report.cells[""].failures)
