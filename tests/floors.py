@@ -58,7 +58,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("weights", "differences", "verdicts"),
         ("report", "sides"),
         ("diagnosis",),
-        ("reproduction",),
+        ("reproduction", "rounding_bounds"),
         ("comparison", "inputs"),
         ("probing",),
         ("comparison/trial.py",),

@@ -5,39 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
-from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.comparison import FAIL, Comparison
-from ..results.notes import warnings_as_notes
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
-from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import Records, Run, Side
+from ..sides.records import Records, Side
+from .networks import HasProgram, network_of
 from .noise import Noise
 from .wrong_side import find_wrong_side
 
 LEAST_SECONDS = 10.0
 """The search for causes may take as long as the run that found the failures, and at least this long."""
-
-
-@runtime_checkable
-class HasProgram(Protocol):
-    """A side whose network can be run as a program in the interpreter."""
-
-    def in_interpreter(self) -> InterpreterSide:
-        """Return the side of the program; raise `CellbridgeError` if there is none."""
-
-    def settings(self, path: str) -> dict[str, Any]:
-        """The attributes of a Cell that a person sets, and its class."""
 
 
 def add_causes(
@@ -69,14 +55,14 @@ def add_causes(
         return
     run = replace(noise.run, dtype="float64", grads=grads)
     try:
-        network = _network(reference, run)
+        network = network_of(reference, run)
     except CellbridgeError as error:
         report.notes.append(f"causes were not looked for: {error}".partition("\n")[0])
         return
     candidate = None
     if isinstance(side, HasProgram):
         try:
-            candidate = _network(side, run)
+            candidate = network_of(side, run)
         except CellbridgeError as error:
             reason = f"{error}".partition("\n")[0]
             report.notes.append(
@@ -126,7 +112,7 @@ def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: No
     if not failing or not isinstance(reference, HasProgram):
         return
     try:
-        network = _network(reference, replace(noise.run, dtype="float64", grads=False))
+        network = network_of(reference, replace(noise.run, dtype="float64", grads=False))
         for path in sorted(failing):
             for number in network.calls_of(path)[:1]:
                 program = network.cut(number)
@@ -145,8 +131,3 @@ def _shows_cause(c: Comparison, side: Side) -> bool:
 
 def _only_gradients(comparisons: Sequence[Comparison], side: Side) -> bool:
     return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side))
-
-
-def _network(side: HasProgram, run: Run) -> Network:
-    with warnings_as_notes():
-        return Network.of(side.in_interpreter(), run)

@@ -20,7 +20,7 @@ from ..verdicts.deviations import error, size
 from ..verdicts.error_maps import error_map
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from ..verdicts.python_values import judge_values
-from .noise import Noise
+from .noise import Noise, NoiseKey
 
 NO_GRADIENT = "no gradient arrives"
 EQUIVALENT_DTYPES = frozenset({("int64", "int32")})
@@ -108,7 +108,7 @@ class Comparer:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
             return self._make_comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
         reference = self.noise.first.values.get(key, truth)
-        fields = self._judge(check, value, truth, reference, self.noise.error(key, check), group_size)
+        fields = self._judge(check, key, value, truth, reference, group_size)
         if check == "rounding" and key in candidate.resolutions and np.isfinite(fields.get("error", np.inf)):
             fields |= self._judge_by_resolution(candidate.resolutions[key], value, truth, reference, fields)
         if kind == "output" and fields["status"] == PASS and not self._is_allowed_dtype(key, value, reference, check):
@@ -167,9 +167,10 @@ class Comparer:
                 yield "", self._make_comparison(check, "output", where or "result", 0, fields)
 
     def _judge(
-        self, check: str, value: Array, truth: Array, reference: Array, noise: float, group_size: float = 0.0
+        self, check: str, key: NoiseKey, value: Array, truth: Array, reference: Array, group_size: float = 0.0
     ) -> dict[str, Any]:
-        fields = judge(check, value, truth, reference, noise, self.tolerance, group_size)
+        noise, bound = self.noise.error(key, check), self.noise.bound(key, check)
+        fields = judge(check, value, truth, reference, noise, self.tolerance, group_size, bound)
         if fields["status"] == FAIL and value.shape == truth.shape:
             shown = truth if check == "meaning" else reference
             fields["error_map"] = error_map(value, truth, shown, fields.get("bar", 0.0), fields.get("index"))
@@ -233,23 +234,21 @@ class Comparer:
                 for holder in holders:
                     share = (name, holder)
                     sides = (self.truth.shares[share], candidate.shares.get(share), self.noise.first.shares.get(share))
-                    yield from self._compare_parameter_gradient(
-                        check, name, holder, sides, self.noise.error(share, check), candidate.broken
-                    )
+                    yield from self._compare_parameter_gradient(check, name, share, holder, sides, candidate.broken)
                 path = _common_ancestor(holders)
                 records = (self.truth, candidate, self.noise.first)
                 triple = tuple(_without_shares(t, r, name) for t, r in zip(triple, records, strict=True))  # type: ignore[assignment]
             yield from self._compare_parameter_gradient(
-                check, name, path, triple, self.noise.error(("parameter", name), check), candidate.broken
+                check, name, ("parameter", name), path, triple, candidate.broken
             )
 
     def _compare_parameter_gradient(
         self,
         check: str,
         name: str,
+        key: NoiseKey,
         path: str,
         sides: tuple[Array | None, Array | None, Array | None],
-        noise: float,
         broken: bool,
     ) -> Iterator[tuple[str, Comparison]]:
         truth, value, reference = sides
@@ -257,7 +256,7 @@ class Comparer:
             return
         if truth is not None and value is not None:
             working = truth if reference is None else reference
-            fields = self._judge(check, value, truth, working, noise, self._group_size(path, None))
+            fields = self._judge(check, key, value, truth, working, self._group_size(path, None))
         else:
             fields = self._judge_one_sided(truth, value)
         yield path, self._make_comparison(check, "parameter gradient", name, 0, fields)
@@ -276,7 +275,7 @@ class Comparer:
             else:
                 first = self.noise.first
                 reference = first.updates.get(name, first.buffers.get(name, truth))
-                fields = self._judge(check, value, truth, reference, self.noise.error(("update", name), check))
+                fields = self._judge(check, ("update", name), value, truth, reference)
             yield self.owners.get(name, ""), self._make_comparison(check, "buffer update", name, 0, fields)
 
     def _judge_one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:

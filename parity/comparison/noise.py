@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
+from ..rounding_bounds.cell_bounds import CellBounds
 from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
+from .networks import HasProgram, network_of
 
 NoiseKey = Key | tuple[str, str]
 """A boundary, `("parameter", name)`, `("update", name)`, or a share `(name, path)`."""
@@ -27,6 +30,8 @@ class Noise(ReferenceNoise[NoiseKey]):
     jitter, and those errors count too. For a side that was read from a file or written by hand, the effect in float64
     of rounding its numbers to float32 counts as well.
 
+    Where all this fails a side, `compute_bounds` adds what the computation itself may round; an error within it passes.
+
     With `unmeasured`, no run is made at first, as if there were no errors: a comparison that passes needs none.
 
     Attributes:
@@ -41,6 +46,7 @@ class Noise(ReferenceNoise[NoiseKey]):
         self.run = run
         self.rounded_numbers = False
         self.first = truth
+        self._bounds: dict[NoiseKey, Array] = {}
         if not unmeasured:
             self.sample()
 
@@ -59,6 +65,23 @@ class Noise(ReferenceNoise[NoiseKey]):
                 self._errors.add("float64", _measurable(side.run(replace(run, perturbed=way)), exact))
         self.rounded_numbers = True
         return True
+
+    def compute_bounds(self, paths: Iterable[str]) -> bool:
+        """Compute the rounding errors of these Cells, or of the network end to end; return False if none is known."""
+        if not isinstance(self.reference, HasProgram):
+            return False
+        try:
+            network = network_of(self.reference, replace(self.run, feed=self.truth))
+        except CellbridgeError:  # it can't be captured
+            return False
+        cells = CellBounds(network, self.run.dtype)
+        for bounds in [cells.of_network()] if self.run.feed is None else map(cells.of_cell, paths):
+            self._bounds |= bounds
+        return bool(self._bounds)
+
+    def bound(self, key: NoiseKey, check: str) -> Array | None:
+        """The rounding error that each element of a value may have; None if unknown, and for meaning."""
+        return self._bounds.get(key) if check == "rounding" else None
 
     def _measure(self, check: str, number: int) -> None:
         if check == "meaning":

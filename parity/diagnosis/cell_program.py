@@ -36,7 +36,7 @@ TensorKey = Key | tuple[str, str]
 
 @dataclass(frozen=True)
 class CellProgram:
-    """The nodes of one call of a Cell, without those of the Cells inside it.
+    """The nodes of one call of a Cell, without those of the Cells inside it (`cut`), or with them (`whole`).
 
     Attributes:
         path: path of the Cell.
@@ -144,6 +144,28 @@ class Network:
         outside = dict.fromkeys(v for v in operands if v not in produced and v not in stored)
         arrays = self._arrays(outside, {value: key for value, _, key in entries}, drawn)
         return self._assemble(own, arrays, gradients, exits, self.program.calls[number].path)
+
+    def whole(self) -> CellProgram:
+        """Return the network with the Cells inside it, and what was recorded at its own boundary."""
+        entries: dict[Value, Key] = {}
+        exits: list[tuple[Value, Key]] = []
+        for node in self.program.nodes:
+            if node.op == "boundary" and node.attributes["call"] == 0:
+                assert node.inputs[0] is not None
+                for key in self.keys.keys(node):
+                    if node.attributes["kind"] == INPUT:
+                        entries[node.inputs[0]] = gradient_key(key)
+                    else:
+                        exits.append((node.outputs[0], key))
+        return CellProgram(
+            "",
+            self.program.replace(outputs=tuple(value for value, _ in exits)),
+            self.inputs,
+            tuple(entries.get(value) for value in self.program.inputs),
+            tuple(key for _, key in exits),
+            tuple(self._cotangent(gradient_key(key), key) for _, key in exits),
+            frozenset(self.program.parameters),
+        )
 
     def _is_inside(self, node: Node, number: int) -> bool:
         """Whether a boundary belongs to a call inside the call that isn't recorded."""

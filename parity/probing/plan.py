@@ -11,7 +11,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.cell_hooks import input_slots
 from ...converter.capture.other_numbers import with_other_numbers
 from ...runtime.errors import CellbridgeError
-from ..comparison.causes import HasProgram
+from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
 from ..sides.cell_side import CellSide
 from ..sides.records import Arguments, Run, Side

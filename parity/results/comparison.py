@@ -46,7 +46,7 @@ class Comparison:
         bar: the largest error that passes.
         ratio: error as a multiple of the reference's own rounding error (for meaning: of what double precision allows);
             the bar divided by the same unit is `allowed`.
-        allowed: the largest ratio that passes.
+        allowed: the largest ratio that passes, at `index`.
         index: index of the largest error.
         reference_value: the reference's value at that index.
         candidate_value: the other side's value at that index.

@@ -31,7 +31,11 @@ def size(array: Array | None, below: float = np.inf) -> float:
 
 
 def error(
-    candidate: Array, truth: Array, reference: Array | None = None, below: float = np.inf
+    candidate: Array,
+    truth: Array,
+    reference: Array | None = None,
+    below: float = np.inf,
+    within: Array | None = None,
 ) -> tuple[float, Index | None]:
     """The largest absolute difference and its index; infinite where only one side is NaN or has that infinity.
 
@@ -40,13 +44,14 @@ def error(
         truth: the other side, of the same shape.
         reference: where this overflows and the truth doesn't, the candidate may overflow too.
         below: compare only elements where the truth's absolute value is less than this.
+        within: elements that differ by at most this count as equal; of the same shape.
     """
     if truth.size == 0:
         return 0.0, None
     if reference is None or reference.shape != truth.shape or not is_floating(reference.dtype):
         reference = truth  # overflows only where the truth does
     worst, place = -1.0, 0
-    for start, (a, b, c) in _blocks(candidate, truth, reference):
+    for start, (a, b, c, *rounding) in _blocks(candidate, truth, reference, *([] if within is None else [within])):
         with np.errstate(invalid="ignore"):
             difference = np.abs(a - b)
         if not np.isfinite(difference).all():
@@ -56,6 +61,8 @@ def error(
             difference[same | excused] = 0.0
         if below < np.inf:
             difference[~(np.abs(b) < below)] = 0.0
+        if rounding:
+            difference[difference <= rounding[0]] = 0.0
         at = int(np.argmax(difference))
         if difference[at] > worst:
             worst, place = float(difference[at]), start + at

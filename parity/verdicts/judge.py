@@ -6,7 +6,8 @@ the working dtype, scaled to double precision (terms that cancel leave few signi
 
 Rounding, in the working dtype: the largest error against the float64 truth, in units of the reference's own largest
 error (at least one unit in the last place of the tensor's largest element). Both sides compute with the same numbers in
-a different order, so errors of a few units are normal; `ROUNDING_FACTOR` units pass.
+a different order, so errors of a few units are normal; `ROUNDING_FACTOR` units pass. Elements also pass whose error is
+within the rounding that the computation itself may commit, if that is known (`rounding_bounds`).
 
 If some elements are at least a thousand and far larger than the others (scores that a mask sets to -1e9), the others
 are judged separately too, against the reference's rounding error in them; otherwise every error in them would be small
@@ -80,6 +81,7 @@ def judge(
     noise: float,
     tolerance: Tolerance,
     group_size: float = 0.0,
+    bound: Array | None = None,
 ) -> dict[str, Any]:
     """Judge one tensor.
 
@@ -92,6 +94,7 @@ def judge(
         tolerance: the bars.
         group_size: largest element of the gradients that meet in the Cell, whose rounding a gradient inherits; 0 for
             outputs.
+        bound: for each element, the error that rounding may cause in the working dtype; None if unknown.
 
     Returns:
         Fields of `Comparison`: status, reason, error, bar, ratio, ...
@@ -119,8 +122,17 @@ def judge(
         allowed = 1.0
     else:
         passed = largest_error <= unit * allowed
+        if not passed and bound is not None:
+            outside, place = error(candidate, truth, overflowing, within=bound)
+            passed = outside <= unit * allowed
+            if not passed:
+                largest_error, index = outside, place
+            if index is not None:
+                allowed = max(allowed, float(bound[index]) / unit)
         worse = (
-            _error_among_smaller_elements(check, candidate, truth, reference, tolerance, group_size) if passed else None
+            _error_among_smaller_elements(check, candidate, truth, reference, tolerance, group_size, bound)
+            if passed
+            else None
         )
         if worse is not None:
             passed, (largest_error, index, unit, noise) = False, worse
@@ -140,7 +152,13 @@ def judge(
 
 
 def _error_among_smaller_elements(
-    check: str, candidate: Array, truth: Array, reference: Array, tolerance: Tolerance, group_size: float
+    check: str,
+    candidate: Array,
+    truth: Array,
+    reference: Array,
+    tolerance: Tolerance,
+    group_size: float,
+    bound: Array | None,
 ) -> tuple[float, Index | None, float, float] | None:
     """Judge the elements that a wide gap separates from larger ones.
 
@@ -154,7 +172,9 @@ def _error_among_smaller_elements(
         of_reference = reference_error(reference, truth, below=limit)
         if of_reference > largest / 64:
             continue  # the reference itself has no significant digits there
-        largest_error, index = error(candidate, truth, reference if check == "rounding" else None, below=limit)
+        largest_error, index = error(
+            candidate, truth, reference if check == "rounding" else None, below=limit, within=bound
+        )
         unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
         if largest_error > MAGNITUDE_GAP_FACTOR * unit * allowed:
             return largest_error, index, MAGNITUDE_GAP_FACTOR * unit, of_reference

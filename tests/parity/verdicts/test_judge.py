@@ -142,3 +142,32 @@ def test_where_the_reference_overflows_the_candidate_may(value: float, status: s
     assert found["status"] == status
     candidate[2] = np.inf
     assert judge("rounding", candidate, truth, reference, 0.0, FLOAT32)["status"] == FAIL
+
+
+def test_an_element_within_the_rounding_of_its_own_computation_passes() -> None:
+    truth = np.array([1.0, 2.0])
+    candidate = truth + np.array([1e-4, 0.0])
+    arguments = (truth, truth.astype(np.float32), 1e-7, Tolerance("float32"))
+    for bound, status in ((None, FAIL), ([0.9e-4, 1.0], FAIL), ([1.1e-4, 0.0], PASS)):
+        fields = judge("rounding", candidate, *arguments, bound=None if bound is None else np.array(bound))
+        assert fields["status"] == status
+        assert fields["index"] == (0,)
+        assert (fields["error"] <= fields["bar"]) == (status == PASS)
+
+
+def test_an_element_beyond_it_fails_where_it_is_worst_and_so_does_one_that_is_not_finite() -> None:
+    truth = np.array([1.0, 2.0, 3.0])
+    arguments = (truth, truth.astype(np.float32), 1e-7, Tolerance("float32"))
+    bound = np.array([1.0, 1e-6, np.inf])
+    fields = judge("rounding", truth + np.array([0.5, 1e-4, 0.0]), *arguments, bound=bound)
+    assert (fields["status"], fields["index"]) == (FAIL, (1,))
+    fields = judge("rounding", np.array([1.0, 2.0, np.nan]), *arguments, bound=np.ones(3))
+    assert (fields["status"], fields["index"]) == (FAIL, (2,))
+
+
+def test_the_computation_counts_for_elements_that_large_ones_stand_apart_from() -> None:
+    truth = np.array([1e9, 1.0])
+    candidate = truth + np.array([0.0, 1e-3])
+    arguments = (truth, truth.astype(np.float32), 1e-7, Tolerance("float32"))
+    assert judge("rounding", candidate, *arguments)["status"] == FAIL
+    assert judge("rounding", candidate, *arguments, bound=np.array([0.0, 2e-3]))["status"] == PASS

@@ -1,0 +1,31 @@
+"""The network of a side as a program, from which Cells are cut."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from ..diagnosis.cell_program import Network
+from ..results.notes import warnings_as_notes
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.records import Run
+
+
+@runtime_checkable
+class HasProgram(Protocol):
+    """A side whose network can be run as a program in the interpreter."""
+
+    def in_interpreter(self) -> InterpreterSide:
+        """Return the side of the program; raise `CellbridgeError` if there is none."""
+
+    def settings(self, path: str) -> dict[str, Any]:
+        """The attributes of a Cell that a person sets, and its class."""
+
+
+def network_of(side: HasProgram, run: Run) -> Network:
+    """Return a side's program with the records that `run` feeds.
+
+    Raises:
+        CellbridgeError: the side can't be read as a program.
+    """
+    with warnings_as_notes():
+        return Network.of(side.in_interpreter(), run)

@@ -1,0 +1,107 @@
+"""The rule of each op: from the bounds of its operands, and what it rounds itself, to the bounds of its outputs.
+
+Where nothing is known of an op, nothing is known of what is computed from its outputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from ..sides.records import Array
+from . import normalizations, sums
+from .estimates import Application, bound_of
+
+Rule = Callable[[Application], tuple[Array | None, ...] | None]
+"""Returns a bound for each output, None for one that isn't floating-point; or None altogether if nothing is known."""
+
+
+def elementwise(a: Application) -> tuple[Array, ...]:
+    """Vary one operand after another by its bound, which covers kinks and steps too."""
+    values = [None if x is None else x.value for x in a.operands]
+    bounds = [normalizations.FUNCTION_UNITS * a.units.results * np.abs(y) for y in a.outputs]
+    for place, x in enumerate(a.operands):
+        if x is None or x.bound is None or not x.bound.any():
+            continue
+        ends = [a(*values[:place], end, *values[place + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
+        for number, (y, above, below) in enumerate(zip(a.outputs, *ends, strict=True)):
+            bounds[number] = bounds[number] + np.fmax(np.abs(above - y), np.abs(below - y))
+    return tuple(bounds)
+
+
+def moved(a: Application) -> tuple[Array, ...]:
+    """Move bounds as the op moves values."""
+    if "value" in a.attributes:  # of a padding
+        a = replace(a, attributes=a.attributes | {"value": 0.0})
+    return a.map(bound_of)
+
+
+def cast(a: Application) -> tuple[Array | None, ...] | None:
+    """An integer may have more digits than the working dtype; a value that the truth rounds too has no bound."""
+    if a.outputs[0].dtype != np.float64:
+        return None
+    return a.map(bound_of) if a.first.bound is not None else (a.units.rounded(a.outputs[0]).bound,)
+
+
+def extremum(a: Application) -> tuple[Array, ...]:
+    """No extremum moves further than the element that moves furthest."""
+    return (bound_of(a.first).max(axis=a.attributes["axes"], keepdims=a.attributes["keepdims"]),)
+
+
+def extremum_in_window(a: Application) -> tuple[Array | None, ...]:
+    """As `extremum`, for each window; the indices come second."""
+    return a(bound_of(a.first))[0], None
+
+
+def order_statistics(a: Application) -> tuple[Array | None, ...]:
+    """As `extremum`, for each number in sorted order; the indices come second."""
+    largest = bound_of(a.first).max(axis=a.attributes["axis"], keepdims=True, initial=0.0)
+    return np.broadcast_to(largest, a.outputs[0].shape), None
+
+
+ELEMENTWISE = [
+    "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "binary_cross_entropy", "ceil", "clamp",
+    "cos", "cosh", "div", "elu", "entr", "erf", "erfc", "erfcx", "erfinv", "exp", "expm1", "floor", "floor_divide",
+    "fmod", "gelu", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu", "lgamma", "log", "log10", "log1p", "log2",
+    "log_ndtr", "log_sigmoid", "magnitude", "maximum", "minimum", "mish", "mish_with_gate", "mul", "ndtri", "neg",
+    "pow", "prelu", "reciprocal", "relu", "remainder", "round", "rsqrt", "selu", "sigmoid", "sign", "silu", "sin",
+    "sinh", "softplus", "sqrt", "sub", "tan", "tanh", "trunc",
+]  # fmt: skip
+MOVED = [
+    "boundary", "concat", "embedding", "expand", "flip", "gather", "gather_nd", "pad", "reshape", "roll",
+    "slice", "slice_scatter", "stop_gradient", "take", "tile", "transpose", "triangle", "where",
+]  # fmt: skip
+SUMMED = ["index_add", "max_pool_gradient", "scatter", "scatter_nd"]
+AVERAGED = ["adaptive_avg_pool", "avg_pool"]
+INTERPOLATED = ["adaptive_avg_pool_gradient", "avg_pool_gradient", "resize", "resize_gradient"]
+BILINEAR = ["conv", "conv_transpose", "conv_weight_gradient", "grouped_matmul", "grouped_outer", "linear", "matmul"]
+
+RULES: dict[str, Rule] = {
+    **dict.fromkeys(ELEMENTWISE, elementwise),
+    **dict.fromkeys(MOVED, moved),
+    **dict.fromkeys(SUMMED, sums.summed),
+    **dict.fromkeys(AVERAGED, sums.averaged),
+    **dict.fromkeys(("reduce_mean", "reduce_sum"), sums.reduced),
+    "cumsum": sums.cumulated,
+    **dict.fromkeys(INTERPOLATED, sums.interpolated),
+    **dict.fromkeys(BILINEAR, sums.bilinear),
+    **dict.fromkeys(("reduce_max", "reduce_min"), extremum),
+    **dict.fromkeys(("adaptive_max_pool", "max_pool"), extremum_in_window),
+    **dict.fromkeys(("sort", "topk"), order_statistics),
+    **dict.fromkeys(("layer_norm", "layer_norm_with_statistics", "standardize"), normalizations.layer_norm),
+    **dict.fromkeys(("rms_norm", "rms_norm_with_statistics"), normalizations.rms_norm),
+    **dict.fromkeys(("group_norm", "group_norm_with_statistics"), normalizations.group_norm),
+    "batch_norm": normalizations.batch_norm,
+    "batch_norm_train": normalizations.batch_norm_train,
+    "cast": cast,
+    "log_softmax": normalizations.log_softmax,
+    "logsumexp": normalizations.logsumexp,
+    "softmax": normalizations.softmax,
+    "variance": normalizations.variance,
+    **dict.fromkeys(
+        ("attention_weights", "attention_with_weights", "scaled_dot_product_attention"), normalizations.attention
+    ),
+}
+"""The rules by the names of ops."""
