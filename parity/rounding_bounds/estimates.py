@@ -15,7 +15,7 @@ For terms of both signs, the sum of magnitudes would be too large by up to `sqrt
 positive terms first makes such partial sums. Where the terms are the elements of a tensor, whose signs may well have an
 order, the partial sums in the order of storage count too.
 
-Bounds are passed on to a sum as independent errors with mean zero as well: the squares are added.
+Errors of different operands and elements are independent with mean zero as well: their squares are added.
 """
 
 from __future__ import annotations
@@ -119,6 +119,11 @@ class Application:
     def map(self, of_floating: Callable[[Estimate], Array]) -> tuple[Array, ...]:
         """Return the results of the op with something else in place of each floating-point operand."""
         return self(*(x if x is None else x.value if x.bound is None else of_floating(x) for x in self.operands))
+
+
+def together(*bounds: Array | float) -> Array:
+    """The bound of the sum of independent errors."""
+    return np.asarray(np.sqrt(sum(np.square(bound) for bound in bounds)))
 
 
 def bound_of(x: Estimate) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from ...runtime.ops.attention import attention_weights
 from ...runtime.ops.registry import evaluate
 from ..sides.records import Array
-from .estimates import Application, Estimate, Units, bound_of
+from .estimates import Application, Estimate, Units, bound_of, together
 from .sums import mean_over, product_bound
 
 FUNCTION_UNITS = 4.0
@@ -51,7 +51,9 @@ def batch_norm(a: Application) -> tuple[Array, ...]:
     mean, variance, weight, bias = (_per_channel(each, x.value.ndim) for each in a.operands[1:])
     assert mean is not None
     assert variance is not None
-    centered = Estimate(x.value - mean.value, bound_of(x) + bound_of(mean) + _folded(x.value, mean.value, a.units))
+    centered = Estimate(
+        x.value - mean.value, together(bound_of(x), bound_of(mean), _folded(x.value, mean.value, a.units))
+    )
     scaled = _product(centered, _inverse_root(variance, a.attributes["eps"], a.units), a.units)
     return (bound_of(_affine(scaled, weight, bias, a.units)),)
 
@@ -62,7 +64,7 @@ def batch_norm_train(a: Application) -> tuple[Array | None, ...]:
     axes = (0, *range(2, x.value.ndim))
     mean = mean_over(x, axes, a.units)
     centered, variance = _variance(x, axes, a.units)
-    centered = Estimate(centered.value, bound_of(centered) + _folded(x.value, mean.value, a.units))
+    centered = Estimate(centered.value, together(bound_of(centered), _folded(x.value, mean.value, a.units)))
     scaled = _product(centered, _inverse_root(variance, a.attributes["eps"], a.units), a.units)
     weight, bias = (_per_channel(each, x.value.ndim) for each in a.operands[1:])
     return bound_of(_affine(scaled, weight, bias, a.units)), bound_of(mean).reshape(-1), bound_of(variance).reshape(-1)
@@ -99,7 +101,7 @@ def _variance(x: Estimate, axes: tuple[int, ...], units: Units) -> tuple[Estimat
     """`x - mean`, and the biased variance."""
     mean = mean_over(x, axes, units)
     value = x.value - mean.value
-    centered = Estimate(value, bound_of(x) + bound_of(mean) + units.sums * np.abs(value))
+    centered = Estimate(value, together(bound_of(x), bound_of(mean), units.sums * value))
     return centered, mean_over(_square(centered, units), axes, units)
 
 
@@ -109,18 +111,17 @@ def _inverse_deviation(x: Estimate, axes: tuple[int, ...], eps: float, units: Un
 
 def _square(x: Estimate, units: Units) -> Estimate:
     value = np.square(x.value)
-    return Estimate(value, 2 * np.abs(x.value) * bound_of(x) + units.sums * value)
+    return Estimate(value, together(2 * x.value * bound_of(x), units.sums * value))
 
 
 def _inverse_root(x: Estimate, eps: float, units: Units) -> Estimate:
     value = 1 / np.sqrt(x.value + eps)
-    return Estimate(value, value**3 / 2 * bound_of(x) + FUNCTION_UNITS * units.sums * value)
+    return Estimate(value, together(value**3 / 2 * bound_of(x), FUNCTION_UNITS * units.sums * value))
 
 
 def _product(x: Estimate, factor: Estimate, units: Units) -> Estimate:
     value = x.value * factor.value
-    inherited = bound_of(x) * np.abs(factor.value) + np.abs(x.value) * bound_of(factor)
-    return Estimate(value, inherited + units.results * np.abs(value))
+    return Estimate(value, together(bound_of(x) * factor.value, x.value * bound_of(factor), units.results * value))
 
 
 def _affine(x: Estimate, weight: Estimate | None, bias: Estimate | None, units: Units) -> Estimate:
@@ -129,7 +130,7 @@ def _affine(x: Estimate, weight: Estimate | None, bias: Estimate | None, units: 
         x = _product(x, weight, units)
     if bias is not None:
         value = x.value + bias.value
-        x = Estimate(value, bound_of(x) + bound_of(bias) + units.results * np.abs(value))
+        x = Estimate(value, together(bound_of(x), bound_of(bias), units.results * value))
     return x
 
 
@@ -161,7 +162,7 @@ def log_softmax(a: Application) -> tuple[Array, ...]:
     x, axis = a.first, (a.attributes["axis"],)
     exponent = _exponent_bound(x.value, bound_of(x), axis, a.units)
     of_sum = _log_sum_bound(np.exp(a.outputs[0]), exponent, axis, a.units)
-    return (exponent + of_sum + a.units.results * np.abs(a.outputs[0]),)
+    return (together(exponent, of_sum, a.units.results * a.outputs[0]),)
 
 
 def logsumexp(a: Application) -> tuple[Array, ...]:
@@ -172,7 +173,7 @@ def logsumexp(a: Application) -> tuple[Array, ...]:
     shifted = np.exp(x.value - x.value.max(axis=axes, keepdims=True, initial=-np.inf))
     weights = shifted / shifted.sum(axis=axes, keepdims=True)
     of_sum = _log_sum_bound(weights, exponent, axes, a.units)
-    return (of_sum.reshape(a.outputs[0].shape) + FUNCTION_UNITS * a.units.results * np.abs(a.outputs[0]),)
+    return (together(of_sum.reshape(a.outputs[0].shape), FUNCTION_UNITS * a.units.results * a.outputs[0]),)
 
 
 def attention(a: Application) -> tuple[Array, ...]:
@@ -204,10 +205,10 @@ def _weights_bound(q: Estimate, k: Estimate, mask: Estimate | None, weights: Arr
     scale = 1 / math.sqrt(q.value.shape[-1]) if scale is None else scale
     products = q.value @ k.value.swapaxes(-1, -2)
     of_products = product_bound(lambda x, y, _: x @ y.swapaxes(-1, -2), q, k, None, products, a.units)
-    scores, bound = products * scale, (of_products + a.units.sums * np.abs(products)) * abs(scale)
+    scores, bound = products * scale, together(of_products, a.units.sums * products) * abs(scale)
     if mask is not None and mask.bound is not None:
         scores = scores + mask.value
-        bound = bound + mask.bound + a.units.sums * np.abs(scores)
+        bound = together(bound, mask.bound, a.units.sums * scores)
     attends = weights > 0  # elsewhere scores of a mask may be infinite
     exponent = np.where(attends, _exponent_bound(np.where(attends, scores, -np.inf), bound, (-1,), a.units), 0.0)
     return _softmax_bound(weights, exponent, (-1,), a.units)
@@ -216,16 +217,16 @@ def _weights_bound(q: Estimate, k: Estimate, mask: Estimate | None, weights: Arr
 def _exponent_bound(x: Array, bound: Array, axes: tuple[int, ...], units: Units) -> Array:
     """The bound of the difference of x and its largest element."""
     below = np.abs(x - x.max(axis=axes, keepdims=True, initial=-np.inf))
-    return bound + units.sums * np.where(np.isfinite(below), below, 0.0)
+    return together(bound, units.sums * np.where(np.isfinite(below), below, 0.0))
 
 
 def _softmax_bound(weights: Array, exponent: Array, axes: tuple[int, ...], units: Units) -> Array:
     of_sum = _log_sum_bound(weights, exponent, axes, units)
-    return weights * (exponent + of_sum + FUNCTION_UNITS * units.results)
+    return weights * together(exponent, of_sum, FUNCTION_UNITS * units.results)
 
 
 def _log_sum_bound(weights: Array, exponent: Array, axes: tuple[int, ...], units: Units) -> Array:
     """The bound of the logarithm of a sum of exponentials, of which `weights` are the shares."""
     count = math.prod(weights.shape[axis] for axis in axes)
-    inherited = (weights * exponent).sum(axis=axes, keepdims=True)
-    return np.asarray(inherited + units.sums * (FUNCTION_UNITS + math.sqrt(2 * count)))
+    inherited = np.sqrt(np.square(weights * exponent).sum(axis=axes, keepdims=True))
+    return together(inherited, units.sums * (FUNCTION_UNITS + math.sqrt(2 * count)))

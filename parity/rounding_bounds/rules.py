@@ -12,7 +12,7 @@ import numpy as np
 
 from ..sides.records import Array
 from . import normalizations, sums
-from .estimates import Application, bound_of
+from .estimates import Application, bound_of, together
 
 Rule = Callable[[Application], tuple[Array | None, ...] | None]
 """Returns a bound for each output, None for one that isn't floating-point; or None altogether if nothing is known."""
@@ -27,7 +27,7 @@ def elementwise(a: Application) -> tuple[Array, ...]:
             continue
         ends = [a(*values[:place], end, *values[place + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
         for number, (y, above, below) in enumerate(zip(a.outputs, *ends, strict=True)):
-            bounds[number] = bounds[number] + np.fmax(np.abs(above - y), np.abs(below - y))
+            bounds[number] = together(bounds[number], np.fmax(np.abs(above - y), np.abs(below - y)))
     return tuple(bounds)
 
 

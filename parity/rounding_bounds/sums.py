@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ..sides.records import Array
-from .estimates import Application, Estimate, Units, bound_of
+from .estimates import Application, Estimate, Units, bound_of, together
 
 FEW_TERMS = 4.0
 """Square root of the number of terms of an interpolation in two dimensions with quadratic weights."""
@@ -20,14 +20,14 @@ def summed(a: Application) -> tuple[Array, ...] | None:
         return None
     (count,), (squares,) = a.map(lambda x: np.ones_like(x.value)), a.map(lambda x: np.square(x.value))
     (inherited,) = a.map(lambda x: np.square(bound_of(x)))
-    return (np.sqrt(inherited) + a.units.of_sum(count, a.outputs[0], squares),)
+    return (together(np.sqrt(inherited), a.units.of_sum(count, a.outputs[0], squares)),)
 
 
 def cumulated(a: Application) -> tuple[Array, ...]:
     """Sums of all elements before and at each place: partial sums themselves."""
     x, (y,), axis = a.first, a.outputs, a.attributes["axis"]
     inherited, partial = (np.cumsum(np.square(each), axis) for each in (bound_of(x), y))
-    return (np.sqrt(inherited) + a.units.of_sum(0, y, np.zeros(()), partial),)
+    return (together(np.sqrt(inherited), a.units.of_sum(0, y, np.zeros(()), partial)),)
 
 
 def reduced(a: Application) -> tuple[Array, ...]:
@@ -48,7 +48,7 @@ def averaged(a: Application) -> tuple[Array, ...]:
     (weights,) = a(np.ones_like(x.value))  # their sum; less than 1 where a window reaches over the edge
     (inherited,), (squares,) = (a(np.square(each)) for each in (bound_of(x), x.value))
     each = weights / count
-    return (np.sqrt(each * inherited) + a.units.of_sum(count, mean, each * squares),)
+    return (together(np.sqrt(each * inherited), a.units.of_sum(count, mean, each * squares)),)
 
 
 def sum_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
@@ -59,7 +59,7 @@ def sum_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
     value, squares = (each.sum(axis=axes, keepdims=True) for each in (x.value, np.square(x.value)))
     partial = np.square(np.cumsum(rows, axis=-1)).sum(axis=-1).reshape(value.shape)
     inherited = np.sqrt(np.square(bound_of(x)).sum(axis=axes, keepdims=True))
-    return Estimate(value, inherited + units.of_sum(rows.shape[-1], value, squares, partial))
+    return Estimate(value, together(inherited, units.of_sum(rows.shape[-1], value, squares, partial)))
 
 
 def mean_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
@@ -67,7 +67,7 @@ def mean_over(x: Estimate, axes: tuple[int, ...], units: Units) -> Estimate:
     count = math.prod(x.value.shape[axis] for axis in axes)
     total = sum_over(x, axes, units)
     value = total.value / count
-    return Estimate(value, bound_of(total) / count + units.results * np.abs(value))
+    return Estimate(value, together(bound_of(total) / count, units.results * value))
 
 
 def interpolated(a: Application) -> tuple[Array, ...] | None:
@@ -120,4 +120,4 @@ def product_bound(
         inherited += product(np.square(bound_of(first)), np.square(second.value), no_bias)
     if bound_of(second).any():
         inherited += product(np.square(first.value), np.square(bound_of(second)), no_bias)
-    return bound + np.sqrt(inherited)
+    return together(bound, np.sqrt(inherited))
