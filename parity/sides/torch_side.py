@@ -160,7 +160,7 @@ class TorchSide:
                 perturb_attributes(self.module, self.rounded)
             for name, parameter in named_parameters(self.module):
                 if name in run.parameter_steps:
-                    parameter.data = parameter.data + torch.from_numpy(run.parameter_steps[name])
+                    parameter.data = parameter.data + torch.from_numpy(np.asarray(run.parameter_steps[name]))
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
             for args_before, kwargs_before in before_inputs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ SMALL = ("transformer_encoder", "transformer_encoder_mha", "lstm_classifier", "u
 LARGE = ("resnet18", "minilm")
 
 
+@functools.cache
 def check(name: str, **options: object) -> parity.Report:
     model = model_file.load(str(FIXTURES / f"{name}.py"))
     return parity.check(
@@ -36,7 +38,7 @@ def test_eval_in_float32(name: str) -> None:
     assert any(cell.gradients for cell in judged)
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
 def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 

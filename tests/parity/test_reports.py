@@ -58,7 +58,7 @@ def test_every_field_is_documented() -> None:
     assert documented("The report") == set(written)
     assert documented("A Cell") == set(written["cells"][0])
     assert documented("A comparison") == set(written["cells"][0]["comparisons"][0])
-    assert {field.name for field in fields(Comparison)} == documented("A comparison")
+    assert {field.name for field in fields(Comparison)} - {"error_map"} == documented("A comparison")
 
 
 def test_the_version_is_documented() -> None:

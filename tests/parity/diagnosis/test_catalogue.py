@@ -10,6 +10,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.parity.comparison import causes
+from cellbridge.parity.comparison.networks import HasProgram
 from cellbridge.parity.diagnosis.cell_program import Network
 from cellbridge.parity.results.cause import Cause
 from cellbridge.parity.sides.records import Run
@@ -22,14 +23,14 @@ pytestmark = pytest.mark.causes
 
 @pytest.fixture(autouse=True)
 def _opaque_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = causes._network
+    read = causes.network_of
 
-    def read_reference(side: causes.HasProgram, run: Run) -> Network:
+    def read_reference(side: HasProgram, run: Run) -> Network:
         if side.name == "candidate":
             raise ConversionError("it can't be captured")
         return read(side, run)
 
-    monkeypatch.setattr(causes, "_network", read_reference)
+    monkeypatch.setattr(causes, "network_of", read_reference)
 
 
 OTHER_WORDS = {"bias": "bias of linear is absent in the candidate"}

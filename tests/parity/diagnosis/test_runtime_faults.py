@@ -17,6 +17,7 @@ from onnx import helper, numpy_helper
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.parity.comparison.noise import Noise
 from cellbridge.parity.diagnosis.runtime_faults import find
 from cellbridge.parity.diagnosis.runtime_faults.experiment import (
     DEFAULT,
@@ -118,7 +119,10 @@ def test_a_rule_of_a_rule_based_optimizer(tmp_path: Path) -> None:
     assert "from level ORT_ENABLE_BASIC on" in cause.summary
 
 
-def test_a_kernel(tmp_path: Path) -> None:
+def test_a_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel adds up in order, which passes where it is known that the sum itself may be that far off."""
+    assert checked(ROWS, tmp_path).ok
+    monkeypatch.setattr(Noise, "compute_bounds", lambda *_: False)
     report = checked(ROWS, tmp_path)
     (cause,) = report.cells[""].causes
     assert (cause.option, cause.option_value, cause.optimizers) == ("", None, ())

@@ -96,6 +96,7 @@ def _seeds(program: Program, inputs: list[Array]) -> list[Array]:
     return [np.asarray(generator.standard_normal(y.shape)).astype(np.float32).astype(y.dtype) for y in outputs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "case", [c for c in CASES if c.op in {*ELEMENTWISE, *BILINEAR, "layer_norm", "softmax"}], ids=str
 )
