@@ -43,7 +43,14 @@ def require_sound(report: Report) -> None:
     assert not any(cell.status == "not compared" for cell in report.cells.values())
 
 
-@pytest.mark.parametrize("form", [lambda model: model, with_scopes_of_torch, with_paths_in_names, stripped])
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda model: model,
+        stripped,
+        *(pytest.param(form, marks=pytest.mark.slow) for form in (with_scopes_of_torch, with_paths_in_names)),
+    ],
+)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_file(kind: type[nn.Module], form: object) -> None:
     module, args = network(kind)
