@@ -97,7 +97,9 @@ LOSSES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 def test_agrees_with_torch(dtype: torch.dtype) -> None:
     modules: dict[str, nn.Module] = {name: Function(call) for name, (call, _) in LOSSES.items()}
     assert_matches_torch(Each(modules), {name: args for name, (_, args) in LOSSES.items()}, dtype=dtype)
@@ -156,7 +158,9 @@ LINEAR_LOSSES: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 def test_cross_entropy_of_a_linear_layer_agrees_with_torch(dtype: torch.dtype) -> None:
     modules: dict[str, nn.Module] = {name: Function(loss) for name, (loss, _) in LINEAR_LOSSES.items()}
     assert_matches_torch(Each(modules), {name: args for name, (_, args) in LINEAR_LOSSES.items()}, dtype=dtype)

@@ -257,7 +257,9 @@ FAMILIES = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_agrees_with_torch(family: str, dtype: torch.dtype) -> None:
     torch.manual_seed(0)

@@ -87,7 +87,9 @@ def attention_dropout(p: float, **options: Any) -> nn.Module:
     return Function(lambda *operands: sdpa(*operands, dropout_p=p, **options))
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 def test_agrees_with_torch_in_train_mode(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     modules = {name: make() for name, (make, _, _) in TRAINED.items()}

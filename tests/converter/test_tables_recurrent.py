@@ -51,7 +51,9 @@ DROPPED: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 def test_agrees_with_torch(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     modules = {name: make() for name, (make, _) in LAYERS.items()}
@@ -59,7 +61,9 @@ def test_agrees_with_torch(dtype: torch.dtype) -> None:
 
 
 # float32 goes by another path in torch (oneDNN) than float64: both must draw as the program does
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=["float64", "float32"])
+@pytest.mark.parametrize(
+    "dtype", [torch.float64, pytest.param(torch.float32, marks=pytest.mark.slow)], ids=["float64", "float32"]
+)
 def test_drops_between_layers_as_torch_does(dtype: torch.dtype) -> None:
     torch.manual_seed(0)
     modules = {name: make() for name, (make, _) in DROPPED.items()}

@@ -52,7 +52,7 @@ def check_compiled_gradient(case: OpCase, dtype: str) -> None:
             assert_close(found, wanted, dtype, scale=1.0)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("case", DIFFERENTIABLE, ids=str)
 def test_compiled_gradients_agree_with_the_interpreter(case: OpCase, dtype: str) -> None:
     name = str(case)
