@@ -59,10 +59,9 @@ def _compare(
         lone: Collection[str] = (),
         shared: Collection[str] = (),
         *,
-        is_candidate: bool = False,
-    ) -> TorchSide:
-        kind = RearrangedSide if is_candidate else TorchSide
-        made = kind(
+        catches: bool = False,
+    ) -> RearrangedSide:
+        return RearrangedSide(
             name,
             module,
             args,
@@ -74,17 +73,13 @@ def _compare(
             cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
             lone=lone,
             shared=shared,
-            catches=is_candidate,
+            catches=catches,
         )
-        if isinstance(made, RearrangedSide):
-            made.rearrangements = rearrangements
-        return made
 
     def sides(apart: Collection[str], shared: Collection[str] = ()) -> tuple[TorchSide, TorchSide]:
-        return (
-            side("reference", reference, apart, lone.names, shared),
-            side("candidate", candidate, apart, lone.names, shared, is_candidate=True),
-        )
+        other = side("candidate", candidate, apart, lone.names, shared, catches=True)
+        other.rearrangements = rearrangements
+        return side("reference", reference, apart, lone.names, shared), other
 
     progress.stage("align", None)
     alignment = align(sides)

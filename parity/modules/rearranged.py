@@ -82,7 +82,7 @@ class Rearrangements:
 
 
 class RearrangedSide(TorchSide):
-    """A candidate whose parameters are recorded by the reference's names and in its layouts."""
+    """A module whose parameters are recorded by the reference's names and in its layouts; by default, as they are."""
 
     rearrangements = Rearrangements()
 
