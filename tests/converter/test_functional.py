@@ -191,7 +191,7 @@ class Sequence(nn.Module):
         return [tensor * 1 for tensor in held]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from(["in a Cell", *STEPS]), INDEX, INDEX), min_size=2, max_size=7))
 def test_any_sequence_of_views_and_changes_computes_what_torch_does(steps: list[tuple[str, int, int]]) -> None:
     module = Sequence(steps)

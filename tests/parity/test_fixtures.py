@@ -43,7 +43,7 @@ def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 
 
-@pytest.mark.parametrize("name", [*SMALL, "resnet18"])
+@pytest.mark.parametrize("name", [*SMALL, pytest.param("resnet18", marks=pytest.mark.slow)])
 def test_train(name: str) -> None:
     check(name, train=True).raise_if_failed()
 
