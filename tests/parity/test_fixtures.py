@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,11 @@ from cellbridge.parity.inputs import model_file
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 SMALL = ("transformer_encoder", "transformer_encoder_mha", "lstm_classifier", "unet", "decoder_lm")
 LARGE = ("resnet18", "minilm")
+
+
+def slow_but(*quick: str) -> list[Any]:
+    """Return all fixtures; those that aren't named are for the slow tests."""
+    return [name if name in quick else pytest.param(name, marks=pytest.mark.slow) for name in (*SMALL, *LARGE)]
 
 
 @functools.cache
@@ -38,21 +44,18 @@ def test_eval_in_float32(name: str) -> None:
     assert any(cell.gradients for cell in judged)
 
 
-@pytest.mark.parametrize("name", [*SMALL, *(pytest.param(name, marks=pytest.mark.slow) for name in LARGE)])
+@pytest.mark.parametrize("name", slow_but("lstm_classifier", "unet"))
 def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 
 
-@pytest.mark.parametrize("name", [*SMALL, pytest.param("resnet18", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", slow_but("transformer_encoder", "resnet18"))
 def test_train(name: str) -> None:
     check(name, train=True).raise_if_failed()
 
 
 @pytest.mark.parametrize("train", [pytest.param(False, marks=pytest.mark.slow), True], ids=["eval", "train"])
-@pytest.mark.parametrize(
-    "name", [name if name in ("lstm_classifier", "unet") else pytest.param(name, marks=pytest.mark.slow)
-             for name in (*SMALL, *LARGE)]
-)  # fmt: skip
+@pytest.mark.parametrize("name", slow_but("lstm_classifier", "unet"))
 def test_round_trip(name: str, train: bool) -> None:
     report = check(name, train=train, round_trip=True)
     report.raise_if_failed()
@@ -70,11 +73,6 @@ def test_round_trip(name: str, train: bool) -> None:
 @pytest.mark.parametrize("name", [*SMALL, "resnet18"])
 def test_half_precision(name: str, dtype: str) -> None:
     check(name, dtype=dtype).raise_if_failed()
-
-
-@pytest.mark.slow
-def test_train_minilm() -> None:
-    check("minilm", train=True).raise_if_failed()
 
 
 def test_train_mode_compares_statistics_and_replays_dropout() -> None:
