@@ -13,6 +13,13 @@ UNKNOWN = "?"  # a value of an attribute that one of the two APIs doesn't have
 
 
 @dataclass(frozen=True)
+class Either:
+    """A value of an attribute that can be written in several ways."""
+
+    ways: tuple[Any, ...]
+
+
+@dataclass(frozen=True)
 class Case:
     """A reference and a candidate, and what is known of the difference.
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import UNKNOWN, Case
+from .cases import UNKNOWN, Case, Either
 from .tools.finding import Finding
 
 TOLERANCE = 1e-6
@@ -103,6 +103,8 @@ def _all_equal(given: Sequence[Any], known: Sequence[Any]) -> bool:
 def _equal(a: Any, b: Any) -> bool:
     if isinstance(b, str) and b == UNKNOWN:
         return True
+    if isinstance(b, Either):
+        return any(_equal(a, way) for way in b.ways)
     if isinstance(a, (tuple, list)) or isinstance(b, (tuple, list)):
         here, there = (list(v) if isinstance(v, (tuple, list)) else [v] for v in (a, b))
         if len(here) != len(there):  # 2 is (2, 2)

@@ -10,6 +10,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from .cases import Either
+
 Array = np.ndarray[Any, Any]
 
 
@@ -20,7 +22,9 @@ class OnnxFault:
     Attributes:
         network: name of the network.
         label: what is wrong, unique within the network.
-        cell: path of the Cell that the changed node belongs to.
+        cell: path of the Cell that is wrong: the one that the changed node belongs to, or its parent if the node is
+            the whole Cell and is left out.
+        around: path of the smallest Cell around it that the file computes, if a batch norm was folded into the node.
         cause: what is wrong, in a word.
         expected: as in `Case`.
         words: as in `Case`.
@@ -36,6 +40,16 @@ class OnnxFault:
     words: tuple[str, ...]
     change: Callable[[onnx.ModelProto], object]
     exporter: str = "cellbridge"
+    around: str | None = None
+
+
+OTHER_NAMES = {  # of attributes, in torch or in a program
+    "epsilon": "eps",
+    "alpha": "negative_slope",
+    "pads": "padding",
+    "perm": "permutation",
+    "coordinate_transformation_mode": "align_corners",
+}
 
 
 def cell_of(node: str) -> str:
@@ -58,8 +72,13 @@ def _node(model: onnx.ModelProto, name: str) -> onnx.NodeProto:
     return found[0]
 
 
-def attribute(network: str, node: str, name: str, reference: Any, candidate: Any) -> OnnxFault:
-    """A node has another value of an attribute."""
+def folded(fault: OnnxFault) -> OnnxFault:
+    """The fault of a convolution with a batch norm folded into it: neither of these Cells is computed by itself."""
+    return replace(fault, around=fault.cell.rpartition(".")[0])
+
+
+def attribute(network: str, node: str, name: str, reference: Any, candidate: Any, rank: int | None = None) -> OnnxFault:
+    """A node has another value of an attribute; with `rank`, an axis that may be counted from the other end."""
 
     def change(model: onnx.ModelProto) -> None:
         changed = _node(model, node)
@@ -67,8 +86,18 @@ def attribute(network: str, node: str, name: str, reference: Any, candidate: Any
         del changed.attribute[:]
         changed.attribute.extend([*kept, helper.make_attribute(name, candidate)])
 
-    expected = {"kind": "attribute", "name": name, "reference": reference, "candidate": candidate}
-    return OnnxFault(network, f"{name} of {node}", cell_of(node), name, expected, (name,), change)
+    def values(given: Any) -> Any:
+        if name == "pads":  # all that come before the elements, then all that come after
+            pairs = tuple(zip(given[: len(given) // 2], given[len(given) // 2 :], strict=True))
+            return Either((given, pairs))
+        if rank is not None:
+            given = given if isinstance(given, int) else given[0]
+            return Either((given, given % rank))
+        return given
+
+    names = f"{name}|{OTHER_NAMES[name]}" if name in OTHER_NAMES else name
+    expected = {"kind": "attribute", "name": names, "reference": values(reference), "candidate": values(candidate)}
+    return OnnxFault(network, f"{name} of {node}", cell_of(node), name, expected, (names,), change)
 
 
 def operator(network: str, node: str, operator: str, words: str) -> OnnxFault:
@@ -96,8 +125,8 @@ def exchanged(network: str, node: str) -> OnnxFault:
     return OnnxFault(network, f"inputs of {node}", cell_of(node), "exchanged", expected, words, change)
 
 
-def left_out(network: str, node: str, word: str) -> OnnxFault:
-    """A node hands on its first input."""
+def left_out(network: str, node: str, word: str, cell: str | None = None) -> OnnxFault:
+    """A node hands on its first input; `cell` is the parent of the Cell that has no other node."""
 
     def change(model: onnx.ModelProto) -> None:
         changed = _node(model, node)
@@ -106,7 +135,8 @@ def left_out(network: str, node: str, word: str) -> OnnxFault:
         del changed.input[1:]
 
     expected = {"kind": "structure", "words": (word,)}
-    return OnnxFault(network, f"{node} left out", cell_of(node), "left out", expected, (word,), change)
+    wrong = cell_of(node) if cell is None else cell
+    return OnnxFault(network, f"{node} left out", wrong, "left out", expected, (word,), change)
 
 
 def initializer(
@@ -125,7 +155,7 @@ def initializer(
         raise ValueError(f"{name} isn't stored in the file")
 
     required = tuple(words.split())
-    expected = {"kind": ("weight", "layout"), "words": required}
+    expected = {"kind": ("weight", "layout", "attribute"), "words": required}
     return OnnxFault(network, f"{label} of {node}", cell_of(node), label, expected, required, change)
 
 
@@ -140,18 +170,18 @@ FAULTS_OF_OURS = [
     attribute("resnet", "/relu/LeakyRelu", "alpha", 0.1, 0.01),
     attribute("resnet", "/maxpool/MaxPool", "pads", [1, 1, 1, 1], [0, 0, 2, 2]),
     attribute("resnet", "/pool/avg/AveragePool", "count_include_pad", 1, 0),
-    attribute("resnet", "/layer2/0/conv2/Conv", "pads", [1, 1, 1, 1], [2, 2, 0, 0]),
+    folded(attribute("resnet", "/layer2/0/conv2/Conv", "pads", [1, 1, 1, 1], [2, 2, 0, 0])),
     operator("resnet", "/layer1/0/Add", "Sub", "sub add"),
     operator("resnet", "/layer2/0/relu@1/Relu", "Sigmoid", "sigmoid relu"),
-    left_out("resnet", "/layer1/1/relu@1/Relu", "relu"),
+    left_out("resnet", "/layer1/1/relu@1/Relu", "relu", "layer1.1"),
     left_out("resnet", "/layer2/1/Add", "add"),
-    initializer("resnet", "/layer1/0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1], "flip|revers"),
-    initializer("resnet", "/layer2/1/conv2/Conv", 1, "element", element, "element"),
+    folded(initializer("resnet", "/layer1/0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1], "flip|revers")),
+    folded(initializer("resnet", "/layer2/1/conv2/Conv", 1, "element", element, "element")),
     initializer("resnet", "/fc/Gemm", 1, "sign", lambda w: -w, "sign|negat|-1"),
-    initializer("resnet", "/layer1/1/conv1/Conv", 2, "bias", lambda b: b * 0, "bias"),
+    folded(initializer("resnet", "/layer1/1/conv1/Conv", 2, "bias", lambda b: b * 0, "bias")),
     attribute("vit", "/blocks/0/norm1/LayerNormalization", "epsilon", 1e-6, 1e-5),
     attribute("vit", "/blocks/1/mlp/act/Gelu", "approximate", "none", "tanh"),
-    attribute("vit", "/blocks/2/attn/Softmax", "axis", -1, -2),
+    attribute("vit", "/blocks/2/attn/Softmax", "axis", -1, -2, rank=4),
     attribute("vit", "/blocks/1/attn/Transpose_2", "perm", [0, 2, 1, 3], [0, 1, 2, 3]),
     exchanged("vit", "/Concat"),
     operator("vit", "/blocks/2/Add_1", "Mul", "mul add"),
@@ -160,7 +190,7 @@ FAULTS_OF_OURS = [
     initializer("vit", "/Add", 1, "position", lambda w: np.roll(w, 1, 1), "roll|shift|permut"),
     initializer("vit", "/blocks/2/norm2/LayerNormalization", 2, "bias", lambda b: b * 0, "bias"),
     attribute("bert", "/layers/0/output/norm/LayerNormalization", "epsilon", 1e-12, 1e-5),
-    attribute("bert", "/layers/1/attention/Softmax", "axis", -1, 1),
+    attribute("bert", "/layers/1/attention/Softmax", "axis", -1, 1, rank=4),
     exchanged("bert", "/Sub"),
     exchanged("bert", "/layers/0/attention/Div"),
     operator("bert", "/layers/1/activation/Gelu", "Relu", "relu gelu"),
@@ -183,17 +213,17 @@ FAULTS_OF_OURS = [
     left_out("gpt2", "/h/0/Add", "add"),
     initializer("gpt2", "/h/0/attn/c_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
     initializer("gpt2", "/h/1/mlp/c_fc/Add", 1, "bias", lambda b: b * 0, "bias"),
-    attribute("llama", "/layers/0/self_attn/Softmax", "axis", -1, -2),
-    attribute("llama", "/layers/1/post_norm/ReduceMean", "axes", [-1], [1]),
+    attribute("llama", "/layers/0/self_attn/Softmax", "axis", -1, -2, rank=4),
+    attribute("llama", "/layers/1/post_norm/ReduceMean", "axes", [-1], [1], rank=3),
     exchanged("llama", "/layers/0/self_attn/rotary/Sub"),
     operator("llama", "/layers/1/self_attn/rotary/Add", "Sub", "sub add"),
-    operator("llama", "/layers/0/mlp/Sigmoid", "Tanh", "tanh sigmoid"),
+    operator("llama", "/layers/0/mlp/Sigmoid", "Tanh", "tanh sigmoid|silu"),
     left_out("llama", "/layers/1/input_norm/Add", "add|eps"),
     initializer("llama", "/layers/0/self_attn/q_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
     initializer("llama", "/layers/1/self_attn/k_proj/MatMul", 1, "heads permuted",
                 lambda w: np.roll(w, 4, 1), "permut|roll|exchange|order"),
     attribute("lstm_tagger", "/norm/LayerNormalization", "epsilon", 1e-5, 1e-6),
-    attribute("lstm_tagger", "/LogSoftmax", "axis", -1, 1),
+    attribute("lstm_tagger", "/LogSoftmax", "axis", -1, 1, rank=3),
     exchanged("lstm_tagger", "/highway/0/Sub"),
     operator("lstm_tagger", "/character/Tanh", "Sigmoid", "sigmoid tanh"),
     initializer("lstm_tagger", "/lstm/LSTM_4", 1, "gates in torch's order",
@@ -205,16 +235,17 @@ FAULTS_OF_OURS = [
     attribute("mamba", "/layers/1/mixer/conv/Conv", "pads", [3, 3], [2, 4]),
     operator("mamba", "/layers/0/mixer/scan/Softplus", "Relu", "relu softplus"),
     attribute("mobilenet", "/blocks/0/se/HardSigmoid", "alpha", 1 / 6, 0.2),
-    attribute("mobilenet", "/blocks/1/depthwise/Conv", "pads", [2, 2, 2, 2], [1, 1, 3, 3]),
+    folded(attribute("mobilenet", "/blocks/1/depthwise/Conv", "pads", [2, 2, 2, 2], [1, 1, 3, 3])),
     operator("mobilenet", "/blocks/1/se/GlobalAveragePool", "GlobalMaxPool", "max"),
-    left_out("mobilenet", "/blocks/2/act/HardSwish", "hardswish|act"),
-    initializer("mobilenet", "/stem/Conv", 1, "colours reversed", lambda w: w[:, ::-1], "flip|revers|permut|order"),
+    left_out("mobilenet", "/blocks/2/act/HardSwish", "hardswish|act", "blocks.2"),
+    folded(initializer("mobilenet", "/stem/Conv", 1, "colours reversed", lambda w: w[:, ::-1],
+                       "flip|revers|permut|order")),
     attribute("moe", "/layers/0/mixture/TopK", "largest", 1, 0),
-    attribute("moe", "/layers/1/attention/Attention", "scale", None, 1.0),
-    attribute("moe", "/layers/0/mixture/Softmax", "axis", -1, 1),
+    attribute("moe", "/layers/1/attention/Attention", "scale", Either((None, 0.5)), 1.0),
+    attribute("moe", "/layers/0/mixture/Softmax", "axis", -1, 1, rank=3),
     exchanged("moe", "/layers/1/mixture/Div"),
     attribute("t5", "/encoder/0/Gelu", "approximate", "tanh", "none"),
-    attribute("t5", "/decoder/1/cross_attention/Softmax", "axis", -1, -2),
+    attribute("t5", "/decoder/1/cross_attention/Softmax", "axis", -1, -2, rank=4),
     left_out("t5", "/encoder/1/self_attention/Add", "add|bias"),
     attribute("unet", "/down1/norm1/InstanceNormalization", "epsilon", 1e-5, 1e-3),
     attribute("unet", "/upsample/Resize", "coordinate_transformation_mode", "half_pixel", "align_corners"),
@@ -232,13 +263,14 @@ FAULTS_OF_OURS = [
 FAULTS_OF_TORCHS = [
     attribute("resnet", "/relu/LeakyRelu", "alpha", 0.1, 0.01),
     attribute("resnet", "/pool/avg/AveragePool", "count_include_pad", 1, 0),
-    attribute("resnet", "/layer1/layer1.1/conv2/Conv", "pads", [1, 1, 1, 1], [2, 1, 0, 1]),
+    folded(attribute("resnet", "/layer1/layer1.1/conv2/Conv", "pads", [1, 1, 1, 1], [2, 1, 0, 1])),
     operator("resnet", "/layer2/layer2.0/Add", "Sub", "sub add"),
-    initializer("resnet", "/layer1/layer1.0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1], "flip|revers"),
+    folded(initializer("resnet", "/layer1/layer1.0/conv1/Conv", 1, "kernel flipped", lambda w: w[..., ::-1],
+                       "flip|revers")),
     initializer("resnet", "/fc/Gemm", 1, "sign", lambda w: -w, "sign|negat|-1"),
     attribute("vit", "/blocks.0/norm1/LayerNormalization", "epsilon", 1e-6, 1e-5),
-    attribute("vit", "/blocks.1/attn/Softmax", "axis", -1, -2),
-    operator("vit", "/blocks.2/mlp/act/Erf", "Tanh", "tanh erf"),
+    attribute("vit", "/blocks.1/attn/Softmax", "axis", -1, -2, rank=4),
+    operator("vit", "/blocks.2/mlp/act/Erf", "Tanh", "tanh erf|gelu"),
     initializer("vit", "/blocks.0/attn/proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
     attribute("gpt2", "/h.1/ln_2/LayerNormalization", "epsilon", 1e-5, 1e-3),
     operator("gpt2", "/h.1/mlp/act/Tanh", "Sigmoid", "sigmoid tanh"),
@@ -246,7 +278,7 @@ FAULTS_OF_TORCHS = [
     initializer("gpt2", "/h.0/attn/c_proj/MatMul", 1, "transposed", lambda w: w.T, "transpose"),
     attribute("unet", "/down1/norm1/InstanceNormalization", "epsilon", 1e-5, 1e-3),
     operator("unet", "/time/Sin", "Cos", "cos sin"),
-    attribute("unet", "/attention/Softmax", "axis", 2, 1),
+    attribute("unet", "/attention/Softmax", "axis", 2, 1, rank=3),
     operator("unet", "/down2/Add_1", "Sub", "sub add"),
 ]  # fmt: skip
 

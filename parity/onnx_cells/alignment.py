@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -28,10 +28,11 @@ from .crossings import Crossing, crossings, other_sample
 from .file_values import FileValues
 from .flat import FlatProgram
 from .marking import mark
-from .odd_shapes import excuse
+from .odd_shapes import constant_boundaries, excuse
 from .ownership import Ownership, own_nodes
 from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
+from .shared_nodes import copy_shared_nodes
 from .sides import Arrange, FileSide, ModuleSide
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
@@ -106,12 +107,13 @@ def align(
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
     found = own_nodes(flat, truth, tensors, places.of)
-    marked = mark(flat, found)
+    marked = mark(*copy_shared_nodes(flat.program, found))
     excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
     paths = {call.path for call in found.calls}
     parameters = plain.parameters()
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
+    excused = replace(excused, gradients=excused.gradients | constant_boundaries(paired.program))
     reference = ModuleSide(
         "torch", module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired,
@@ -119,6 +121,7 @@ def align(
     side = FileSide(
         name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
         arrange=arrange, working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
+        computed=paired.computed,
     )  # fmt: skip
     notes = [_how(name, found, places)]
     if found.left_out:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
 from ..sides.records import INPUT, OUTPUT, Key
-from .flat import FlatProgram
 from .ownership import Ownership
 
 
@@ -27,14 +26,14 @@ class MarkedProgram:
     aliases: dict[Key, Key]
 
 
-def mark(flat: FlatProgram, found: Ownership) -> MarkedProgram:
+def mark(program: Program, found: Ownership) -> MarkedProgram:
     """Return the program with a boundary wherever a tensor crosses one in the module."""
-    return _Marker(flat, found).build()
+    return _Marker(program, found).build()
 
 
 class _Marker:
-    def __init__(self, flat: FlatProgram, found: Ownership) -> None:
-        self.flat = flat
+    def __init__(self, program: Program, found: Ownership) -> None:
+        self.program = program
         self.found = found
         self.at: dict[Value, list[tuple[int, Key]]] = {}
         self.aliases: dict[Key, Key] = {}
@@ -47,12 +46,11 @@ class _Marker:
                 self.aliases[key] = primary
         self.crossed: dict[tuple[Value, tuple[Key, ...]], Value] = {}
         self.after: dict[Value, list[Node]] = {}
-        program = flat.program
         self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
 
     def build(self) -> MarkedProgram:
         """Return the program."""
-        program, owner = self.flat.program, self.found.owner
+        program, owner = self.program, self.found.owner
         nodes: list[Node] = []
         for node in program.nodes:
             number = owner.get(node, 0)

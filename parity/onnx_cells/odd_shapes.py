@@ -1,7 +1,9 @@
-"""Boundaries of a file whose values have another shape than the module's, and what can't be judged because of them.
+"""Boundaries of a file that can't be judged like the others.
 
 A value of another shape can't be replaced by the module's. What the file computes from it, as far as the next
-boundaries, is as wrong as the value, and only the Cell that computes the value is at fault.
+boundaries, is as wrong as the value, and only the Cell that computes the value is at fault. A value that depends on
+no trained parameter in the file, such as a table of positions that the exporter computed from its weight, has no
+gradient.
 """
 
 from __future__ import annotations
@@ -9,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from ...runtime.ir.types import Value
+from ...runtime.ir.program import Program
+from ...runtime.ir.types import Value, is_floating
 from ..sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
 from .flat import FlatProgram
@@ -63,6 +66,20 @@ def excuse(
         keys -= set((returned or own[value])[:1])
     inputs = {key.path for value in odd for key in at[value].keys if key.kind == INPUT and key.path}
     return Excused(frozenset(keys), frozenset(gradients), frozenset(inputs))
+
+
+def constant_boundaries(program: Program) -> frozenset[Key]:
+    """Return the boundaries of a file's program through which no gradient flows, to inputs or trained parameters."""
+    trained = (parameter.value for parameter in program.parameters.values() if parameter.trainable)
+    varying = {value for value in (*program.inputs, *trained) if is_floating(value.dtype)}
+    found: set[Key] = set()
+    for node in program.nodes:
+        if not varying.isdisjoint(node.inputs):
+            varying.update(value for value in node.outputs if is_floating(value.dtype))
+        elif node.op == "boundary":
+            call = program.calls[node.attributes["call"]]
+            found.add(Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"]))
+    return frozenset(found)
 
 
 def _next_places(flat: FlatProgram, place: Value, known: Collection[Value]) -> set[Value]:

@@ -38,11 +38,13 @@ class PairedParameters:
         program: the program; parameters that are the module's have its names.
         paired: names of the module's parameters that it has.
         rounded: names of tensors that the module doesn't have, such as folded weights.
+        computed: those of them that have as many elements as a parameter of the module that the file lacks.
     """
 
     program: Program
     paired: frozenset[str]
     rounded: frozenset[str]
+    computed: frozenset[str]
 
 
 def pair_parameters(program: Program, module: ModuleParameters) -> PairedParameters:
@@ -110,7 +112,9 @@ def pair_parameters(program: Program, module: ModuleParameters) -> PairedParamet
         for value, data in tensors
         if value.dtype == FLOAT32 and data.size > 1 and _elements(data) not in known
     )
-    return PairedParameters(result, frozenset(named.values()), rounded)
+    lacking = {info.data.size for name, info in module.infos.items() if name not in named.values()}
+    computed = frozenset(value.name for value, data in tensors if value.name in rounded and data.size in lacking)
+    return PairedParameters(result, frozenset(named.values()), rounded, computed)
 
 
 def _with_constants_as_parameters(program: Program, module: ModuleParameters) -> Program:

@@ -37,7 +37,8 @@ from .rounded_numbers import SAMPLES, perturb_program
 class InterpreterSide:
     """A program and the inputs that it is run on.
 
-    The weights named in `rounded` may have been computed, and rounded to float32, differently; see `rounded_numbers`.
+    The weights named in `rounded` may have been computed, and rounded to float32, differently, and those in `computed`
+    were; see `rounded_numbers`.
     Without `second_call` it is called only once, because the other side keeps no state between calls.
     """
 
@@ -51,6 +52,7 @@ class InterpreterSide:
         working_dtype: str = "float32",
         seed: int = 0,
         rounded: Collection[str] = (),
+        computed: Collection[str] = (),
         second_call: bool = True,
     ) -> None:
         self.name = name
@@ -58,6 +60,7 @@ class InterpreterSide:
         self.working_dtype = as_dtype(working_dtype)
         self.capabilities = native_capabilities(working_dtype, second_call=second_call)
         self.rounded = rounded
+        self.computed = computed
         if rounded:
             self.capabilities = replace(self.capabilities, perturbations=SAMPLES)
         if (
@@ -143,7 +146,9 @@ class InterpreterSide:
             # the float64 truth keeps its precision where the network casts to float32; so does this side
             same = as_dtype(dtype) == self.working_dtype and dtype != "float64"
             same |= dtype == "float32" and self.working_dtype == FLOAT64 and self.capabilities.own_precision
-            program = perturb_program(self.program, self.rounded, perturbed) if perturbed else self.program
+            program = self.program
+            if perturbed:
+                program = perturb_program(program, self.rounded, perturbed, self.computed)
             self._programs[dtype, perturbed] = split_shared(program if same else program.astype(dtype))
         return self._programs[dtype, perturbed]
 

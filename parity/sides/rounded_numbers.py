@@ -56,7 +56,9 @@ def perturb_angle(angle: torch.Tensor) -> torch.Tensor:
     return angle if angle.requires_grad or not angle.is_floating_point() else angle * PERTURBATION
 
 
-def perturb_program(program: Program, weights: Collection[str] = (), sample: int = 1) -> Program:
+def perturb_program(
+    program: Program, weights: Collection[str] = (), sample: int = 1, computed: Collection[str] = ()
+) -> Program:
     """Return the program with its scalar constants perturbed, and of its tensors only those in `weights`.
 
     Attributes are perturbed that a file held in float32, and that nobody wrote: they have more than seven digits.
@@ -65,15 +67,17 @@ def perturb_program(program: Program, weights: Collection[str] = (), sample: int
         program: a program.
         weights: names of constants and parameters, float32 tensors, whose elements are perturbed too, each up or down.
         sample: seed that decides which elements go up, and which down.
+        computed: those of `weights` that were computed from a parameter: even -2 may be the rounded -exp(log 2).
     """
     generator = np.random.default_rng(sample)
 
-    def up_or_down(data: Array) -> Array:
+    def up_or_down(name: str, data: Array) -> Array:
         exact = data.astype(np.float64)
+        changed = exact * PERTURBATION if name in computed else perturb(data)
         signs = generator.choice([-1.0, 1.0], exact.shape)
         finite = np.isfinite(exact)  # a mask may be of infinities
         result: Array = exact.copy()
-        result[finite] += signs[finite] * (perturb(data) - exact)[finite]
+        result[finite] += signs[finite] * (changed - exact)[finite]
         return result
 
     def constant(item: Constant) -> Constant:
@@ -81,10 +85,13 @@ def perturb_program(program: Program, weights: Collection[str] = (), sample: int
             return item
         if item.data.size == 1:
             return replace(item, data=perturb(item.data))
-        return replace(item, data=up_or_down(item.data)) if item.value.name in weights else item
+        name = item.value.name
+        return replace(item, data=up_or_down(name, item.data)) if name in weights else item
 
     parameters = {
-        name: replace(parameter, data=up_or_down(parameter.data)) if parameter.value.name in weights else parameter
+        name: replace(parameter, data=up_or_down(parameter.value.name, parameter.data))
+        if parameter.value.name in weights
+        else parameter
         for name, parameter in program.parameters.items()
     }
     nodes = tuple(map(_perturb_attributes_of_node, program.nodes))

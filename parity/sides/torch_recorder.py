@@ -14,7 +14,7 @@ from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
-from .precision import add_jitter
+from .precision import add_jitter, is_inexact
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -169,9 +169,18 @@ class Recorder:
         passed = self._record(key, tensor)
         if not tensor.requires_grad:
             self.records.untracked.add(key)
-            return passed.clone() if passed is tensor else passed
+            if not self._feeds_gradient(key, passed):
+                return passed.clone() if passed is tensor else passed
+            tensor = passed.detach().requires_grad_()
+            self.leaves.append(tensor)
         result: torch.Tensor = _BoundaryFunction.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
         return result
+
+    def _feeds_gradient(self, key: Key, tensor: torch.Tensor) -> bool:
+        """Whether the reference has a gradient here: where a tensor was detached, only the Cell before is wrong."""
+        feed = self.run.feed
+        fed = feed is not None and key in feed.values and key not in feed.untracked
+        return fed and self.run.grads and is_inexact(tensor)
 
     def _record(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
         """Record the tensor at a boundary and return the value to pass on.

@@ -35,7 +35,7 @@ def differentiate(program: Program, *, every_boundary: bool = False) -> Gradient
 
     Args:
         program: the program to differentiate.
-        every_boundary: also differentiate Cells whose outputs no cotangent reaches (with zero cotangents), so that
+        every_boundary: also differentiate at boundaries that no cotangent reaches (with zero cotangents), so that
             each Cell can be given its own cotangent.
 
     Raises:
@@ -116,8 +116,7 @@ def backward(
             continue
         with at(node):
             output_cotangents = [cotangents.pop(value, None) for value in node.outputs]
-            of_output = node.op == "boundary" and node.attributes["kind"] == "output"
-            if every_boundary and of_output and output_cotangents[0] is None:
+            if every_boundary and node.op == "boundary" and output_cotangents[0] is None:
                 output = node.outputs[0]
                 output_cotangents = [builder.create(creation.full, shape=output.shape, value=0.0, dtype=output.dtype)]
             if all(g is None for g in output_cotangents):

@@ -1,0 +1,183 @@
+"""Files in which equal nodes are merged across Cells, and tables are computed from weights: sound, and with a fault."""
+
+from __future__ import annotations
+
+import onnx
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cellbridge import parity
+
+from .networks import own_export, set_attribute, set_operator, stripped
+
+
+class Conditioned(nn.Module):
+    """A block that computes the activation of a condition for itself, as every other block does."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.shift = nn.LayerNorm(6), nn.Linear(4, 6)
+
+    def forward(self, x: Tensor, condition: Tensor) -> Tensor:
+        y: Tensor = self.norm(x) + self.shift(functional.silu(condition))
+        return x + torch.tanh(y)
+
+
+class Denoiser(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.time = nn.Linear(3, 4)
+        self.blocks = nn.ModuleList(Conditioned() for _ in range(3))
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        condition = self.time(time)
+        for block in self.blocks:
+            x = block(x, condition)
+        return x
+
+
+class Reader(nn.Module):
+    """A Cell that projects its memory anew in every call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory, self.state = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, state: Tensor, memory: Tensor) -> Tensor:
+        y: Tensor = torch.tanh(self.memory(memory) + self.state(state)[:, None])
+        return y.sum(1)
+
+
+class Decoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.encode, self.read = nn.Linear(4, 4), Reader()
+
+    def forward(self, state: Tensor, memory: Tensor) -> Tensor:
+        memory = self.encode(memory)
+        for _ in range(3):
+            state = self.read(state, memory)
+        return state
+
+
+class Positions(nn.Module):
+    """A table of biases, which doesn't depend on the input, and whose lookup an exporter computes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(9, 1)
+
+    def forward(self, length: int) -> Tensor:
+        place = torch.arange(length)
+        return self.table(place[:, None] - place[None] + 4)[..., 0]
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.query, self.key = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        return torch.softmax(self.query(x) @ self.key(x).mT + bias, -1) @ x
+
+
+class Biased(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.layers = Positions(), nn.ModuleList(Attention() for _ in range(2))
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        bias = self.positions(x.shape[1]) + torch.where(mask, 0.0, -1e4)[:, None]
+        for layer in self.layers:
+            x = layer(x, bias)
+        return x
+
+
+class Layer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = Attention()
+
+    def forward(self, x: Tensor, bias: Tensor) -> Tensor:
+        return x + self.attention(x, bias)
+
+
+class Scored(nn.Module):
+    """Biases with a gradient, which a layer passes on to its attention."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.score, self.layers = nn.Linear(4, 1), nn.ModuleList(Layer() for _ in range(2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        bias = self.score(x).mT
+        for layer in self.layers:
+            x = layer(x, bias)
+        return x
+
+
+class Decay(nn.Module):
+    """Weights whose exponential an exporter computes: whole numbers, but for rounding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.log_a, self.project = nn.Parameter(torch.arange(1.0, 5.0).log()), nn.Linear(4, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.exp(functional.softplus(self.project(x)) * -torch.exp(self.log_a))
+
+
+NETWORKS: dict[str, tuple[type[nn.Module], tuple[Tensor, ...]]] = {
+    "condition": (Denoiser, (torch.randn(2, 6), torch.randn(2, 3))),
+    "memory": (Decoder, (torch.randn(2, 4), torch.randn(2, 5, 4))),
+    "biases": (Biased, (torch.randn(2, 5, 4), torch.arange(5) < torch.tensor([[3], [5]]))),
+    "scores": (Scored, (torch.randn(2, 5, 4),)),
+    "decay": (Decay, (torch.randn(2, 4),)),
+}
+
+
+def export(name: str) -> tuple[nn.Module, tuple[Tensor, ...], onnx.ModelProto]:
+    kind, args = NETWORKS[name]
+    torch.manual_seed(0)
+    module = kind().eval()
+    return module, args, own_export(module, args)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_sound_files_hold(name: str) -> None:
+    module, args, model = export(name)
+    for form in (model, stripped(model)):
+        report = parity.compare(module, form, args)
+        assert report.ok, str(report)
+
+
+def test_the_exporter_merges_and_computes_what_these_tests_are_about() -> None:
+    operators = {name: [node.op_type for node in export(name)[2].graph.node] for name in NETWORKS}
+    assert operators["condition"].count("Sigmoid") == 1
+    assert operators["memory"].count("MatMul") == 2  # encode, and memory once; state is in three Gemm
+    assert "Gather" not in operators["biases"]
+    assert operators["decay"].count("Exp") == 1
+
+
+def test_faults_in_such_files_are_placed() -> None:
+    module, args, model = export("condition")
+    set_attribute("LayerNormalization", 1, "epsilon", 1e-3)(model)
+    assert parity.compare(module, model, args).failing == ["blocks.1.norm"]
+    module, args, model = export("memory")
+    set_operator("Tanh", 1, "Sigmoid")(model)
+    assert parity.compare(module, model, args).failing == ["read"]
+    module, args, model = export("decay")
+    set_operator("Softplus", 0, "Relu")(model)
+    assert parity.compare(module, model, args).failing == [""]
+
+
+def test_a_gradient_that_an_inner_cell_stops_is_the_fault_of_that_cell_alone() -> None:
+    module, args, model = export("scores")
+    (added,) = [node for node in model.graph.node if node.name == "/layers/1/attention/Add"]
+    added.op_type = "Identity"
+    del added.input[1:]
+    report = parity.compare(module, model, args)
+    assert report.failing == ["layers.1.attention"]
+    assert any(c.reason.startswith("no gradient arrives") for c in report.cells["layers.1.attention"].failures)
