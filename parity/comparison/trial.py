@@ -20,6 +20,7 @@ from ..verdicts.judge import Tolerance
 from .cause_search import CauseSearch
 from .causes import LEAST_SECONDS
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
+from .choices import ChoiceFinder
 from .comparer import Comparer, compare_parameters
 from .measured_errors import remeasure
 from .noise import Noise
@@ -58,7 +59,11 @@ class Trial:
             slots=self.truth.slots,
             result=self.truth.result,
         )
-        require_repeatable(self.truth, reference.run(replace(self.replayed, grads=False, inner=False)))
+        self._choices = ChoiceFinder(reference)
+        with self._choices.watched:
+            again = reference.run(replace(self.replayed, grads=False, inner=False))
+        require_repeatable(self.truth, again)
+        self.replayed = replace(self.replayed, choices=self._choices.of(self.replayed, self.truth))
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         self._search = CauseSearch(reference, self.truth, self.noise, self.working_dtype)
@@ -78,7 +83,14 @@ class Trial:
         self.prober = None
         if options.probe and isinstance(reference, TorchSide):
             self.prober = Prober(
-                reference, self.truth, self.replayed, options, self.working_dtype, self.owners, self.rounded
+                reference,
+                self.truth,
+                self.replayed,
+                options,
+                self.working_dtype,
+                self.owners,
+                self.rounded,
+                self._choices,
             )
         elif options.probe:
             self.notes.append(f"no further inputs were derived, since {reference.name} is no torch module")
@@ -267,13 +279,15 @@ class Trial:
         """The reference's second call: its settings, its records in float64, and its rounding error."""
         if not self.reference.capabilities.second_call:
             return None
-        plain = replace(self.replayed, grads=False, inner=False, cotangents=None)
+        inner = bool(self.replayed.choices)  # the next choices are made inside
+        plain = replace(self.replayed, grads=False, inner=inner, cotangents=None, choices={})
         for run in (replace(plain, second="varied"), replace(plain, second="same")):
             try:
                 truth = self.reference.run(run)
                 require_finite(truth, "float64")
             except UsageError:  # the network doesn't accept these numbers
                 continue
+            run = replace(run, choices=self._choices.of(run, truth))
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
 

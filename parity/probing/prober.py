@@ -11,6 +11,7 @@ import numpy as np
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
 from ..comparison.cells import require_elements, require_finite
+from ..comparison.choices import ChoiceFinder
 from ..comparison.comparer import Comparer
 from ..comparison.measured_errors import remeasure
 from ..comparison.noise import Noise
@@ -49,6 +50,7 @@ class Prober:
         working_dtype: dtype that noise is measured in.
         owners: paths of the Cells that own parameters and buffers.
         rounded: the sides whose numbers may have been rounded to float32.
+        choices: finds the reference's choices, such as the signs of eigenvectors.
         judged: names of the probes that a side was judged on.
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
@@ -63,6 +65,7 @@ class Prober:
     working_dtype: str
     owners: Mapping[str, str]
     rounded: Sequence[Side]
+    choices: ChoiceFinder
     judged: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
@@ -117,13 +120,14 @@ class Prober:
         return self._truths[probe.name]
 
     def _run_reference(self, probe: Probe) -> tuple[Run, Records] | None:
-        run = replace(self.replayed, grads=False, cotangents=None)
+        run = replace(self.replayed, grads=False, cotangents=None, choices={})
         if probe.inside is not None:
             feed = with_other_values(self.truth, self.reference.module, probe.inside)
             if feed is None:
                 return None
             run = replace(run, feed=feed)
             truth = self.reference.run(run)
+            run = replace(run, choices=self.choices.of(run, truth))
             finite = {key: array for key, array in truth.values.items() if key.path == "" or _share_finite(array) == 1}
             return run, replace(truth, values=finite)
         if probe.needs_live:
@@ -137,6 +141,7 @@ class Prober:
         elif not any(map(_share_finite, outputs)):
             return None
         run = replace(run, slots=truth.slots, result=truth.result, draws=truth.draws, inner=False)
+        run = replace(run, choices=self.choices.of(run, truth))
         at_root = {key: array for key, array in truth.values.items() if not key.path}  # the others take much memory
         return run, replace(truth, values=at_root)
 

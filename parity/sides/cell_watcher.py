@@ -33,6 +33,7 @@ from .records import (
     feed_value,
     output_slots,
 )
+from .replay import Replay
 
 
 @dataclass
@@ -68,6 +69,7 @@ class Watcher:
     def restart(self) -> None:
         """Discard all records, for a new run."""
         self.records = Records()
+        self.replay = Replay(self.run)
         self.active_calls: list[_ActiveCall] = []
         self.fed_tensors: list[Any] = []  # tensors whose gradient is fed, even if nothing uses them
         self.root_slots: list[str | None] = []
@@ -204,6 +206,9 @@ class Watcher:
         array = passed = self.framework.array(tensor)
         layout = self.layouts.get(key)
         recorded = array if layout is None else layout.to_module(array)
+        if key in self.run.choices:
+            recorded = self.replay.value(key, recorded)
+            passed = recorded if layout is None else layout.to_cell(recorded)
         fed = feed_value(self.run.feed, key)
         if fed is not None:
             if is_floating(array.dtype) == is_floating(fed.dtype):
@@ -228,6 +233,10 @@ class Watcher:
                 fed = layout.to_cell(fed)
             if fed is not None and fed.shape == gradient.shape:
                 gradient = fed
+            if key in self.run.choices:
+                whole = gradient if layout is None else layout.to_module(gradient)
+                whole = self.replay.gradient(gradient_key, whole)
+                gradient = whole if layout is None else layout.to_cell(whole)
             # the gradient of a value with another shape than the reference's means nothing
             return gradient.astype(dtype) if gradient.shape == shape else np.zeros(shape, dtype)
 

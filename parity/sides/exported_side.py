@@ -17,8 +17,10 @@ from ...runtime.ir.types import Node, Value
 from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
+from .choices import VectorChoice
 from .interpreter_side import recorded_draws
 from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
+from .replay import Replay
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
 
@@ -50,10 +52,23 @@ class ExportedSide:
         return {}
 
     def run(self, run: Run) -> Records:
-        """Run once in the program's dtype; with a feed, run every Cell on the values fed."""
+        """Run once in the program's dtype; with a feed, run every Cell on the values fed.
+
+        End to end, eigenvectors inside are the reference's, since a session can't be made to turn its own.
+        """
         draws = recorded_draws(self.program, run)
         given = self._given(run)
-        return self._run_end_to_end(given, draws) if run.feed is None else self._run_isolated(run.feed, given, draws)
+        turned = {k: c.target for k, c in run.choices.items() if k.path and isinstance(c, VectorChoice)}
+        if run.feed is not None:
+            records = self._run_isolated(run.feed, given, draws)
+        elif turned:
+            records = self._run_isolated(Records(values=turned), given, draws)
+            records.values = {k: array for k, array in records.values.items() if k[:3] == ("", 0, OUTPUT)}
+        else:
+            records = self._run_end_to_end(given, draws)
+        replay = Replay(run)
+        records.values = {key: replay.value(key, array) for key, array in records.values.items()}
+        return records
 
     def _given(self, run: Run) -> list[Array]:
         return self.inputs if run.arguments is None else self._arrays(run.arguments)
@@ -145,6 +160,8 @@ class ExportedSide:
             if node.op != "boundary":
                 continue
             key, operand = _key(self.program, node), node.inputs[0]
+            if operand not in known and node.outputs[0] in names_of:  # the program isn't cut there
+                operand = node.outputs[0]
             if operand in known:
                 records.add(key, known[operand])
                 if names_of.get(operand, "") in known_resolutions:

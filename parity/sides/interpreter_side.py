@@ -31,6 +31,7 @@ from .records import (
     native_capabilities,
     random_cotangents,
 )
+from .replay import Replay
 from .rounded_numbers import SAMPLES, perturb_program
 
 
@@ -193,18 +194,22 @@ class _BoundaryObserver:
         self.run = keys.run
         self.records = records
         self.producers = keys.program.producers
+        self.replay = Replay(keys.run)
 
     def __call__(self, node: Node, array: Array) -> Array:
         keys = self.keys.keys(node)
         key = keys[0]
         if key.kind == "parameter_gradient":
             self.records.add_share(key.slot, key.path, array)
-        if key.kind in ("parameter", "parameter_gradient") or (key.path and not self.run.inner):
+        if key.kind in ("parameter", "parameter_gradient"):
             return array
-        for one in keys:
-            self.records.add(one, array)
-            self.records.sources[one] = self._source(node)
-        return feed_or_keep(self.run.feed, key, array)
+        array = self.replay.value(key, array)
+        if self.run.inner or not key.path:
+            for one in keys:
+                self.records.add(one, array)
+                self.records.sources[one] = self._source(node)
+            array = feed_or_keep(self.run.feed, key, array)
+        return self.replay.gradient(key, array)
 
     def _source(self, node: Node) -> str:
         """The source line of the op that computed the value at the boundary."""

@@ -19,6 +19,7 @@ from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
+from .replay import Replay
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
 
@@ -75,9 +76,10 @@ class OnnxModelSide:
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
             records.mismatches.append(Mismatch("", 0, "call", "", reason))
+        replay = Replay(run)
         for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):
             key = Key("", 0, OUTPUT, slot)
-            records.add(key, array)
+            records.add(key, replay.value(key, array))
             if name in self.resolutions:
                 records.resolutions[key] = self.resolutions[name]
         return records

@@ -17,6 +17,7 @@ import numpy as np
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import Structure
 from ..pairing.structures import ResultMatch, match_results
+from .choices import Choice
 from .resolution import Resolution
 
 Array = np.ndarray[Any, Any]
@@ -183,6 +184,7 @@ class Run:
         same_codes: whether a quantized model is run from the codes that float64 yields at each of its quantizers.
         parameter_steps: arrays to add to the parameters, by the reference's names; for a run in float64 without
             gradients.
+        choices: the reference's choices, such as the signs of eigenvectors, which are replayed; see `Replay`.
     """
 
     dtype: str
@@ -202,6 +204,7 @@ class Run:
     other_mode: bool = False
     same_codes: bool = False
     parameter_steps: Mapping[str, Array] = field(default_factory=dict)
+    choices: Mapping[Key, Choice] = field(default_factory=dict)
 
     def match_result(self, result: Structure, *, is_port: bool = False) -> ResultMatch:
         """Match the root's result with the reference's; with itself in the reference's first run."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ from .records import (
     INPUT_GRADIENT,
     OUTPUT,
     OUTPUT_GRADIENT,
+    Array,
     Key,
     Mismatch,
     Records,
@@ -27,7 +28,9 @@ from .records import (
     feed_value,
     output_slots,
     reference_slot,
+    value_key,
 )
+from .replay import Replay
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Recorder:
         self.leaves.clear()
         self.backward.clear()
         self.generator = np.random.default_rng(self.run.jitter)
+        self.replay = Replay(self.run)
 
     def cell(self) -> tuple[str, int]:
         """Path and index of the running Cell call."""
@@ -190,9 +194,17 @@ class Recorder:
         """
         whole = tensor.detach().resolve_conj()
         with torch._C.DisableTorchFunction():
+            whole = self._with_array(whole, key, self.replay.value)
             if self.run.inner or not key.path:
                 self.records.add(key, as_array(whole).copy())
-            return self.value_to_pass(key, whole)
+            return self._with_array(self.value_to_pass(key, whole), key, self.replay.gradient)
+
+    def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
+        """Return a tensor with what a function returns for its array, where choices are replayed."""
+        if value_key(key) not in self.run.choices:
+            return tensor
+        changed = torch.from_numpy(change(key, as_array(tensor)))
+        return torch.view_as_complex(changed) if tensor.is_complex() else changed
 
     def value_to_pass(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
         """Return the value to pass on at a boundary: the tensor, or the value fed, with the jitter if there is one.

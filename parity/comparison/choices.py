@@ -1,0 +1,250 @@
+"""`ChoiceFinder`: finds what operations leave open in a network, and what the reference has chosen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from ...converter.capture.other_numbers import other_numbers
+from ...runtime.errors import CellbridgeError
+from ...runtime.ir.dims import substitute_nested
+from ...runtime.ir.types import Node, Value
+from ...runtime.ops.registry import evaluate, get
+from ...runtime.programs.interpreter import bind, execute
+from ..diagnosis.cell_program import Network
+from ..results.notes import warnings_as_notes
+from ..sides.choices import Choice, IndexChoice, VectorChoice
+from ..sides.interpreter_side import InterpreterSide, recorded_draws
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side, feed_or_keep
+from ..sides.torch_side import TorchSide
+from .networks import HasProgram
+
+OPERATORS = frozenset({
+    "_linalg_eigh", "_linalg_svd", "argmax", "argmin", "linalg_eig", "linalg_eigh", "linalg_svd", "max", "min", "sort",
+    "symeig", "topk",
+})  # fmt: skip
+"""torch operators whose results aren't determined."""
+VECTORS: Mapping[str, Mapping[int, int]] = {"eigh": {1: -1}, "eig": {1: -1}, "svd": {0: -1, 2: -2}}
+"""For ops with vectors as results: the number of each such output, and the axis along which the vectors lie."""
+INDICES = {"argmax": 0, "argmin": 0, "sort": 1, "topk": 1}
+"""For ops with indices of sorted elements: the number of that output."""
+MOVING = frozenset({
+    "boundary", "cast", "expand", "flip", "gather", "reshape", "roll", "slice", "stop_gradient", "take", "transpose",
+})  # fmt: skip
+"""Ops that move or leave out elements of their first operand, and compute nothing."""
+
+
+class ChoiceFinder:
+    """Finds the choices of a reference.
+
+    Args:
+        reference: the reference.
+
+    Attributes:
+        watched: a context in which the reference must be run once before, to see whether it leaves choices at all.
+    """
+
+    def __init__(self, reference: Side) -> None:
+        self._reference = reference
+        self.watched = _Operators()
+
+    def of(self, run: Run, truth: Records) -> dict[Key, Choice]:
+        """Return the choices that the reference has made in a run.
+
+        Args:
+            run: the settings of the run.
+            truth: its records in float64.
+
+        Returns:
+            The choices by boundary; none if the reference can't be read as a program.
+        """
+        if not self._may_choose:
+            return {}
+        try:
+            network = Network.of(self._program(run), replace(run, feed=truth))
+            if run.second == "varied":
+                network = replace(network, inputs=tuple(map(other_numbers, network.inputs)))
+            return _Search(network).found()
+        except CellbridgeError:  # it can't be captured, or an op fails
+            return {}
+
+    @property
+    def _may_choose(self) -> bool:
+        reference = self._reference
+        return isinstance(reference, HasProgram) and (self.watched.found or not isinstance(reference, TorchSide))
+
+    def _program(self, run: Run) -> InterpreterSide:
+        """The reference as a program with the sizes and the mode of a run."""
+        if run.arguments is None and not run.other_mode:
+            return self._own_program
+        assert isinstance(self._reference, TorchSide)
+        other = copy(self._reference)
+        other.args, other.kwargs = run.arguments or (other.args, other.kwargs)
+        other.train = not other.train if run.other_mode else other.train
+        with warnings_as_notes():
+            return other.in_interpreter()
+
+    @cached_property
+    def _own_program(self) -> InterpreterSide:
+        assert isinstance(self._reference, HasProgram)
+        with warnings_as_notes():
+            return self._reference.in_interpreter()
+
+
+class _Search:
+    """The search in a network whose records are fed."""
+
+    def __init__(self, network: Network) -> None:
+        self.network = network
+        self.program = network.program
+        self.choices: dict[Key, Choice] = {}
+
+    def found(self) -> dict[Key, Choice]:
+        """Return the choices by boundary."""
+        for node in self.program.nodes:
+            if node.op == "boundary" and node.attributes["kind"] in (INPUT, OUTPUT):
+                chain = self._chain(node)
+                source = self.program.producers.get(chain[0].inputs[0]) if chain[0].inputs[0] is not None else None
+                key = self.network.keys.keys(node)[0]
+                if source is not None and key in self.network.truth.values:
+                    self._add(key, source, chain)
+        return self.choices
+
+    def _chain(self, node: Node) -> list[Node]:
+        """The nodes from an operation to a boundary that move its result, in order."""
+        chain = [node]
+        while chain[0].inputs[0] is not None:
+            producer = self.program.producers.get(chain[0].inputs[0])
+            if producer is None or producer.op not in MOVING:
+                break
+            chain.insert(0, producer)
+        return chain
+
+    def _add(self, key: Key, source: Node, chain: Sequence[Node]) -> None:
+        """Add the choice at a boundary, if the operation has left one."""
+        value = chain[0].inputs[0]
+        number = next(place for place, output in enumerate(source.outputs) if output is value)
+        if number not in VECTORS.get(source.op, ()) and INDICES.get(source.op) != number:
+            return
+        crossed = [self.network.keys.keys(node)[0] for node in chain[:-1] if node.op == "boundary"]
+        before = frozenset(crossed) & self.choices.keys()
+        x, *results = self._arrays([source.inputs[0], *source.outputs])
+        target = self.network.truth.values[key]
+        places = self._moved(np.arange(results[number].size).reshape(results[number].shape), chain)
+        if places.shape != target.shape or not target.size:
+            return
+        attributes = self._attributes(source)
+        choice: Choice | None
+        if source.op in INDICES:
+            choice = _index_choice(x, results[number], places, target, attributes.get("axis"), frozenset(before))
+        else:
+            factor = _Factor(source.outputs[0].name, number, VECTORS[source.op][number], frozenset(before))
+            complex_numbers = source.op == "eig" or bool(attributes.get("paired"))
+            values = results[1] if source.op == "svd" else results[0]
+            choice = _vector_choice(factor, results[number], values, places, target, source.op, complex_numbers)
+        if choice is not None:
+            self.choices[key] = choice
+
+    def _arrays(self, values: Sequence[Value | None]) -> list[Array]:
+        """Compute values from what is fed."""
+        network = self.network
+
+        def observe(node: Node, array: Array) -> Array:
+            return feed_or_keep(network.truth, network.keys.keys(node)[0], array)
+
+        wanted = [value for value in values if value is not None]
+        draws = recorded_draws(self.program, network.run)
+        return execute(self.program, network.inputs, wanted=wanted, draws=draws, observe=observe)
+
+    def _attributes(self, node: Node) -> dict[str, Any]:
+        sizes = bind(self.program, self.network.inputs)
+        return {name: substitute_nested(item, sizes) for name, item in node.attributes.items()}
+
+    def _moved(self, places: Array, chain: Sequence[Node]) -> Array:
+        """Return the places of elements as a chain of nodes moves them."""
+        for node in chain:
+            if node.op not in ("boundary", "cast", "stop_gradient"):
+                others = self._arrays(node.inputs[1:])
+                (places,) = evaluate(get(node.op), [places, *others], self._attributes(node))
+        return places
+
+
+@dataclass(frozen=True)
+class _Factor:
+    """A result of a decomposition: its source, its number, the axis of its vectors, and the boundaries before."""
+
+    source: str
+    number: int
+    axis: int
+    before: frozenset[Key]
+
+
+def _vector_choice(
+    factor: _Factor, array: Array, values: Array, places: Array, target: Array, op: str, complex_numbers: bool
+) -> VectorChoice | None:
+    """Return the choice of the vectors in `array`, of which a boundary has the elements at `places`.
+
+    None if a vector is there twice, or with other elements than another.
+    """
+    matrices = array if complex_numbers else array[..., None]
+    *batch, rows, columns, parts = matrices.shape
+    matrix, row, column, part = np.unravel_index(places.reshape(-1), (math.prod(batch), rows, columns, parts))
+    label, component, count = (column, row, columns) if factor.axis == -1 else (row, column, rows)
+    order = np.lexsort((part, component, label, matrix))
+    numbers, counts = np.unique(matrix * count + label, return_counts=True)
+    if len(np.unique(places)) < places.size or len(set(counts)) > 1 or counts[0] % parts:
+        return None
+    order = order.reshape(len(numbers), counts[0] // parts, parts)
+    if (component[order] != component[order[:1]]).any() or (part[order] != np.arange(parts)).any():
+        return None
+    known = np.zeros((math.prod(batch), count))
+    if op != "eig":
+        known[:, : values.shape[-1]] = values.reshape(math.prod(batch), -1)
+    return VectorChoice(
+        factor.before,
+        factor.source,
+        factor.number,
+        target,
+        order if complex_numbers else order[..., 0],
+        known.reshape(-1)[numbers],
+        numbers // count,
+        numbers % count,
+        coupled=op == "svd",
+        turns=op != "eig",
+    )
+
+
+def _index_choice(
+    x: Array, indices: Array, places: Array, target: Array, axis: int | None, before: frozenset[Key]
+) -> IndexChoice | None:
+    """Return the choice of indices along an axis of `x`, of which a boundary has those at `places`."""
+    if not x.ndim:
+        return None
+    elements = x.reshape(1, -1) if axis is None else np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    shape = indices.shape
+    if axis is None:
+        rows = np.zeros(shape, np.int64)
+    else:
+        outer = np.delete(x.shape, axis)
+        rows = np.arange(len(elements)).reshape(outer)
+        rows = np.broadcast_to(np.expand_dims(rows, axis), shape) if len(shape) == x.ndim else rows
+    return IndexChoice(before, target.astype(np.int64), rows.reshape(-1)[places], elements)
+
+
+class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that watches for `OPERATORS`."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found = False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.found |= func.overloadpacket.__name__ in OPERATORS
+        return func(*args, **(kwargs or {}))
