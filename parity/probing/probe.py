@@ -48,6 +48,11 @@ class Probe:
         """Whether a side with a program of fixed sizes, captured in one mode, can't be run on it."""
         return self.resized or self.other_mode
 
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients are compared too; not where they depend on the order of equal values."""
+        return not self.not_finite and not self.ties
+
 
 def with_tensors(arguments: Arguments, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Arguments:
     """Return the arguments with `change(place, tensor)` for each tensor, by its place among all leaves."""

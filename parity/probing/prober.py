@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,8 +18,9 @@ from ..comparison.noise import Noise
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
-from ..sides.records import OUTPUT, Array, Records, Run, Side
+from ..sides.records import INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
 from ..sides.torch_side import TorchSide
+from ..verdicts.deviations import size
 from ..verdicts.judge import Tolerance
 from .inside import with_other_values
 from .plan import probes
@@ -31,11 +32,22 @@ IMPRECISE = 100.0
 """Factor on the bar of a side that has no float64, since its precision is judged on the given inputs alone."""
 JUMP = 1e6
 """A difference that is so many times larger than its bar is no rounding, even of numbers in float32."""
+GRADIENTS = (INPUT_GRADIENT, OUTPUT_GRADIENT)
 ISOLATED = "isolated"
 FEEDINGS = ("end to end", "second call", "third call")
 """The feeding of a comparison at the root, by the number of calls before."""
 
 CellComparisons = list[tuple[str, Comparison]]
+
+
+@dataclass
+class _Counts:
+    """Numbers of probes on which a side was judged, the reference can't be, and there was no time; choices made."""
+
+    judged: int = 0
+    refused: int = 0
+    late: int = 0
+    chosen: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -70,7 +82,7 @@ class Prober:
     notes: list[str] = field(default_factory=list)
     spent: float = 0.0
     evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict)
-    _truths: dict[str, tuple[Run, Records] | None] = field(default_factory=dict)
+    _truths: dict[tuple[str, bool], tuple[Run, Records] | None] = field(default_factory=dict)
 
     def judge(self, side: Side, seconds: float) -> CellComparisons:
         """Return the failures of the first probe that a side fails on; none if it passes on all.
@@ -80,58 +92,70 @@ class Prober:
             seconds: the longest time to take, for all sides together.
         """
         started, already = time.monotonic(), self.spent
-        judged = refused = late = 0
-        chosen: set[str] = set()
+        counts = {False: _Counts(), True: _Counts()}
         found: CellComparisons = []
-        for probe in probes(self.reference, side):
+        for grads, probe in self._in_order(side):
+            count = counts[grads]
             self.spent = already + time.monotonic() - started
-            if probe.choice in chosen:
+            if probe.choice in count.chosen:
                 continue
             if self.spent > max(seconds, LEAST_SECONDS):
-                late += 1
+                count.late += 1
                 continue
-            on_reference = self._on_reference(probe)
+            on_reference = self._on_reference(probe, grads=grads)
             if on_reference is None:
-                refused += not probe.choice
+                count.refused += not probe.choice
                 continue
             if probe.choice:
-                chosen.add(probe.choice)
+                count.chosen.add(probe.choice)
             try:
                 found = self._judge(side, probe, *on_reference)
             except CellbridgeError as error:
                 self.notes.append(f"{side.name} was not compared with {probe.name}: {error}".partition("\n")[0])
                 continue
-            judged += 1
+            count.judged += 1
             if probe.name not in self.judged:
                 self.judged.append(probe.name)
             if found:
                 break
         self.spent = already + time.monotonic() - started
-        self.notes.append(_note(side.name, self.reference.name, judged, refused, late))
+        self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True]))
         return found
 
-    def _on_reference(self, probe: Probe) -> tuple[Run, Records] | None:
-        """The settings and records of the reference's run in float64; None if it can't be judged by."""
-        if probe.name not in self._truths:
-            try:
-                self._truths[probe.name] = self._run_reference(probe)
-            except UsageError:  # it doesn't take these inputs, or its outputs aren't finite
-                self._truths[probe.name] = None
-        return self._truths[probe.name]
+    def _in_order(self, side: Side) -> Iterator[tuple[bool, Probe]]:
+        """Yield the probes, with whether gradients are compared on them: first all without."""
+        planned: list[Probe] = []
+        for probe in probes(self.reference, side):
+            planned.append(probe)
+            yield False, probe
+        if self.options.grads and side.capabilities.gradients:
+            yield from ((True, probe) for probe in planned if probe.has_gradients)
 
-    def _run_reference(self, probe: Probe) -> tuple[Run, Records] | None:
-        run = replace(self.replayed, grads=False, cotangents=None, choices={})
+    def _on_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
+        """The settings and records of the reference's run in float64; None if it can't be judged by."""
+        key = probe.name, grads
+        if key not in self._truths:
+            try:
+                self._truths[key] = self._run_reference(probe, grads=grads)
+            except UsageError:  # it doesn't take these inputs, or its outputs aren't finite
+                self._truths[key] = None
+        return self._truths[key]
+
+    def _run_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
+        run = replace(self.replayed, grads=grads, cotangents=None, choices={})
         if probe.inside is not None:
             feed = with_other_values(self.truth, self.reference.module, probe.inside)
             if feed is None:
                 return None
-            run = replace(run, feed=feed)
+            run = replace(run, feed=feed, cotangents=self.replayed.cotangents if grads else None)
             truth = self.reference.run(run)
+            if grads and not _has_finite_gradients(truth):
+                return None
             run = replace(run, choices=self.choices.of(run, truth))
             finite = {key: array for key, array in truth.values.items() if key.path == "" or _share_finite(array) == 1}
             return run, replace(truth, values=finite)
         if probe.needs_live:
-            run = Run("float64", grads=False)
+            run = Run("float64", grads=grads)
         run = replace(run, arguments=probe.arguments, before=probe.before, other_mode=probe.other_mode)
         truth = self.reference.run(run)
         require_elements(truth)
@@ -140,10 +164,14 @@ class Prober:
             require_finite(truth, "float64")
         elif not any(map(_share_finite, outputs)):
             return None
-        run = replace(run, slots=truth.slots, result=truth.result, draws=truth.draws, inner=False)
+        if grads and not _has_finite_gradients(truth):
+            return None
+        cotangents = truth.cotangents if grads else None
+        run = replace(
+            run, slots=truth.slots, result=truth.result, draws=truth.draws, inner=False, cotangents=cotangents
+        )
         run = replace(run, choices=self.choices.of(run, truth))
-        at_root = {key: array for key, array in truth.values.items() if not key.path}  # the others take much memory
-        return run, replace(truth, values=at_root)
+        return run, replace(truth, values=_at_root(truth))
 
     def _judge(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side: in its Cells, if they can be told, and at the root."""
@@ -152,7 +180,7 @@ class Prober:
         found = self._failures(side, probe, run, truth, FEEDINGS[len(run.before)])
         if found and probe.resized and probe.before:  # is it the size alone, without the call before?
             alone = replace(probe, before=())
-            on_reference = self._run_reference(alone)
+            on_reference = self._run_reference(alone, grads=run.grads)
             return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or found
         keeps_layouts = not (probe.resized and isinstance(side, CellSide) and side.layouts)
         if not found or not side.capabilities.cells or run.before or not keeps_layouts:
@@ -167,7 +195,7 @@ class Prober:
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning")
         tolerance = Tolerance(noise_run.dtype, self.options.rtol, self.options.atol)
-        comparer = Comparer(side.name, feeding, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port)
+        comparer = Comparer(side.name, feeding, truth, noise, tolerance, self.owners, run.grads, is_port=can.is_port)
         records = side.run(replace(run, dtype=dtype))
         if probe.other_mode and not _has_this_mode(truth, records):
             self.notes.append(f"{side.name} was not compared in {probe.name}: it has other statistics or random draws")
@@ -211,8 +239,28 @@ def _has_this_mode(truth: Records, records: Records) -> bool:
     return records.draws.keys() == truth.draws.keys() and records.updates.keys() == truth.updates.keys()
 
 
-def _note(side: str, reference: str, judged: int, refused: int, late: int) -> str:
-    text = f"{side} was also compared on {judged} inputs derived from the given ones"
-    if refused:
-        text += f"; {reference} doesn't run, or isn't finite, on {refused} others"
-    return text + (f"; {late} more were left out for want of time" if late else "")
+def _has_finite_gradients(truth: Records) -> bool:
+    gradients = [array for key, array in truth.values.items() if key.kind in GRADIENTS]
+    gradients += [gradient for gradient in truth.parameter_gradients.values() if gradient is not None]
+    return all(_share_finite(gradient) == 1 for gradient in gradients if gradient.size)
+
+
+def _at_root(truth: Records) -> dict[Key, Array]:
+    """The values at the root, and the sizes of the gradients inside, since all values take much memory."""
+    of_gradients = {
+        key: np.asarray(size(array))
+        for key, array in truth.values.items()
+        if key.path and key.kind in GRADIENTS
+    }
+    return {key: array for key, array in truth.values.items() if not key.path} | of_gradients
+
+
+def _note(side: str, reference: str, of_outputs: _Counts, of_gradients: _Counts) -> str:
+    text = f"{side} was also compared on {of_outputs.judged} inputs derived from the given ones"
+    if of_gradients.judged:
+        text += f", with gradients on {of_gradients.judged}"
+    if of_outputs.refused:
+        text += f"; {reference} doesn't run, or isn't finite, on {of_outputs.refused} others"
+    late = [f"{of_outputs.late} more"] if of_outputs.late else []
+    late += [f"the gradients on {of_gradients.late}"] if of_gradients.late else []
+    return text + (f"; {' and '.join(late)} were left out for want of time" if late else "")
