@@ -58,7 +58,7 @@ class Options:
         model: name of the network in the report.
         strict: fail if the networks are divided differently, even if they compute the same: a Cell that one side
             inlines, a parameter or a Cell that one side alone has.
-        probe: if everything agrees, compare outputs on further inputs, derived from the given ones, too.
+        probe: if everything agrees, compare on further inputs, derived from the given ones, too.
     """
 
     grads: bool = True

@@ -42,7 +42,7 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
         True,
         {
             "action": argparse.BooleanOptionalAction,
-            "help": "compare outputs on further inputs, derived from the given ones, too (default: yes)",
+            "help": "compare on further inputs, derived from the given ones, too (default: yes)",
         },
     ),
     "side": (

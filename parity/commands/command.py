@@ -276,7 +276,7 @@ def probe_option(*, default: bool) -> Callable[[Function], Function]:
         "--probe/--no-probe",
         default=default,
         show_default=True,
-        help="If everything agrees, compare outputs on further inputs too, derived from the given ones: other values, "
+        help="If everything agrees, compare on further inputs too, derived from the given ones: other values, "
         "masks, sizes, and calls in a row. It takes as long again, or up to 3 s.",
     )
 

@@ -28,6 +28,8 @@ from .probe import Probe
 
 LEAST_SECONDS = 3.0
 """Probing may take as long as the comparison did, and at least this long."""
+GRADIENT_SHARE = 0.25
+"""The share of the time that is kept for gradients, which come after the outputs on all probes."""
 IMPRECISE = 100.0
 """Factor on the bar of a side that has no float64, since its precision is judged on the given inputs alone."""
 JUMP = 1e6
@@ -93,13 +95,15 @@ class Prober:
         """
         started, already = time.monotonic(), self.spent
         counts = {False: _Counts(), True: _Counts()}
+        longest = max(seconds, LEAST_SECONDS)
+        for_outputs = longest * (1 - GRADIENT_SHARE) if self._compares_gradients(side) else longest
         found: CellComparisons = []
         for grads, probe in self._in_order(side):
             count = counts[grads]
             self.spent = already + time.monotonic() - started
             if probe.choice in count.chosen:
                 continue
-            if self.spent > max(seconds, LEAST_SECONDS):
+            if self.spent > (longest if grads else for_outputs):
                 count.late += 1
                 continue
             on_reference = self._on_reference(probe, grads=grads)
@@ -128,8 +132,11 @@ class Prober:
         for probe in probes(self.reference, side):
             planned.append(probe)
             yield False, probe
-        if self.options.grads and side.capabilities.gradients:
+        if self._compares_gradients(side):
             yield from ((True, probe) for probe in planned if probe.has_gradients)
+
+    def _compares_gradients(self, side: Side) -> bool:
+        return self.options.grads and side.capabilities.gradients
 
     def _on_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         """The settings and records of the reference's run in float64; None if it can't be judged by."""
@@ -248,9 +255,7 @@ def _has_finite_gradients(truth: Records) -> bool:
 def _at_root(truth: Records) -> dict[Key, Array]:
     """The values at the root, and the sizes of the gradients inside, since all values take much memory."""
     of_gradients = {
-        key: np.asarray(size(array))
-        for key, array in truth.values.items()
-        if key.path and key.kind in GRADIENTS
+        key: np.asarray(size(array)) for key, array in truth.values.items() if key.path and key.kind in GRADIENTS
     }
     return {key: array for key, array in truth.values.items() if not key.path} | of_gradients
 

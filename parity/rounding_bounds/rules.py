@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..sides.records import Array
-from . import normalizations, sums
+from . import normalizations, recurrent, sums, transforms
 from .estimates import Application, bound_of, together
 
 Rule = Callable[[Application], tuple[Array | None, ...] | None]
@@ -103,5 +103,15 @@ RULES: dict[str, Rule] = {
     **dict.fromkeys(
         ("attention_weights", "attention_with_weights", "scaled_dot_product_attention"), normalizations.attention
     ),
+    "rnn": recurrent.rnn,
+    **dict.fromkeys(("gru", "gru_with_gates"), recurrent.gru),
+    **dict.fromkeys(("lstm", "lstm_with_gates"), recurrent.lstm),
+    "gru_gradient": recurrent.gru_gradient,
+    "lstm_gradient": recurrent.lstm_gradient,
+    "rnn_gradient": recurrent.rnn_gradient,
+    "dft": transforms.dft,
+    "inverse": transforms.inverse,
+    "solve": transforms.solve,
+    "solve_triangular": transforms.solve_triangular,
 }
 """The rules by the names of ops."""
