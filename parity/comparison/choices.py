@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -98,6 +98,16 @@ class ChoiceFinder:
             return self._reference.in_interpreter()
 
 
+@dataclass(frozen=True)
+class _Place:
+    """A boundary, the operation whose result crosses it, the result's number, and the nodes that move it."""
+
+    key: Key
+    source: Node
+    number: int
+    chain: Sequence[Node]
+
+
 class _Search:
     """The search in a network whose records are fed."""
 
@@ -105,17 +115,32 @@ class _Search:
         self.network = network
         self.program = network.program
         self.choices: dict[Key, Choice] = {}
+        self.arrays: dict[Value, Array] = {}
 
     def found(self) -> dict[Key, Choice]:
         """Return the choices by boundary."""
-        for node in self.program.nodes:
-            if node.op == "boundary" and node.attributes["kind"] in (INPUT, OUTPUT):
-                chain = self._chain(node)
-                source = self.program.producers.get(chain[0].inputs[0]) if chain[0].inputs[0] is not None else None
-                key = self.network.keys.keys(node)[0]
-                if source is not None and key in self.network.truth.values:
-                    self._add(key, source, chain)
+        places = list(self._places())
+        operands = [value for place in places for node in place.chain for value in node.inputs[1:]]
+        ends = [value for place in places for value in (place.source.inputs[0], *place.source.outputs)]
+        self._compute([value for value in dict.fromkeys([*operands, *ends]) if value is not None])
+        for place in places:
+            self._add(place)
         return self.choices
+
+    def _places(self) -> Iterator[_Place]:
+        """Yield the boundaries with a result that an operation leaves open."""
+        for node in self.program.nodes:
+            if node.op != "boundary" or node.attributes["kind"] not in (INPUT, OUTPUT):
+                continue
+            chain = self._chain(node)
+            value = chain[0].inputs[0]
+            source = None if value is None else self.program.producers.get(value)
+            key = self.network.keys.keys(node)[0]
+            if source is None or key not in self.network.truth.values:
+                continue
+            number = next(place for place, output in enumerate(source.outputs) if output is value)
+            if number in VECTORS.get(source.op, ()) or INDICES.get(source.op) == number:
+                yield _Place(key, source, number, chain)
 
     def _chain(self, node: Node) -> list[Node]:
         """The nodes from an operation to a boundary that move its result, in order."""
@@ -127,41 +152,40 @@ class _Search:
             chain.insert(0, producer)
         return chain
 
-    def _add(self, key: Key, source: Node, chain: Sequence[Node]) -> None:
-        """Add the choice at a boundary, if the operation has left one."""
-        value = chain[0].inputs[0]
-        number = next(place for place, output in enumerate(source.outputs) if output is value)
-        if number not in VECTORS.get(source.op, ()) and INDICES.get(source.op) != number:
-            return
-        crossed = [self.network.keys.keys(node)[0] for node in chain[:-1] if node.op == "boundary"]
-        before = frozenset(crossed) & self.choices.keys()
-        x, *results = self._arrays([source.inputs[0], *source.outputs])
-        target = self.network.truth.values[key]
-        places = self._moved(np.arange(results[number].size).reshape(results[number].shape), chain)
-        if places.shape != target.shape or not target.size:
-            return
-        attributes = self._attributes(source)
-        choice: Choice | None
-        if source.op in INDICES:
-            choice = _index_choice(x, results[number], places, target, attributes.get("axis"), frozenset(before))
-        else:
-            factor = _Factor(source.outputs[0].name, number, VECTORS[source.op][number], frozenset(before))
-            complex_numbers = source.op == "eig" or bool(attributes.get("paired"))
-            values = results[1] if source.op == "svd" else results[0]
-            choice = _vector_choice(factor, results[number], values, places, target, source.op, complex_numbers)
-        if choice is not None:
-            self.choices[key] = choice
-
-    def _arrays(self, values: Sequence[Value | None]) -> list[Array]:
+    def _compute(self, wanted: Sequence[Value]) -> None:
         """Compute values from what is fed."""
         network = self.network
 
         def observe(node: Node, array: Array) -> Array:
             return feed_or_keep(network.truth, network.keys.keys(node)[0], array)
 
-        wanted = [value for value in values if value is not None]
-        draws = recorded_draws(self.program, network.run)
-        return execute(self.program, network.inputs, wanted=wanted, draws=draws, observe=observe)
+        if wanted:
+            draws = recorded_draws(self.program, network.run)
+            arrays = execute(self.program, network.inputs, wanted=wanted, draws=draws, observe=observe)
+            self.arrays = dict(zip(wanted, arrays, strict=True))
+
+    def _add(self, place: _Place) -> None:
+        """Add the choice at a boundary; none if its shape isn't the reference's, or vectors are there in part."""
+        source, number, target = place.source, place.number, self.network.truth.values[place.key]
+        result = self.arrays[source.outputs[number]]
+        places = self._moved(np.arange(result.size).reshape(result.shape), place.chain)
+        if places.shape != target.shape or not target.size:
+            return
+        crossed = {self.network.keys.keys(node)[0] for node in place.chain[:-1] if node.op == "boundary"}
+        before = frozenset(crossed & self.choices.keys())
+        attributes = self._attributes(source)
+        choice: Choice | None
+        if source.op in INDICES:
+            assert source.inputs[0] is not None
+            x = self.arrays[source.inputs[0]]
+            choice = _index_choice(x, result, places, target, attributes.get("axis"), before)
+        else:
+            factor = _Factor(source.outputs[0].name, number, VECTORS[source.op][number], before)
+            complex_numbers = source.op == "eig" or bool(attributes.get("paired"))
+            values = self.arrays[source.outputs[1 if source.op == "svd" else 0]]
+            choice = _vector_choice(factor, result, values, places, target, source.op, complex_numbers)
+        if choice is not None:
+            self.choices[place.key] = choice
 
     def _attributes(self, node: Node) -> dict[str, Any]:
         sizes = bind(self.program, self.network.inputs)
@@ -171,7 +195,7 @@ class _Search:
         """Return the places of elements as a chain of nodes moves them."""
         for node in chain:
             if node.op not in ("boundary", "cast", "stop_gradient"):
-                others = self._arrays(node.inputs[1:])
+                others = [None if value is None else self.arrays[value] for value in node.inputs[1:]]
                 (places,) = evaluate(get(node.op), [places, *others], self._attributes(node))
         return places
 

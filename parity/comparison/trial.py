@@ -256,6 +256,14 @@ class Trial:
         if not side.capabilities.second_call or self._second is None:
             return []
         run, truth, noise = self._second
+        found = self._judge_second_call(side, run, truth, noise)
+        if _fails(found) and self.replayed.choices:  # the reference has chosen again
+            run = replace(run, choices=self._choices.of(run, self.reference.run(replace(run, inner=True))))
+            noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
+            found = self._judge_second_call(side, run, truth, noise)
+        return found
+
+    def _judge_second_call(self, side: Side, run: Run, truth: Records, noise: Noise) -> CellComparisons:
         can = side.capabilities
         tolerance = Tolerance(noise.run.dtype)
         comparer = Comparer(
@@ -279,15 +287,13 @@ class Trial:
         """The reference's second call: its settings, its records in float64, and its rounding error."""
         if not self.reference.capabilities.second_call:
             return None
-        inner = bool(self.replayed.choices)  # the next choices are made inside
-        plain = replace(self.replayed, grads=False, inner=inner, cotangents=None, choices={})
+        plain = replace(self.replayed, grads=False, inner=False, cotangents=None, choices={})
         for run in (replace(plain, second="varied"), replace(plain, second="same")):
             try:
                 truth = self.reference.run(run)
                 require_finite(truth, "float64")
             except UsageError:  # the network doesn't accept these numbers
                 continue
-            run = replace(run, choices=self._choices.of(run, truth))
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
 

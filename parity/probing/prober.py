@@ -113,7 +113,7 @@ class Prober:
             if probe.choice:
                 count.chosen.add(probe.choice)
             try:
-                found = self._judge(side, probe, *on_reference)
+                found = self._judge_with_choices(side, probe, *on_reference)
             except CellbridgeError as error:
                 self.notes.append(f"{side.name} was not compared with {probe.name}: {error}".partition("\n")[0])
                 continue
@@ -158,7 +158,6 @@ class Prober:
             truth = self.reference.run(run)
             if grads and not _has_finite_gradients(truth):
                 return None
-            run = replace(run, choices=self.choices.of(run, truth))
             finite = {key: array for key, array in truth.values.items() if key.path == "" or _share_finite(array) == 1}
             return run, replace(truth, values=finite)
         if probe.needs_live:
@@ -177,8 +176,15 @@ class Prober:
         run = replace(
             run, slots=truth.slots, result=truth.result, draws=truth.draws, inner=False, cotangents=cotangents
         )
-        run = replace(run, choices=self.choices.of(run, truth))
         return run, replace(truth, values=_at_root(truth))
+
+    def _judge_with_choices(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
+        """Return the failures of a side; if there are any, those with the choices that the reference makes here."""
+        found = self._judge(side, probe, run, truth)
+        if not found or not self.replayed.choices:
+            return found
+        choices = self.choices.of(run, self.reference.run(replace(run, inner=True)))
+        return self._judge(side, probe, replace(run, choices=choices), truth) if choices else found
 
     def _judge(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side: in its Cells, if they can be told, and at the root."""
