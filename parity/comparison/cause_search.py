@@ -52,6 +52,13 @@ class CauseSearch:
                 if key is not None:
                     kept[key] = (records.values[key], c.bar)
 
+    def forget(self, side: Side) -> None:
+        """Forget what failed in a side, which is judged again."""
+        self.failing_records.pop(side.name, None)
+        for name, feeding in list(self.failing_outputs):
+            if name == side.name:
+                del self.failing_outputs[name, feeding]
+
     def is_needed(self, side: Side) -> bool:
         """Whether a side failed in something of which the cause can be found."""
         outputs = any(kept for (name, _), kept in self.failing_outputs.items() if name == side.name)

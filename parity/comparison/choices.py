@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,11 +26,10 @@ from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side, feed_
 from ..sides.torch_side import TorchSide
 from .networks import HasProgram
 
-OPERATORS = frozenset({
-    "_linalg_eigh", "_linalg_svd", "argmax", "argmin", "linalg_eig", "linalg_eigh", "linalg_svd", "max", "min", "sort",
-    "symeig", "topk",
-})  # fmt: skip
-"""torch operators whose results aren't determined."""
+DECOMPOSITIONS = frozenset({"_linalg_eigh", "_linalg_svd", "linalg_eig", "linalg_eigh", "linalg_svd"})
+"""torch operators that leave the signs of vectors open."""
+ORDERS = frozenset({"argmax", "argmin", "max", "min", "sort", "topk"})
+"""torch operators that may leave indices open."""
 VECTORS: Mapping[str, Mapping[int, int]] = {"eigh": {1: -1}, "eig": {1: -1}, "svd": {0: -1, 2: -2}}
 """For ops with vectors as results: the number of each such output, and the axis along which the vectors lie."""
 INDICES = {"argmax": 0, "argmin": 0, "sort": 1, "topk": 1}
@@ -48,7 +47,7 @@ class ChoiceFinder:
         reference: the reference.
 
     Attributes:
-        watched: a context in which the reference must be run once before, to see whether it leaves choices at all.
+        watched: a context in which the reference must be run once before, to see what it may leave open.
     """
 
     def __init__(self, reference: Side) -> None:
@@ -65,7 +64,7 @@ class ChoiceFinder:
         Returns:
             The choices by boundary; none if the reference can't be read as a program.
         """
-        if not self._may_choose:
+        if not (self.may_turn or self.may_order):
             return {}
         try:
             network = Network.of(self._program(run), replace(run, feed=truth))
@@ -76,9 +75,24 @@ class ChoiceFinder:
             return {}
 
     @property
-    def _may_choose(self) -> bool:
-        reference = self._reference
-        return isinstance(reference, HasProgram) and (self.watched.found or not isinstance(reference, TorchSide))
+    def may_turn(self) -> bool:
+        """Whether the reference may leave signs of vectors open."""
+        return self._may(DECOMPOSITIONS, VECTORS)
+
+    @property
+    def may_order(self) -> bool:
+        """Whether the reference may leave indices open."""
+        return self._may(ORDERS, INDICES)
+
+    def _may(self, operators: Collection[str], ops: Collection[str]) -> bool:
+        if isinstance(self._reference, TorchSide):
+            return not self.watched.names.isdisjoint(operators)
+        if not isinstance(self._reference, HasProgram):
+            return False
+        try:
+            return any(node.op in ops for node in self._own_program.program.nodes)
+        except CellbridgeError:  # it can't be read as a program
+            return False
 
     def _program(self, run: Run) -> InterpreterSide:
         """The reference as a program with the sizes and the mode of a run."""
@@ -263,12 +277,12 @@ def _index_choice(
 
 
 class _Operators(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that watches for `OPERATORS`."""
+    """A mode that collects the names of torch's operators."""
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.found = False
+        self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        self.found |= func.overloadpacket.__name__ in OPERATORS
+        self.names.add(func.overloadpacket.__name__)
         return func(*args, **(kwargs or {}))

@@ -63,7 +63,9 @@ class Trial:
         with self._choices.watched:
             again = reference.run(replace(self.replayed, grads=False, inner=False))
         require_repeatable(self.truth, again)
-        self.replayed = replace(self.replayed, choices=self._choices.of(self.replayed, self.truth))
+        self._chosen = False  # whether the reference's choices were looked for
+        if self._choices.may_turn:  # errors of vectors can be measured only with the same signs
+            self._replay_choices()
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         self._search = CauseSearch(reference, self.truth, self.noise, self.working_dtype)
@@ -122,6 +124,22 @@ class Trial:
     def judge(self, side: Side) -> CellComparisons:
         """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
         self._search.judged.append(side)
+        found = self._judge(side)
+        if _fails(found) and not self._chosen and self._choices.may_order and self._replay_choices():
+            self._noises.clear()
+            self._search.forget(side)
+            if self.prober is not None:
+                self.prober.restart(side, self.replayed)
+            found = self._judge(side)
+        return found
+
+    def _replay_choices(self) -> bool:
+        """Look for what the reference has chosen, to replay it on other sides; return False if there is nothing."""
+        self._chosen = True
+        self.replayed = replace(self.replayed, choices=self._choices.of(self.replayed, self.truth))
+        return bool(self.replayed.choices)
+
+    def _judge(self, side: Side) -> CellComparisons:
         can = side.capabilities
         grads = self.options.grads and can.gradients
         feedings = [ISOLATED, END_TO_END] if can.cells else [END_TO_END]

@@ -86,6 +86,11 @@ class Prober:
     evidence: dict[str, tuple[Records, Records, Noise]] = field(default_factory=dict)
     _truths: dict[tuple[str, bool], tuple[Run, Records] | None] = field(default_factory=dict)
 
+    def restart(self, side: Side, replayed: Run) -> None:
+        """Forget what was found in a side, which is judged again with other settings of the reference's run."""
+        self.replayed, self.spent = replayed, 0.0
+        self.evidence.pop(side.name, None)
+
     def judge(self, side: Side, seconds: float) -> CellComparisons:
         """Return the failures of the first probe that a side fails on; none if it passes on all.
 
