@@ -88,6 +88,7 @@ def add_causes(
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
         cell.causes += in_words_of_settings(diagnosis.causes(path, class_name), path, *settings)
+        cell.add_graph(diagnosis.graph(path))
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]
             theirs = diagnosis.candidate_call(number)

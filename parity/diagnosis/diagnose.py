@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from ..results.cause import Cause
+from ..results.cell_graph import CellGraph
 from .catalogue.table import ENTRIES
+from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .descriptions import describe
 from .differences import Comparison, Difference
@@ -26,6 +28,7 @@ class Diagnosis:
         deadline: the time, as `time.monotonic()` counts, at which the search ends.
         failing: the first call in which each Cell fails, with its number, once its causes were looked for.
         changed: the reference's Cells with a change of the catalogue that was proved, by path.
+        explained: for the Cells whose causes were proved, by path, the two programs and those of their differences.
     """
 
     evidence: Evidence
@@ -34,6 +37,7 @@ class Diagnosis:
     deadline: float
     failing: dict[str, tuple[int, CellProgram]] = field(default_factory=dict)
     changed: dict[str, CellProgram] = field(default_factory=dict)
+    explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
@@ -45,6 +49,13 @@ class Diagnosis:
             if found:
                 return found
         return []
+
+    def graph(self, path: str) -> CellGraph | None:
+        """Return the graph of a Cell whose causes were looked for, with marks at those that were proved; else None."""
+        if path in self.explained:
+            comparison, differences = self.explained[path]
+            return cell_graph(comparison.reference, comparison, differences)
+        return cell_graph(self.failing[path][1]) if path in self.failing else None
 
     def _failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram]]:
         """Yield the number and the program of each call of a Cell in which the candidate fails."""
@@ -92,6 +103,7 @@ class Diagnosis:
         if needed is None:
             return []
         adopted, agreement = needed
+        self.explained[cell.path] = comparison, adopted
         arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
         found = [
             describe(difference, comparison, class_name, arrays, adopted)
@@ -115,7 +127,9 @@ class Diagnosis:
                 except INVALID:
                     continue
                 if agreement.holds:
-                    self.changed[cell.path] = replace(cell, program=program)
+                    changed = self.changed[cell.path] = replace(cell, program=program)
+                    if (comparison := Comparison.of(cell, changed)) is not None:
+                        self.explained[cell.path] = comparison, comparison.differences
                     return [replace(hypothesis.cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .cause import Cause
+from .cell_graph import CellGraph
 from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
 
 PROGRAM = "the program"
@@ -29,6 +30,7 @@ class CellReport:
             PROGRAM if two implementations of the program that was compared agree with each other and not with the
             reference. Empty if unknown.
         wrong_side_reason: why.
+        graph: for a failing Cell whose causes were looked for, its program as a graph; None if it isn't known.
         derivative_error: how far gradients are from the derivative, relative to it, along a random direction.
     """
 
@@ -43,6 +45,7 @@ class CellReport:
     wrong_side: str = ""
     wrong_side_reason: str = ""
     derivative_error: float = 0.0
+    graph: CellGraph | None = None
 
     @property
     def status(self) -> str:
@@ -60,6 +63,11 @@ class CellReport:
     def wrong_side_in_words(self) -> str:
         """The side that is wrong, and why; empty if unknown."""
         return f"{self.wrong_side}; {self.wrong_side_reason}" if self.wrong_side else ""
+
+    def add_graph(self, graph: CellGraph | None) -> None:
+        """Keep a graph of the Cell, unless there is one that marks a difference, or this one marks none either."""
+        if graph is not None and (self.graph is None or (graph.marked and not self.graph.marked)):
+            self.graph = graph
 
     def take_wrong_side(self, other: CellReport) -> None:
         """Take the wrong side of another report on the Cell, unless it is known here."""
@@ -102,6 +110,7 @@ class CellReport:
             "counterpart": self.counterpart,
             "explanations": list(self.explanations),
             "causes": [cause.to_dict() for cause in self.causes],
+            "graph": None if self.graph is None else self.graph.to_dict(),
             "wrong_side": self.wrong_side,
             "wrong_side_reason": self.wrong_side_reason,
             "derivative_error": json_value(self.derivative_error),

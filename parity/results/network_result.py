@@ -164,6 +164,7 @@ class NetworkResult:
             mine.explanations += cell.explanations
             mine.causes += [cause for cause in cell.causes if cause not in mine.causes]
             mine.take_wrong_side(cell)
+            mine.add_graph(cell.graph)
 
     def join_sizes(self, other: NetworkResult, sizes: str) -> None:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
@@ -176,6 +177,7 @@ class NetworkResult:
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
             mine.causes = mine.causes or cell.causes
             mine.take_wrong_side(cell)
+            mine.add_graph(cell.graph)
 
     def join_input(self, other: NetworkResult) -> None:
         """Add a report on one more input: the worse of each two comparisons stays."""
@@ -195,6 +197,7 @@ class NetworkResult:
             mine.comparisons = list(worst.values())
             mine.causes = mine.causes or cell.causes
             mine.take_wrong_side(cell)
+            mine.add_graph(cell.graph)
 
     def _join_reproducible(self, other: NetworkResult) -> None:
         """Keep what the other report has of Cells of which this one has nothing."""

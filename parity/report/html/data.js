@@ -40,6 +40,7 @@ const rows = data.rows.map((fields, index) => ({
   comparisons: fields[10],
   leftOut: fields[11],
   wrongSide: text(fields[12]),
+  graph: fields[13],
   level: fields[2] < 0 ? 1 : 0,
   end: index + 1, // one past the last row inside
   failing: 0, // number of rows inside that fail

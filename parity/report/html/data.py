@@ -12,6 +12,7 @@ from itertools import chain, islice
 from typing import Any
 
 from ...results.cause import Cause
+from ...results.cell_graph import CellGraph, GraphNode
 from ...results.comparison import Comparison
 from ...results.error_map import Plane
 from ..detail import digits_to_tell_apart, from_here
@@ -20,6 +21,7 @@ from .page import Chart, Page, Row, fraction_of_bar, visible
 DIGITS = 4  # of errors and ratios
 MAX_MAPS_OF_ROW = 4
 MAX_MAPS = 300  # about three megabytes
+MAX_GRAPHS = 300  # about one megabyte
 
 
 class _Texts:
@@ -38,11 +40,12 @@ def to_json(page: Page) -> str:
     texts = _Texts()
     of_rows = ([c for c in row.comparisons if c.error_map is not None][:MAX_MAPS_OF_ROW] for row in page.rows)
     with_map = {id(c) for c in islice(chain.from_iterable(of_rows), MAX_MAPS)}
+    with_graph = {id(row) for row in islice((row for row in page.rows if row.graph is not None), MAX_GRAPHS)}
     data = {
         "reference": visible(page.reference),
         "noun": page.noun,
         "columns": [[visible(column.side), column.name] for column in page.columns],
-        "rows": [_row(row, texts, with_map) for row in page.rows],
+        "rows": [_row(row, texts, with_map, id(row) in with_graph) for row in page.rows],
         "charts": [_chart(chart) for chart in page.charts],
     }
     data["texts"] = list(texts.numbers)
@@ -50,7 +53,7 @@ def to_json(page: Page) -> str:
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
-def _row(row: Row, texts: _Texts, with_map: set[int]) -> list[Any]:
+def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[Any]:
     return [
         texts.number(row.path),
         texts.number(row.label),
@@ -65,6 +68,21 @@ def _row(row: Row, texts: _Texts, with_map: set[int]) -> list[Any]:
         [_comparison(c, texts, with_map) for c in row.comparisons],
         row.left_out,
         texts.number(row.wrong_side),
+        _graph(row.graph, texts) if with_graph and row.graph is not None else None,
+    ]
+
+
+def _graph(graph: CellGraph, texts: _Texts) -> list[Any]:
+    return [graph.call, graph.left_out, [_node(node, texts) for node in graph.nodes]]
+
+
+def _node(node: GraphNode, texts: _Texts) -> list[Any]:
+    return [
+        *(texts.number(text) for text in (node.kind, node.name, node.type, node.difference, from_here(node.source))),
+        node.operands,
+        node.candidate_operands,
+        [texts.number(f"{name}={value}") for name, value in node.attributes],
+        node.in_candidate_alone,
     ]
 
 

@@ -25,6 +25,7 @@ function detailOf(row) {
         make("p", {}, label(row.causes.length ? "In the APIs" : "Possible cause"), name(text(number))),
       ),
     ),
+    row.graph ? graphOf(row) : null,
     ...comparisonLists(row),
   ].filter(Boolean);
 }

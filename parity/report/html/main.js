@@ -51,6 +51,7 @@ function show(row) {
   detail.setAttribute("aria-label", `Details of ${row.path}`);
   document.getElementById("split").classList.add("with-detail");
   for (const [place, element] of elements) element.setAttribute("aria-selected", String(state.shown[place] === row));
+  detail.querySelectorAll(".canvas").forEach(scrollToMark);
   const address = `#cell=${encodeURIComponent(row.path)}`;
   if (location.hash !== address) history.replaceState(null, "", address);
 }

@@ -91,6 +91,7 @@ def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
                 causes=cell.causes,
                 explanations=cell.explanations,
                 wrong_side=cell.wrong_side_in_words,
+                graph=cell.graph,
                 comparisons=sorted(
                     cell.comparisons,
                     key=lambda c: (c.status == PASS, *importance(c, report), *(-value for value in c.severity)),

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
+from ...results.cell_graph import CellGraph
 from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 
 MANY = 20_000
@@ -49,6 +50,7 @@ class Row:
         explanations: known differences of the APIs that apply.
         comparisons: in the order in which they are shown.
         left_out: number of comparisons that aren't shown.
+        graph: its program, to draw; None if it isn't known.
     """
 
     path: str
@@ -64,6 +66,7 @@ class Row:
     comparisons: list[Comparison] = field(default_factory=list)
     left_out: int = 0
     wrong_side: str = ""
+    graph: CellGraph | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import pytest
 
 from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.training_report import TrainingReport
+from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, Browser, browser
@@ -224,6 +225,36 @@ def test_where_a_tensor_is_wrong_is_drawn_along_axes_of_choice(opened: Opened) -
     assert page.run(CONTRASTS) == []
 
 
+def test_the_program_of_a_cell_is_drawn_with_what_differs_marked(opened: Opened) -> None:
+    page = opened(FAULTY, fragment="#cell=blocks.1.norm")
+    nodes = "[...document.querySelectorAll('.node')]"
+    assert page.run(f"{nodes}.map(n => n.querySelector('.title').textContent)") == [
+        "input x", "parameter weight", "layer_norm", "tanh", "output output",
+    ]  # fmt: skip
+    assert page.run(f"{nodes}.map(n => n.matches('.is-different'))") == [False, False, True, True, False]
+    assert page.run("document.querySelectorAll('.edge').length") == 5
+    assert page.run("document.querySelectorAll('.edge.is-added').length") == 2
+    assert "eps=1e-05, in the candidate 0.001" in page.run("document.querySelector('.canvas').ariaLabel")
+    within = "(c => c.scrollLeft + c.clientWidth >= 0 && c.tabIndex)(document.querySelector('.canvas'))"
+    assert page.run(within) == 0
+
+
+def test_nodes_of_a_large_program_do_not_overlap(opened: Opened) -> None:
+    nodes = [GraphNode("input", f"x{i}", "float64[2]") for i in range(4)]
+    nodes += [GraphNode("op", f"op{i}", "float64[2]", ((7 * i) % (i + 4), i + 3)) for i in range(55)]
+    page = opened(report({"": "Net"}, cell("a", "Net", failing(), graph=CellGraph((*nodes,), 900))), fragment="#cell=a")
+    overlaps = page.run(
+        "(() => { const boxes = [...document.querySelectorAll('.node rect')].map(r => r.getBoundingClientRect());"
+        " return boxes.flatMap((a, i) => boxes.slice(i + 1).filter(b => a.left < b.right && b.left < a.right"
+        " && a.top < b.bottom && b.top < a.bottom)).length; })()"
+    )
+    assert overlaps == 0
+    assert page.run("document.querySelectorAll('.node').length") == 59
+    assert "900 more aren't drawn" in page.run("document.querySelector('.graph figcaption').innerText")
+    page = opened(report({"": "Net"}, cell("a", "Net", failing(), graph=CellGraph((), 900))), fragment="#cell=a")
+    assert "900 nodes, which are too many" in page.run("document.getElementById('detail').innerText")
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_every_text_can_be_read(opened: Opened, dark: bool) -> None:
     ratios = [0.05, 0.5, 3, 8, 50, 5e3, 5e6, 5e8]
@@ -233,6 +264,7 @@ def test_every_text_can_be_read(opened: Opened, dark: bool) -> None:
     page = opened(FAULTY, dark=dark)
     page.run("document.querySelector('.row.is-failing').focus()")
     assert page.run(CONTRASTS) == []
+    assert opened(FAULTY, dark=dark, fragment="#cell=blocks.1.norm").run(CONTRASTS) == []
     assert opened(training_report(), dark=dark).run(CONTRASTS) == []
 
 

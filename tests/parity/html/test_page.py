@@ -24,17 +24,35 @@ from cellbridge.parity.report.html.writer import to_html
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cause import Cause
+from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.results.cell_report import CellReport
 from cellbridge.parity.results.comparison import FAIL, NOT_COMPARED, PASS
 from cellbridge.runtime.errors import UsageError
 from tests.parity.hostile import LONE, PAYLOADS
 from tests.parity.reports import CONVNET, cell, encoder, failing, passing, report
 
+GRAPH = CellGraph(
+    (
+        GraphNode("input", "x", "float64[2, 3]"),
+        GraphNode("parameter", "blocks.1.norm.weight", "float64[3]"),
+        GraphNode("op", "layer_norm", "float64[2, 3]", (0, 1), attributes=(("axes_count", "1"), ("eps", "1e-05")),
+                  difference="eps=1e-05, in the candidate 0.001", source="net.py:12: return self.norm(x)"),
+        GraphNode("op", "tanh", "float64[2, 3]", (2,), in_candidate_alone=True, difference="in the candidate alone"),
+        GraphNode("output", "output", "float64[2, 3]", (2,), (3,)),
+    )
+)  # fmt: skip
 CAUSE = Cause("attribute", "eps is 0.001 in the candidate, 1e-05 in the reference", fix="LayerNorm(4, eps=1e-05)")
 FAULTY = report(
     CONVNET,
     cell("", "ConvNet", failing(feeding="end to end")),
-    cell("blocks.1.norm", "BatchNorm2d", failing(), failing(kind="buffer update", tensor="mean"), causes=[CAUSE]),
+    cell(
+        "blocks.1.norm",
+        "BatchNorm2d",
+        failing(),
+        failing(kind="buffer update", tensor="mean"),
+        causes=[CAUSE],
+        graph=GRAPH,
+    ),
 )
 
 
@@ -65,7 +83,9 @@ def hostile_cell(path: str, name: str) -> CellReport:
     """A failing Cell with a name in every place for one."""
     bad = failing(tensor=name, reason=name, source=name, side=name or "side", sizes=name, dtype=name)
     cause = Cause("weight", name, fix=name, source=name)
-    return cell(path, name, bad, causes=[cause], explanations=[name], counterpart=name)
+    node = GraphNode("op", name, name, attributes=((name, name),), difference=name, source=name)
+    graph = CellGraph((node, GraphNode("output", name, name, (0,))))
+    return cell(path, name, bad, causes=[cause], explanations=[name], counterpart=name, graph=graph)
 
 
 def hostile_report(name: str) -> Report:
