@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
@@ -52,6 +53,7 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
     help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
     "(docs/train_without_torch.md).",
 )
+@click.option("--html", metavar="FILE", help="Write the report on the comparison as an HTML page; it needs no network.")
 @training_options
 @common_options
 def export(
@@ -67,6 +69,7 @@ def export(
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
+    html: str | None,
     config: TrainingConfigKeywords,
 ) -> None:
     """Convert MODEL to ONNX, and write it if parity holds.
@@ -74,7 +77,9 @@ def export(
     MODEL is a model file, as for `parity run`. If parity fails, nothing is written. With --training-step, the loss is
     loss() of the model file, or else the mean of the squares of all floating-point outputs.
     """
-    require_outputs({"--output": output}, {"MODEL": file_of(model)})
+    require_outputs({"--output": output, "--html": html}, {"MODEL": file_of(model)})
+    if no_check and html is not None:
+        raise UsageError("--html shows the comparison, which --no-check leaves out: leave out one of them")
     if opset is not None:
         from ...runtime.lowering import opsets
 
@@ -85,7 +90,8 @@ def export(
     if training_step:
         if not no_check:
             first_steps: TrainingConfigKeywords = {"steps": CHECKED_STEPS, **config}
-            require_parity(check_model_file_training(model, seed, verbose, first_steps, {}, dynamic), verbose, output)
+            trained = check_model_file_training(model, seed, verbose, first_steps, {}, dynamic)
+            require_parity(trained, verbose, output, html)
         export_training(model, seed, verbose, output, opset, dynamic, config)
         json_path = Path(output).with_suffix(".json")
         echo(f"wrote {output} and {json_path}" + (", unchecked" if no_check else ""))
@@ -111,5 +117,5 @@ def export(
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )
-            require_parity(report, verbose, output)
+            require_parity(report, verbose, output, html)
     echo(f"wrote {output}" + (", unchecked" if no_check else ""))

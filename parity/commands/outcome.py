@@ -53,7 +53,7 @@ def finish(
     if repro is not None and isinstance(report, Report) and not report.ok:
         _write_repro(report, repro)
     if not report.ok:
-        _suggest(report, files_by_format["html"] is None, repro is None)
+        _suggest(report, page=files_by_format["html"] is None, repro=repro is None)
     raise click.exceptions.Exit(0 if report.ok else 1 if report.failed else REFERENCE_WRONG)
 
 
@@ -66,7 +66,7 @@ def _write_repro(report: Report, folder: str) -> None:
     print_lines([Text(), *(line for text in texts for line in paragraph(text, console.width))], console)
 
 
-def _suggest(report: BaseReport, page: bool, repro: bool) -> None:
+def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
     """Print the commands that come next: for a page, and for reproductions if there is a failure to reproduce."""
     commands = {"to look at it": command_with("--html", "report.html", without="--repro")} if page else {}
     if repro and isinstance(report, Report) and report.reproducible:
@@ -82,10 +82,13 @@ def print_report(report: BaseReport, verbose: bool) -> None:
     terminal.render(report, Console(), verbose)
 
 
-def require_parity(report: BaseReport, verbose: bool, output: str) -> None:
-    """Print a failing report and exit with code 1; print only the notes of another one."""
+def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:
+    """Write the page that is asked for; print a failing report and exit with code 1; print only the notes of others."""
+    if html is not None:
+        report.write_html(html)
     if report.failed:
         print_report(report, verbose)
+        _suggest(report, page=html is None, repro=False)
         echo(f"error: {output} was not written, since parity fails (--no-check writes it anyway)", err=True)
         raise click.exceptions.Exit(1)
     for note in report.notes:

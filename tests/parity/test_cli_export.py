@@ -93,6 +93,47 @@ def test_a_model_that_fails_in_half_precision_is_not_written(net: Path) -> None:
     assert not net.with_name("net.onnx").exists()
 
 
+WRONG_BACKWARD = """
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 3 * gradient
+"""
+
+
+def test_what_fails_is_written_as_a_page_or_the_command_for_it_printed(net: Path) -> None:
+    net.write_text(NET.replace("* scale", "* scale * Doubled.apply(x).sum()") + WRONG_BACKWARD)
+    page = net.with_name("report.html")
+    result = export(net, "--no-probe", "--html", str(page))
+    assert result.exit_code == 1, result.output
+    assert "Parity fails" in page.read_text()
+    assert "to look at it" not in result.output
+    assert not net.with_name("net.onnx").exists()
+    page.unlink()
+    result = export(net, "--no-probe")
+    command = f"parity export {net} -o {net.with_name('net.onnx')} --no-probe --html report.html"
+    assert f"to look at it: {command}\n" in result.output
+    assert "--repro" not in result.output
+    assert not page.exists()
+
+
+def test_the_page_of_a_sound_export_says_that_parity_holds(net: Path) -> None:
+    page = net.with_name("report.html")
+    result = export(net, "--no-probe", "--html", str(page))
+    assert result.exit_code == 0, result.output
+    assert "Parity holds" in page.read_text()
+    assert written(net)
+    refused = export(net, "--no-check", "--html", str(page))
+    assert refused.exit_code == 2
+    assert "leave out one of them" in refused.output
+    assert export(net, "--html", str(net)).exit_code == 2
+
+
 def test_dynamic_axes(net: Path) -> None:
     result = export(net, "--dynamic", "x:0=batch")
     assert result.exit_code == 0, result.output
