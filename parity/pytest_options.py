@@ -57,7 +57,10 @@ _OPTIONS: dict[str, tuple[str, Any, dict[str, Any]]] = {
     "html": (
         "string",
         None,
-        {"metavar": "DIR", "help": "write an HTML page on each comparison that fails to this folder"},
+        {
+            "metavar": "DIR",
+            "help": "write an HTML page on each comparison that fails to this folder, and index.html on all",
+        },
     ),
 }
 """By name: type and default of the ini setting, and arguments of the command line option."""

@@ -1,9 +1,10 @@
-"""The HTML pages of the pytest plugin: one for each comparison that fails, in the folder of `--parity-html`."""
+"""The pages of the pytest plugin, in the folder of `--parity-html`: one on each failing comparison, an overview."""
 
 from __future__ import annotations
 
 import hashlib
 import re
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,50 @@ if TYPE_CHECKING:
 LONGEST = 100  # characters of a test's name in the name of its page
 
 
+SUMMARY = "parity_summary"
+"""The attribute of a test's report that has the line of the overview; xdist sends it from its workers."""
+
+
+class Overview:
+    """The plugin that writes the overview at the end: in xdist's controller, not in its workers.
+
+    Attributes:
+        folder: the folder of the pages.
+        summaries: the lines, by model file or test.
+        written: what is said in the terminal.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self.folder = folder
+        self.summaries: dict[str, dict[str, Any]] = {}
+        self.written = ""
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Keep the line of a test, once for all tests of a model file."""
+        if summary := vars(report).get(SUMMARY):
+            self.summaries[summary["model"]] = summary
+
+    def pytest_sessionfinish(self) -> None:
+        """Write the overview, if something was compared."""
+        from ..runtime.errors import UsageError
+        from .report.html import overview
+        from .support.files import make_folder
+
+        if not self.summaries:
+            return
+        try:
+            make_folder(self.folder)
+            overview.write([overview.Summary(**one) for one in self.summaries.values()], Path(self.folder))
+            self.written = f"parity: the overview is {Path(self.folder) / overview.INDEX}"
+        except UsageError as error:
+            self.written = f"parity: {error}"
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Say where the overview is."""
+        if self.written:
+            terminalreporter.write_line(self.written)
+
+
 def write_page(report: BaseReport, folder: str, name: str) -> str:
     """Write a failing report to `folder`, and return a line that says where it is.
 
@@ -24,6 +69,20 @@ def write_page(report: BaseReport, folder: str, name: str) -> str:
     page = Path(folder) / f"{name}.html"
     report.write_html(page)
     return f"to look at it: {page}"
+
+
+def summary_of(report: BaseReport, model: str, seconds: float, page: str) -> dict[str, Any]:
+    """Return a report's line of the overview, as JSON values; `page` is the name of its page, empty if it has none."""
+    from .report.html.overview import Summary
+
+    return asdict(Summary.of(report.page(), model, seconds, page))
+
+
+def summary_without_report(model: str, reason: str) -> dict[str, Any]:
+    """Return the line of a model file that couldn't be judged, as JSON values."""
+    from .report.html.overview import Summary
+
+    return asdict(Summary(model, "not judged", reason.partition("\n")[0]))
 
 
 def name_of_file(nodeid: str) -> str:
@@ -48,7 +107,9 @@ def add_page(call: pytest.CallInfo[Any], shown: pytest.TestReport, folder: str) 
         return
     try:
         make_folder(folder)
-        line = write_page(error.report, folder, name_of_test(shown.nodeid))
+        name = name_of_test(shown.nodeid)
+        line = write_page(error.report, folder, name)
+        vars(shown)[SUMMARY] = summary_of(error.report, shown.nodeid, shown.duration, f"{name}.html")
     except UsageError as problem:
         line = str(problem)
     shown.sections.append(("parity", line))

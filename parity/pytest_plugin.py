@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ import pytest
 
 from .inputs.contract import NEEDED, missing_definitions
 from .pytest_options import add_options, settings_of
-from .pytest_pages import add_page, name_of_file, write_page
+from .pytest_pages import SUMMARY, Overview, add_page, name_of_file, summary_of, summary_without_report, write_page
 from .sides.names import CONVERSIONS
 
 ROOT = "(root)"
@@ -40,6 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read the settings, and declare the marker of the items, so that `-m parity` selects them."""
     config.stash[SETTINGS] = settings_of(config)
     config.stash[SKIPPED_FILES] = []
+    if (folder := config.stash[SETTINGS]["html"]) and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Overview(folder))
     config.addinivalue_line("markers", "parity: one Cell of a parity_*.py file on one side")
 
 
@@ -72,10 +75,12 @@ def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[Any]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """With --parity-html, write a page on each test that `assert_parity` ends."""
+    """With --parity-html, write a page on each test that `assert_parity` ends, and add its line of the overview."""
     shown = yield
     if folder := item.config.stash[SETTINGS]["html"]:
         add_page(call, shown, folder)
+        if isinstance(item, ParityItem):
+            vars(shown)[SUMMARY] = item.summary
     return shown
 
 
@@ -162,6 +167,7 @@ class ParityFile(pytest.File):
         model = self._model
         settings = self.config.stash[SETTINGS] | {"sides": self.sides}
         folder = settings.pop("html")
+        started = time.monotonic()
         try:
             if folder is not None:
                 files.make_folder(folder)
@@ -180,12 +186,23 @@ class ParityFile(pytest.File):
                     **settings,
                 )
             found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
-            if folder is not None and not report.ok:
-                hint = f"\n  {write_page(report, folder, name_of_file(self.nodeid))}"
+            if folder is None:
+                return {"outcomes": found}
+            page = "" if report.ok else name_of_file(self.nodeid)
+            if page:
+                hint = f"\n  {write_page(report, folder, page)}"
                 found = {name: (status, reason + hint * (status == FAIL)) for name, (status, reason) in found.items()}
+            seconds = time.monotonic() - started
+            return {"outcomes": found, "summary": summary_of(report, self.nodeid, seconds, page and f"{page}.html")}
         except CellbridgeError as error:
             return {"refused": str(error)}
-        return {"outcomes": found}
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """Its line of the overview; None before it was checked."""
+        if self._result is None or "outcomes" in self._result:
+            return None if self._result is None else self._result.get("summary")
+        return summary_without_report(self.nodeid, self._result["refused"])
 
     def _shared_result_path(self) -> Path | None:
         """Return the path of this file's outcomes for all xdist workers on this machine; None without xdist.
@@ -208,6 +225,11 @@ class ParityItem(pytest.Item):
         super().__init__(**options)
         self.add_marker(pytest.mark.parity)
 
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The line of its file in the overview; None if it isn't known yet."""
+        raise NotImplementedError
+
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Return the text of a `CellFailure`, and pytest's own form of other exceptions."""
         if isinstance(excinfo.value, CellFailure):
@@ -228,6 +250,11 @@ class BrokenFile(ParityItem):
         super().__init__(**options)
         self.reason = reason
 
+    @property
+    def summary(self) -> dict[str, Any]:
+        """The line of its file in the overview: it couldn't be judged."""
+        return summary_without_report(str(self.parent.nodeid if self.parent else self.name), self.reason)
+
     def setup(self) -> None:
         """Raise the reason."""
         raise CellFailure(self.reason)
@@ -245,6 +272,11 @@ class CellItem(ParityItem):
         super().__init__(**options)
         self.cell = cell
         self.side = side
+
+    @property
+    def summary(self) -> dict[str, Any] | None:
+        """The line of its file in the overview; None if it isn't known yet."""
+        return self.parent.summary
 
     def runtest(self) -> None:
         """Pass if every comparison of this Cell on this side passes; fail for a Cell that no input reached."""

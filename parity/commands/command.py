@@ -75,10 +75,10 @@ class Command(click.Command):
             with clean_up_on_sigterm(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
         except OutOfTime as error:
-            _say(error, str(error), ctx)
+            say_error(error, str(error), ctx)
             raise click.exceptions.Exit(STOPPED) from error
         except CellbridgeError as error:
-            _say(error, str(error), ctx)
+            say_error(error, str(error), ctx)
             raise click.exceptions.Exit(error.exit_code) from error
         except KeyboardInterrupt as error:
             echo("interrupted; no file was left half-written", err=True)
@@ -92,13 +92,13 @@ class Command(click.Command):
             raise click.exceptions.Exit(2) from error
         except Exception as error:
             if lacks_memory(error):
-                _say(error, _too_little_memory(error), ctx)
+                say_error(error, _too_little_memory(error), ctx)
                 raise click.exceptions.Exit(OUT_OF_MEMORY) from error
             if isinstance(error, OSError) and error.filename is not None:
-                _say(error, f"can't use {error.filename}: {error.strerror}", ctx)
+                say_error(error, f"can't use {error.filename}: {error.strerror}", ctx)
                 raise click.exceptions.Exit(2) from error
             text = f"this is a bug in parity, not in your model: {type(error).__name__}: {error}"
-            _say(error, f"{text}\nPlease report it with the output of -v.", ctx)
+            say_error(error, f"{text}\nPlease report it with the output of -v.", ctx)
             raise click.exceptions.Exit(INTERNAL_ERROR) from error
 
 
@@ -162,7 +162,8 @@ def _open_standard_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open as long as Python runs
 
 
-def _say(error: BaseException, message: str, ctx: click.Context) -> None:
+def say_error(error: BaseException, message: str, ctx: click.Context) -> None:
+    """Print the message of an error on stderr; with `-v`, its traceback too."""
     if ctx.params.get("verbose"):
         echo("".join(traceback.format_exception(error)), err=True)
     click.secho("error: ", fg="red", bold=True, nl=False, err=True)
@@ -202,13 +203,17 @@ def quiet(verbose: bool) -> Iterator[None]:
 
 
 def common_options(function: Function) -> Function:
-    """Add the argument and options that all commands have."""
+    """Add the argument MODEL, and the options that all commands have."""
+    return options_of_all(click.argument("model")(function))
+
+
+def options_of_all(function: Function) -> Function:
+    """Add the options that all commands have."""
     for decorate in (
         click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too."),
         click.option(
             "--seed", default=0, show_default=True, help="Seed of torch's random numbers, set before MODEL is loaded."
         ),
-        click.argument("model"),
     ):
         function = decorate(function)
     return function

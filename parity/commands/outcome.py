@@ -54,7 +54,12 @@ def finish(
         _write_repro(report, repro)
     if not report.ok:
         _suggest(report, page=files_by_format["html"] is None, repro=repro is None)
-    raise click.exceptions.Exit(0 if report.ok else 1 if report.failed else REFERENCE_WRONG)
+    raise click.exceptions.Exit(exit_code(report))
+
+
+def exit_code(report: BaseReport) -> int:
+    """Return the exit code that says a report's verdict."""
+    return 0 if report.ok else 1 if report.failed else REFERENCE_WRONG
 
 
 def _write_repro(report: Report, folder: str) -> None:

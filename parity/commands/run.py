@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import click
 
 from ...runtime.errors import UsageError
 from ..options import OptionKeywords
+from ..report.base import BaseReport
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, JudgingOptions, common_options, judging_options
+from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all
 from .conversion import check_model_file
 from .outcome import file_of, finish, require_outputs
+from .several import judge_several
 from .training import check_model_file_training, require_steps, steps_option, training_options
 
 
@@ -32,9 +35,10 @@ from .training import check_model_file_training, require_steps, steps_option, tr
 @steps_option
 @training_options
 @judging_options
-@common_options
+@options_of_all
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 def run(
-    model: str,
+    models: tuple[str, ...],
     seed: int,
     verbose: bool,
     onnx_file: str | None,
@@ -59,13 +63,44 @@ def run(
     optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
     all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
     or bfloat16, torch trains under autocast.
+
+    Several MODELs are judged one after another. The exit code is 1 if parity fails in one of them, or else that of the
+    first in which it isn't shown. --html then takes a folder, for a page on each and an overview, index.html.
     """
+    judge = functools.partial(
+        _judge, seed=seed, verbose=verbose, onnx_file=onnx_file, train=train, round_trip=round_trip, steps=steps,
+        config=config, judging=judging,
+    )  # fmt: skip
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
+    if len(models) > 1:
+        folder = outputs.pop("--html")
+        of_one = [option for option, path in {**outputs, "--repro": judging.repro}.items() if path is not None]
+        if judging.inputs_option is not None:
+            of_one.append(judging.inputs_option)
+        if of_one:
+            raise UsageError(f"{', '.join(of_one)}: for one MODEL, given {len(models)}; run them one by one")
+        judge_several(models, judge, verbose, folder)
+    (model,) = models
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs}, judging.repro)
+    finish(judge(model), verbose, judging.files, judging.repro)
+
+
+def _judge(
+    model: str,
+    *,
+    seed: int,
+    verbose: bool,
+    onnx_file: str | None,
+    train: bool | None,
+    round_trip: bool,
+    steps: int | None,
+    config: TrainingConfigKeywords,
+    judging: JudgingOptions,
+) -> BaseReport:
+    """Return the report on one MODEL."""
     require_steps(model, steps)
     if steps is not None:
-        config["steps"] = steps
-        finish(check_model_file_training(model, seed, verbose, config, judging.options), verbose, judging.files)
+        return check_model_file_training(model, seed, verbose, {**config, "steps": steps}, judging.options)
     options: OptionKeywords = {**judging.options, "seed": seed}
     if Path(model).suffix == ".onnx":
         if train is not None or round_trip or onnx_file is not None:
@@ -74,11 +109,9 @@ def run(
 
         options["model"] = model
         with TerminalProgress() as progress:
-            report = check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
-        finish(report, verbose, judging.files, judging.repro)
+            return check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
     if judging.inputs_option is not None:
         raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
     options["train"] = train
     with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        report = check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
-    finish(report, verbose, judging.files, judging.repro)
+        return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)

@@ -187,7 +187,7 @@ def test_verbose_shows_more(engine: Engine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["run"], "Missing argument 'MODEL'"),
+        (["run"], "Missing argument 'MODEL...'"),
         (["run", "absent.py"], "error: no such file: absent.py"),
         (["run", "net"], "did you mean net.py?"),
         (["run", "net.py:other"], "error: net.py defines no `other`"),

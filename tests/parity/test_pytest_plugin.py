@@ -312,8 +312,9 @@ COUNTED = """
 def test_workers_of_xdist_share_one_check(pytester: pytest.Pytester, distribution: list[str], passed: int) -> None:
     write(pytester, factor=3)
     pytester.makeconftest(textwrap.dedent(COUNTED).replace("CRASHES", "False"))
-    result = pytester.runpytest_subprocess(*distribution)
+    result = pytester.runpytest_subprocess(*distribution, "--parity-html", "pages")
     result.assert_outcomes(passed=passed, failed=passed // 7)
+    assert (pytester.path / "pages" / "index.html").read_text().count("<bdi>parity_net.py</bdi>") == 1
     result.stdout.fnmatch_lines(["FAILED parity_net.py::twice[[]interpreter[]]*"])
     assert (pytester.path / "count").read_text() == "checked\n"
 
@@ -370,7 +371,28 @@ def test_no_page_on_a_file_that_passes(pytester: pytest.Pytester) -> None:
     write(pytester)
     pytester.makeini("[pytest]\nparity_html = pages")
     pytester.runpytest_inprocess("parity_net.py").assert_outcomes(passed=8)
-    assert list((pytester.path / "pages").iterdir()) == []
+    (overview,) = (pytester.path / "pages").iterdir()
+    assert overview.name == "index.html"
+    assert "1 holds" in overview.read_text()
+
+
+def test_the_overview_lists_all_comparisons(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    (pytester.path / "parity_net.py").rename(pytester.path / "parity_good.py")
+    write(pytester, factor=3)
+    pytester.makepyfile(parity_broken="model = inputs = 3", test_own=ASSERTION)
+    result = pytester.runpytest_inprocess("--parity-html", "pages")
+    overview = pytester.path / "pages" / "index.html"
+    result.stdout.fnmatch_lines([f"parity: the overview is {overview}"])
+    text = overview.read_text()
+    assert "2 fail, 1 couldn&#39;t be judged, 1 holds" in text
+    links = re.findall('href="([^"]+[.]html)"', text)
+    assert links[0] == "parity_net.html"
+    assert re.fullmatch(r"test_own.py.test_tanh.a.b-[0-9a-f]{6}.html", links[1])
+    assert len(links) == 2
+    assert all((pytester.path / "pages" / link).is_file() for link in links)
+    for name in ("parity_net.py", "parity_good.py", "parity_broken.py", "test_own.py::test_tanh[a/b]"):
+        assert f"<bdi>{name}</bdi>" in text
 
 
 def test_a_folder_for_pages_that_cannot_be_made(pytester: pytest.Pytester) -> None:
@@ -403,7 +425,7 @@ def test_a_page_on_an_assertion_that_fails(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(ASSERTION)
     result = pytester.runpytest_inprocess("--parity-html", "pages")
     result.assert_outcomes(passed=1, failed=1)
-    (page,) = (pytester.path / "pages").iterdir()
+    (page,) = (pytester.path / "pages").glob("test_*.html")
     assert re.fullmatch(r"test_a_page_on_an_assertion_that_fails.py.test_tanh.a.b-[0-9a-f]{6}.html", page.name)
     assert "Parity fails in 1 Cell" in page.read_text()
     result.stdout.fnmatch_lines(["*- parity -*", f"to look at it: {page}"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,12 @@ def write(page: Page, path: str | PathLike[str]) -> None:
 
 
 def to_html(page: Page) -> str:
-    """Return the page as HTML.
+    """Return the page as HTML."""
+    return render("page.html", SCRIPTS, page=page, data=to_json(page))
+
+
+def render(template: str, scripts: Sequence[str], **values: Any) -> str:
+    """Return a template of this folder as HTML, with the style of all pages, and the scripts.
 
     Names that come from files are data: the template escapes every text and makes invisible characters visible, and the
     policy of the page forbids the network and any style or script but its own.
@@ -34,9 +40,10 @@ def to_html(page: Page) -> str:
         return visible_lines(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
 
     style = _read("page.css")
-    script = '"use strict";\n' + "\n".join(map(_read, SCRIPTS))
+    script = "\n".join(['"use strict";', *map(_read, scripts)])
+    sources = _hash(script) if scripts else "'none'"
     policy = (
-        f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
+        f"default-src 'none'; script-src {sources}; style-src {_hash(style)}; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
     environment = Environment(
@@ -47,8 +54,7 @@ def to_html(page: Page) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    template = environment.get_template("page.html")
-    return template.render(page=page, policy=policy, style=style, script=script, data=to_json(page))
+    return environment.get_template(template).render(policy=policy, style=style, script=script, **values)
 
 
 def _read(name: str) -> str:
