@@ -22,6 +22,7 @@ from .causes import LEAST_SECONDS
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
 from .comparer import Comparer, compare_parameters
+from .error_shares import SharesOfError
 from .measured_errors import remeasure
 from .noise import Noise
 from .weak_inputs import weak_input_notes
@@ -68,6 +69,7 @@ class Trial:
             self._replay_choices()
         self._noises: dict[tuple[str, str], Noise] = {}
         self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
+        self._shares = SharesOfError(self.truth, options.loss is not None)
         self._search = CauseSearch(reference, self.truth, self.noise, self.working_dtype)
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
         self.notes += non_finite_notes(self.truth) + weak_input_notes(self.truth)
@@ -110,6 +112,7 @@ class Trial:
             cells=self.cells,
             strict=self.options.strict,
             probes=[] if self.prober is None else self.prober.judged,
+            error_shares=self._shares.found,
         )
 
     def noise(self, feeding: str, dtype: str) -> Noise:
@@ -204,7 +207,7 @@ class Trial:
         comparisons = remeasure(compare(), compare, *measures)
         if comparer.feeding == ISOLATED and _fails(comparisons):
             self._search.failing_records[side.name] = records
-        self._search.keep_outputs(comparer, records, comparisons)
+        self._keep(comparer, "meaning", records, comparisons)
         return comparisons
 
     def add_causes(self, report: Report, side: Side) -> None:
@@ -239,8 +242,16 @@ class Trial:
             failing = sorted({path for path, c in comparisons if c.status == FAIL})
             if comparer.noise.compute_bounds(failing):
                 comparisons = compare()
-        self._search.keep_outputs(comparer, records, comparisons)
+        self._keep(comparer, "rounding", records, comparisons)
         return comparisons
+
+    def _keep(self, comparer: Comparer, check: str, records: Records, comparisons: CellComparisons) -> None:
+        """Keep what fails in a run, to find its cause and how much each Cell contributes to the error."""
+        self._search.keep_outputs(comparer, records, comparisons)
+        if self.options.grads and comparer.feeding == ISOLATED:
+            self._shares.add_isolated(comparer.side, check, records, comparisons)
+        elif comparer.feeding == END_TO_END:
+            self._shares.add_end_to_end(comparer.side, check, records)
 
     def _run(self, side: Side, run: Run) -> Records:
         records = side.run(run)

@@ -7,6 +7,7 @@ from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
+from .error_shares import ErrorShares
 from .network_verdict import NetworkVerdict, network_verdict
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
@@ -33,6 +34,7 @@ class NetworkResult:
         probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
+        error_shares: for the sides of which a Cell's forward pass fails, how much each Cell contributes to the error.
         reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
     """
 
@@ -52,6 +54,7 @@ class NetworkResult:
     probes: list[str] = field(default_factory=list)
     inputs: int = 1
     strict: bool = False
+    error_shares: list[ErrorShares] = field(default_factory=list)
     reproducible: list[Reproducible] = field(default_factory=list)
 
     @property
@@ -140,6 +143,7 @@ class NetworkResult:
             "inputs": self.inputs,
             "strict": self.strict,
             "worst_input": self.worst[1].input if self.worst else None,
+            "error_shares": [shares.to_dict() for shares in self.error_shares],
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],
         }
@@ -157,6 +161,7 @@ class NetworkResult:
         join_differences(self.structure, other.structure)
         self.notes += [note for note in other.notes if note not in self.notes]
         self.reproducible += other.reproducible
+        self.error_shares += other.error_shares
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += cell.comparisons
@@ -171,7 +176,7 @@ class NetworkResult:
         self.sizes.append(sizes)
         self._join_probes(other)
         self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
-        self._join_reproducible(other)
+        self._join_findings(other)
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             mine.comparisons += [replace(c, sizes=sizes) for c in cell.comparisons]
@@ -185,7 +190,7 @@ class NetworkResult:
         self._join_probes(other)
         join_differences(self.structure, other.structure)
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
-        self._join_reproducible(other)
+        self._join_findings(other)
         for path, cell in other.cells.items():
             mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
             if mine.presence == NOT_REACHED:
@@ -199,8 +204,10 @@ class NetworkResult:
             mine.take_wrong_side(cell)
             mine.add_graph(cell.graph)
 
-    def _join_reproducible(self, other: NetworkResult) -> None:
-        """Keep what the other report has of Cells of which this one has nothing."""
+    def _join_findings(self, other: NetworkResult) -> None:
+        """Keep what the other report has of Cells, and of the errors of sides, of which this one has nothing."""
+        sides = {shares.side for shares in self.error_shares}
+        self.error_shares += [shares for shares in other.error_shares if shares.side not in sides]
         known = {one.path for one in self.reproducible}
         self.reproducible += [one for one in other.reproducible if one.path not in known]
 

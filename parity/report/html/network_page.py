@@ -12,6 +12,7 @@ from ..globs import join_names, summarize_paths
 from ..network import counts_in_words, remarks, verdict_in_words
 from ..tree import Branch, forest, verdicts
 from .page import Column, Fault, Page, Row, thin_out
+from .shares import shares_table
 
 FAULTS = 40  # findings that are listed at the top
 COLUMNS = {
@@ -48,6 +49,7 @@ def network_page(report: NetworkResult) -> Page:
         rows=rows,
         faults=faults[:FAULTS],
         more_faults=len(faults) - len(faults[:FAULTS]),
+        shares=[shares_table(shares, list(report.cells)) for shares in report.error_shares],
     )
 
 

@@ -15,6 +15,8 @@ from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
+SHARE_WIDTH = 100
+"""Length of the longest bar of a table of shares."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Fault:
     @property
     def link(self) -> str:
         """The address of the row within the page."""
-        return "#cell=" + quote(visible(self.path))
+        return link_to(self.path)
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,42 @@ class Chart:
 
 
 @dataclass(frozen=True)
+class ShareLine:
+    """A line of the table.
+
+    Attributes:
+        name: path of the Cell, or what else the share is of.
+        link: address of the Cell's row; empty if it has none.
+        value: the share, as a number.
+        percent: the share of the whole error; empty if the shares cancel, so that it says nothing.
+        width: length of its bar, `SHARE_WIDTH` for the largest.
+        adds: whether it has the sign of the whole error; others cancel some of it.
+    """
+
+    name: str
+    link: str
+    value: str
+    percent: str
+    width: float
+    adds: bool
+
+
+@dataclass(frozen=True)
+class SharesTable:
+    """The shares of one side.
+
+    Attributes:
+        side: the side that fails.
+        error: the whole error, in words.
+        lines: the largest shares first, then the sum of the others, and what isn't explained.
+    """
+
+    side: str
+    error: str
+    lines: list[ShareLine]
+
+
+@dataclass(frozen=True)
 class Page:
     """What the page shows.
 
@@ -134,6 +172,7 @@ class Page:
         faults: the findings, the most important first.
         more_faults: number of findings that aren't among `faults`.
         charts: charts over the steps.
+        shares: how much each Cell contributes to the error of the network, by side.
     """
 
     model: str
@@ -148,6 +187,7 @@ class Page:
     faults: list[Fault] = field(default_factory=list)
     more_faults: int = 0
     charts: list[Chart] = field(default_factory=list)
+    shares: Sequence[SharesTable] = ()
 
     @property
     def mark(self) -> str:
@@ -183,6 +223,11 @@ def thin_out(rows: Sequence[Row]) -> None:
             shown = [c for c in row.comparisons if (c.status == PASS) != passing or id(c) in kept]
             row.left_out += len(row.comparisons) - len(shown)
             row.comparisons = shown
+
+
+def link_to(path: str) -> str:
+    """Return the address of a row within the page."""
+    return "#cell=" + quote(visible(path))
 
 
 def visible(text: str) -> str:

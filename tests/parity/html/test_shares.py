@@ -1,0 +1,57 @@
+"""The table of shares in the error: what is listed, what is added up, and what cancels."""
+
+from __future__ import annotations
+
+import pytest
+
+from cellbridge.parity.report.html.shares import MOST, shares_table
+from cellbridge.parity.report.html.writer import to_html
+from cellbridge.parity.results.error_shares import ErrorShares
+from tests.parity.html.test_page import Parsed
+from tests.parity.reports import CONVNET, cell, failing, report
+
+
+def test_lines_are_the_shares_and_what_they_leave() -> None:
+    table = shares_table(ErrorShares("candidate", "meaning", True, 2.0, {"": 1.5, "a": -0.5, "b": 0.75}), ["", "a"])
+    assert table.error == "to first order in the outputs, the loss is off by 2"
+    shown = [(line.name, line.link, line.value, line.percent, line.width, line.adds) for line in table.lines]
+    assert shown == [
+        ("(root)", "#cell=%28root%29", "1.5", "75.0%", 100, True),
+        ("b", "", "0.75", "37.5%", 50, True),
+        ("a", "#cell=a", "-0.5", "-25.0%", 33.3, False),
+        ("not explained to first order", "", "0.25", "12.5%", 16.7, True),
+    ]
+
+
+def test_small_shares_are_added_up() -> None:
+    cells = {f"c{i}": 1.0 for i in range(2 * MOST)} | {"tiny": 1e-9}
+    table = shares_table(ErrorShares("candidate", "meaning", False, 2.0 * MOST, cells), list(cells))
+    assert len(table.lines) == MOST + 2
+    assert (table.lines[-2].name, table.lines[-2].value) == (f"{MOST + 1} other Cells together", f"{MOST}")
+    assert table.error == f"the sum of outputs times random cotangents is off by {2 * MOST}"
+    values = [float(line.value) for line in table.lines]
+    assert sum(values) == pytest.approx(2 * MOST)
+
+
+def test_shares_that_cancel_have_no_percentage() -> None:
+    table = shares_table(ErrorShares("candidate", "meaning", False, 1e-4, {"a": 1.0, "b": -1.0}), ["a", "b"])
+    assert {line.percent for line in table.lines} == {""}
+    assert [line.adds for line in table.lines][:2] == [True, False]
+
+
+def test_an_error_of_nothing_is_no_division_by_zero() -> None:
+    table = shares_table(ErrorShares("candidate", "meaning", False, 0.0, {"a": 0.0}), ["a"])
+    assert [line.width for line in table.lines] == [0.0, 0.0]
+
+
+def test_the_page_has_the_table_without_any_script() -> None:
+    of = report(CONVNET, cell("stem", "Conv2d", failing()))
+    of.error_shares = [ErrorShares("<b>side", "meaning", False, 1.0, {"stem": 0.9, "<script>x()": 0.05})]
+    html = to_html(of.page())
+    parsed = Parsed(html)
+    assert ("a", {"href": "#cell=stem"}) in parsed.tags
+    assert "&lt;script&gt;x()" in html
+    assert "&lt;b&gt;side" in html
+    assert len([tag for tag, _ in parsed.tags if tag == "script"]) == 2
+    assert "Where the error comes from" in html
+    assert "Where the error comes from" not in to_html(report(CONVNET).page())
