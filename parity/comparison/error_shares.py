@@ -12,7 +12,11 @@ from ...runtime.ir.types import is_floating
 from ..results.comparison import FAIL, Comparison
 from ..results.error_shares import ErrorShares
 from ..sides.records import INPUT, OUTPUT, Array, Key, Records, gradient_key
+from ..verdicts.deviations import error, size
 from .boundaries import OUTPUTS
+
+MAX_BYTES = 2**30
+"""Of the values inside a network, up to which they are recorded end to end too."""
 
 
 @dataclass
@@ -35,6 +39,16 @@ class SharesOfError:
         if side not in self._isolated and any(c.status == FAIL and c.kind in OUTPUTS for _, c in found):
             self._isolated[side] = check, _shares(self.truth, records)
 
+    def needs_inner_values(self, side: str, check: str) -> bool:
+        """Whether the end-to-end run of a check should record the values inside the network too.
+
+        It is made anyway. Only a side that fails takes the memory, and only if this is little. In float64 alone: ONNX
+        Runtime computes otherwise if values inside are outputs.
+        """
+        if self._isolated.get(side, ("", {}))[0] != check or check != "meaning":
+            return False
+        return sum(array.nbytes for array in self.truth.values.values()) <= MAX_BYTES
+
     def add_end_to_end(self, side: str, check: str, records: Records) -> None:
         """Add the error that the shares are of, from the end-to-end run of the same check."""
         known, shares = self._isolated.get(side, ("", {}))
@@ -42,7 +56,8 @@ class SharesOfError:
             return
         total = _total(self.truth, records)
         if total is not None and all(map(math.isfinite, (total, *shares.values()))):
-            self.found.append(ErrorShares(side, check, self.loss, total, shares))
+            errors = _end_to_end(self.truth, records) if self.needs_inner_values(side, check) else {}
+            self.found.append(ErrorShares(side, check, self.loss, total, shares, errors))
 
 
 def _shares(truth: Records, isolated: Records) -> dict[str, float]:
@@ -61,6 +76,19 @@ def _shares(truth: Records, isolated: Records) -> dict[str, float]:
         if product:
             shares[path] = shares.get(path, 0.0) + product
     return shares
+
+
+def _end_to_end(truth: Records, records: Records) -> dict[str, float]:
+    """Return the largest relative error of each Cell's outputs, over all its calls."""
+    errors: dict[str, float] = {}
+    for key, value in truth.values.items():
+        other = records.values.get(key)
+        if key.kind != OUTPUT or other is None or other.shape != value.shape or not is_floating(value.dtype):
+            continue
+        largest = size(value)
+        if largest and is_floating(other.dtype):
+            errors[key.path] = max(errors.get(key.path, 0.0), error(other, value)[0] / largest)
+    return errors
 
 
 def _total(truth: Records, end_to_end: Records) -> float | None:

@@ -194,6 +194,8 @@ class Trial:
 
     def _judge_meaning(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
+        if comparer.feeding == END_TO_END and self._shares.needs_inner_values(side.name, "meaning"):
+            run = replace(run, inner=True)
         records, noise = self._run(side, run), comparer.noise
 
         def compare() -> CellComparisons:

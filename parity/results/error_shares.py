@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from .comparison import json_value
@@ -22,6 +22,8 @@ class ErrorShares:
         loss: whether the cotangents are the gradient of a loss.
         total: the scalar, end to end, minus that of the float64 truth.
         cells: the shares by path; a Cell without an entry has none.
+        end_to_end: by path, in the order in which Cells first return, the largest error of a Cell's outputs end to end,
+            relative to the largest element of the tensor; empty if it wasn't recorded.
     """
 
     side: str
@@ -29,6 +31,7 @@ class ErrorShares:
     loss: bool
     total: float
     cells: dict[str, float]
+    end_to_end: dict[str, float] = field(default_factory=dict)
 
     @property
     def unexplained(self) -> float:
@@ -44,4 +47,5 @@ class ErrorShares:
             "total": json_value(self.total),
             "unexplained": json_value(self.unexplained),
             "cells": {path: json_value(share) for path, share in self.cells.items()},
+            "end_to_end": {path: json_value(error) for path, error in self.end_to_end.items()},
         }

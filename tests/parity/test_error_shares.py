@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.parity.comparison import error_shares
 from cellbridge.parity.report.report import Report
 from cellbridge.parity.results.error_shares import ErrorShares
 
@@ -76,6 +77,28 @@ def test_the_rest_is_of_second_order() -> None:
     assert (small.side, small.check, small.loss) == ("candidate", "meaning", False)
     assert abs(small.cells.get("head", 0)) < 1e-10
     assert abs(small.cells.get("second.norm", 0)) < 1e-10
+
+
+def test_how_the_error_travels_is_recorded_in_the_order_of_execution() -> None:
+    reference = nn.Sequential(nn.Linear(6, 6), nn.Sigmoid(), nn.LayerNorm(6), nn.Linear(6, 3))
+    candidate = copy.deepcopy(reference)
+    candidate[2].eps = 0.5
+    x = torch.randn(4, 6, generator=torch.manual_seed(1))
+    report = parity.compare(reference, candidate, (x,))
+    errors = shares(report).end_to_end
+    assert list(errors) == ["0", "1", "2", "3", ""]
+    assert max(errors["0"], errors["1"]) < 1e-14
+    with torch.no_grad():
+        truth, wrong = (module.double()[:3](x.double()) for module in (reference, candidate))
+    assert errors["2"] == pytest.approx(float((wrong - truth).abs().max() / truth.abs().max()))
+    assert errors["3"] == errors[""]
+    ends = {path for path, cell in report.cells.items() for c in cell.outputs if c.feeding == "end to end"}
+    assert ends == {""}  # the values inside are judged isolated
+
+
+def test_values_inside_are_not_kept_where_they_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(error_shares, "MAX_BYTES", 100)
+    assert shares(compared(1e-3)).end_to_end == {}
 
 
 def test_the_error_is_that_of_the_loss() -> None:

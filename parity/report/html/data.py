@@ -46,6 +46,10 @@ def to_json(page: Page) -> str:
         "noun": page.noun,
         "columns": [[visible(column.side), column.name] for column in page.columns],
         "rows": [_row(row, texts, with_map, id(row) in with_graph) for row in page.rows],
+        "travel": [
+            [visible(side), [[texts.number(path or "(root)"), _number(error)] for path, error in errors.items()]]
+            for side, errors in page.travel.items()
+        ],
         "charts": [_chart(chart) for chart in page.charts],
     }
     data["texts"] = list(texts.numbers)

@@ -150,6 +150,7 @@ window.addEventListener("beforeprint", () => print.replaceChildren(...printed())
 window.addEventListener("afterprint", () => print.replaceChildren());
 
 document.getElementById("charts")?.replaceChildren(...data.charts.map(chart));
+document.getElementById("travel")?.replaceChildren(...data.travel.map(travelChart));
 renderFilters();
 renderLegend();
 openAtFirst();

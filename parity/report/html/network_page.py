@@ -49,6 +49,7 @@ def network_page(report: NetworkResult) -> Page:
         rows=rows,
         faults=faults[:FAULTS],
         more_faults=len(faults) - len(faults[:FAULTS]),
+        travel={shares.side: shares.end_to_end for shares in report.error_shares if len(shares.end_to_end) > 2},
         shares=[shares_table(shares, list(report.cells)) for shares in report.error_shares],
     )
 

@@ -173,6 +173,7 @@ class Page:
         more_faults: number of findings that aren't among `faults`.
         charts: charts over the steps.
         shares: how much each Cell contributes to the error of the network, by side.
+        travel: by side, the relative error of each Cell end to end, in the order in which they return.
     """
 
     model: str
@@ -188,6 +189,7 @@ class Page:
     more_faults: int = 0
     charts: list[Chart] = field(default_factory=list)
     shares: Sequence[SharesTable] = ()
+    travel: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property
     def mark(self) -> str:

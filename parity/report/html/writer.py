@@ -14,7 +14,17 @@ from .data import to_json
 from .page import Page, visible_lines
 
 FOLDER = Path(__file__).parent
-SCRIPTS = ("data.js", "drawing.js", "places.js", "layout.js", "graph.js", "detail.js", "tree.js", "main.js")
+SCRIPTS = (
+    "data.js",
+    "drawing.js",
+    "places.js",
+    "layout.js",
+    "graph.js",
+    "detail.js",
+    "travel.js",
+    "tree.js",
+    "main.js",
+)
 """The scripts, each of which uses those before it."""
 
 

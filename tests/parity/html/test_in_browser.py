@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
+from cellbridge.parity.results.error_shares import ErrorShares
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, Browser, browser
@@ -253,6 +255,35 @@ def test_nodes_of_a_large_program_do_not_overlap(opened: Opened) -> None:
     assert "900 more aren't drawn" in page.run("document.querySelector('.graph figcaption').innerText")
     page = opened(report({"": "Net"}, cell("a", "Net", failing(), graph=CellGraph((), 900))), fragment="#cell=a")
     assert "900 nodes, which are too many" in page.run("document.getElementById('detail').innerText")
+
+
+def test_how_an_error_travels_is_drawn(opened: Opened) -> None:
+    of = report(CONVNET, cell("stem", "Conv2d", failing()))
+    errors = {"stem": 1e-3, "blocks.0": 0.0, "blocks.1": float("inf"), "<b>": 2e-5, "": 1e-2}
+    of.error_shares = [ErrorShares("interpreter", "meaning", False, 1.0, {"stem": 0.9}, errors)]
+    for dark in (False, True):
+        page = opened(of, dark=dark)
+        assert page.run(CONTRASTS) == []
+    titles = page.run("[...document.querySelectorAll('.travel circle title')].map(t => t.textContent)")
+    assert titles == ["stem: 0.001, fails itself", "blocks.0: 0", "blocks.1: ∞", "<b>: 2e-5", "(root): 0.01"]
+    assert page.run("document.querySelectorAll('.travel .is-fault').length") == 1
+    places = page.run("[...document.querySelectorAll('.travel circle')].map(c => Number(c.getAttribute('cy')))")
+    assert places[2] < places[4] < places[0] < places[3] < places[1]
+    page = opened(of, width=360, height=700)
+    assert page.run("document.documentElement.scrollWidth") == 360
+
+
+def test_the_chart_of_five_thousand_cells_is_drawn_in_a_moment(opened: Opened) -> None:
+    of = copy.copy(LARGE)
+    errors = dict.fromkeys(LARGE.cells, 1e-09)
+    of.error_shares = [ErrorShares("interpreter", "meaning", False, 1.0, dict.fromkeys(errors, 1e-4), errors)]
+    page = opened(of)
+    assert page.run("document.querySelectorAll('.travel circle').length") == len(LARGE.failing)
+    assert page.run("document.querySelectorAll('*').length") < 1500
+    milliseconds = page.run(
+        "(() => { const start = performance.now(); travelChart(data.travel[0]); return performance.now() - start; })()"
+    )
+    assert milliseconds < 500
 
 
 @pytest.mark.parametrize("dark", [False, True])
