@@ -4,6 +4,7 @@ const LETTER = 7.3; // width, in the fixed-width font of 12 pixels
 const LINE = 15;
 const MAX_LETTERS = 26; // of a line; the tooltip has the whole text
 const PADDING = 8;
+const SHORT_KINDS = { "result of a Cell": "from", "passed value": "to" };
 
 function graphOf(row) {
   const [call, leftOut, fields] = row.graph;
@@ -48,15 +49,16 @@ function nodeOf([kind, title, type, difference, source, operands, more, attribut
     added,
   };
   const isOp = node.kind === "op";
-  const head = isOp ? node.name : `${node.kind} ${node.name}`;
+  const head = isOp ? node.name : `${SHORT_KINDS[node.kind] ?? node.kind} ${node.name}`;
+  const equal = node.attributes.filter((attribute) => !node.difference.startsWith(attribute));
   node.isValue = !node.operands.length && !isOp;
   node.lines = [
     ["title", head],
-    ["type", node.type],
-    ...(node.attributes.length ? [["type", node.attributes.join(" ")]] : []),
+    ...(node.type === "[]" ? [] : [["type", node.type]]),
+    ...(equal.length ? [["type", equal.join(" ")]] : []),
     ...wrapped(node.difference).map((line) => ["difference", line]),
   ].map(([style, line]) => [style, shortened(line)]);
-  node.whole = [head, node.type, ...node.attributes, node.difference, node.source].filter(Boolean).join("\n");
+  node.whole = [isOp ? node.name : `${node.kind} ${node.name}`, node.type, ...node.attributes, node.difference, node.source].filter(Boolean).join("\n");
   node.width = 2 * PADDING + LETTER * Math.max(4, ...node.lines.map(([, line]) => [...line].length));
   node.height = 2 * PADDING + LINE * node.lines.length - 4;
   return node;

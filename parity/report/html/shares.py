@@ -20,14 +20,14 @@ def shares_table(shares: ErrorShares, paths: Sequence[str]) -> SharesTable:
     rest = [value for _, value in ordered[len(shown) :]]
 
     def line(name: str, value: float, link: str = "") -> ShareLine:
-        percent = f"{value / shares.total:.1%}" if abs(shares.total) > 0.01 * scale else ""
+        percent = f"{round(value / shares.total, 3) + 0.0:.1%}" if abs(shares.total) > 0.01 * scale else ""  # no -0.0%
         width = SHARE_WIDTH * abs(value) / scale if scale else 0.0
         return ShareLine(name, link, f"{value:.3g}", percent, round(width, 1), value * shares.total >= 0)
 
     known = set(paths)
     lines = [line(path or "(root)", value, link_to(path or "(root)") if path in known else "") for path, value in shown]
     if rest:
-        lines.append(line(f"{pluralize(len(rest), 'other Cell')} together", sum(rest)))
+        lines.append(line(pluralize(len(rest), "other Cell"), sum(rest)))
     lines.append(line("not explained to first order", shares.unexplained))
     what = "to first order in the outputs, the loss" if shares.loss else "the sum of outputs times random cotangents"
     return SharesTable(shares.side, f"{what} is off by {shares.total:.3g}", lines)

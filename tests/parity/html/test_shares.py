@@ -27,7 +27,7 @@ def test_small_shares_are_added_up() -> None:
     cells = {f"c{i}": 1.0 for i in range(2 * MOST)} | {"tiny": 1e-9}
     table = shares_table(ErrorShares("candidate", "meaning", False, 2.0 * MOST, cells), list(cells))
     assert len(table.lines) == MOST + 2
-    assert (table.lines[-2].name, table.lines[-2].value) == (f"{MOST + 1} other Cells together", f"{MOST}")
+    assert (table.lines[-2].name, table.lines[-2].value) == (f"{MOST + 1} other Cells", f"{MOST}")
     assert table.error == f"the sum of outputs times random cotangents is off by {2 * MOST}"
     values = [float(line.value) for line in table.lines]
     assert sum(values) == pytest.approx(2 * MOST)
