@@ -72,12 +72,13 @@ def _row(row: Row, texts: _Texts, with_map: set[int], with_graph: bool) -> list[
         [_comparison(c, texts, with_map) for c in row.comparisons],
         row.left_out,
         texts.number(row.wrong_side),
-        _graph(row.graph, texts) if with_graph and row.graph is not None else None,
+        _graph(row.graph, texts, with_graph) if row.graph is not None else None,
     ]
 
 
-def _graph(graph: CellGraph, texts: _Texts) -> list[Any]:
-    return [graph.call, graph.left_out, [_node(node, texts) for node in graph.nodes]]
+def _graph(graph: CellGraph, texts: _Texts, is_drawn: bool) -> list[Any]:
+    nodes = [_node(node, texts) for node in graph.nodes] if is_drawn else None  # None says that the JSON has them
+    return [graph.call, graph.left_out, nodes]
 
 
 def _node(node: GraphNode, texts: _Texts) -> list[Any]:

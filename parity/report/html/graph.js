@@ -8,6 +8,9 @@ const SHORT_KINDS = { "result of a Cell": "from", "passed value": "to" };
 
 function graphOf(row) {
   const [call, leftOut, fields] = row.graph;
+  if (!fields) {
+    return make("p", { class: "hint" }, "So that the page stays small, its program isn't drawn; the JSON report has it.");
+  }
   if (!fields.length) {
     return make("p", { class: "hint" }, `Its program has ${leftOut} nodes, which are too many to draw.`);
   }

@@ -11,13 +11,14 @@ import numpy as np
 import pytest
 
 from cellbridge.parity.report.base import BaseReport
+from cellbridge.parity.report.html.data import MAX_GRAPHS
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.results.error_shares import ErrorShares
 from cellbridge.parity.verdicts.error_maps import error_map
 from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, Browser, browser
-from tests.parity.html.test_page import FAULTY, hostile_cell
+from tests.parity.html.test_page import FAULTY, GRAPH, hostile_cell
 from tests.parity.reports import CONVNET, cell, encoder, failing, passing, report
 
 pytestmark = pytest.mark.skipif(COMMAND is None, reason="there is no Chromium")
@@ -284,6 +285,15 @@ def test_the_chart_of_five_thousand_cells_is_drawn_in_a_moment(opened: Opened) -
         "(() => { const start = performance.now(); travelChart(data.travel[0]); return performance.now() - start; })()"
     )
     assert milliseconds < 500
+
+
+def test_of_very_many_failing_cells_some_programs_are_left_out(opened: Opened) -> None:
+    cells = [cell(f"a{i}", "Net", failing(), graph=GRAPH) for i in range(MAX_GRAPHS + 1)]
+    page = opened(report({"": "Net"}, *cells), fragment=f"#cell=a{MAX_GRAPHS - 1}")
+    assert page.run("document.querySelectorAll('#detail .node').length") == len(GRAPH.nodes)
+    page.run(f"show(rowOfPath.get('a{MAX_GRAPHS}'))")
+    assert page.run("document.querySelectorAll('#detail .node').length") == 0
+    assert "the JSON report has it" in page.run("document.getElementById('detail').innerText")
 
 
 @pytest.mark.parametrize("dark", [False, True])
