@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
+from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
+from ..results.cause import Cause
+from ..results.cell_graph import CellGraph
 from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
-from ..sides.records import Records, Side
-from .networks import HasProgram, network_of
+from ..sides.records import Records, Run, Side
+from .networks import HasProgram, ReadFromFile, network_of
 from .noise import Noise
 from .wrong_side import find_wrong_side
 
@@ -76,7 +80,9 @@ def add_causes(
         run.grads and not records.broken,
         *({name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)),
     )
-    diagnosis = Diagnosis(evidence, network, candidate, time.monotonic() + seconds)
+    deadline = time.monotonic() + seconds
+    diagnosis = Diagnosis(evidence, network, candidate, deadline)
+    as_file = _AsFile(side, run, evidence, candidate, deadline)
     in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
     if in_gradients and grads:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnosis)
@@ -87,14 +93,50 @@ def add_causes(
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
-        cell.causes += in_words_of_settings(diagnosis.causes(path, class_name), path, *settings)
-        cell.add_graph(diagnosis.graph(path))
+        causes, graph = diagnosis.causes(path, class_name), diagnosis.graph(path)
+        if len(causes) != 1 and (in_file := as_file.causes(path, causes)):
+            causes, graph = in_file
+        cell.causes += in_words_of_settings(causes, path, *settings)
+        cell.add_graph(graph)
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]
             theirs = diagnosis.candidate_call(number)
             of_file = candidate is not None and is_imported(candidate.program)
             changed = None if theirs is not None else diagnosis.changed.get(path)
             report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file, changed))
+
+
+@dataclass
+class _AsFile:
+    """Looks for causes with the reference as it is in an ONNX file, if the side is one.
+
+    An exporter writes a Cell in other operators, and folds one into another. Where a fault can't be told from that, it
+    can be between two files.
+    """
+
+    side: Side
+    run: Run
+    evidence: Evidence
+    candidate: Network | None
+    deadline: float
+
+    @cached_property
+    def diagnosis(self) -> Diagnosis | None:
+        """The search between two files; None if the reference can't be written to one."""
+        if not isinstance(self.side, ReadFromFile) or self.side.reference_in_a_file is None or self.candidate is None:
+            return None
+        try:
+            network = Network.of(self.side.reference_in_a_file(), self.run)
+        except CellbridgeError:  # the causes stay as they are
+            return None
+        return Diagnosis(self.evidence, network, self.candidate, self.deadline)
+
+    def causes(self, path: str, known: list[Cause]) -> tuple[list[Cause], CellGraph | None] | None:
+        """Return fewer causes of a Cell than are known, and its graph; None if there are none."""
+        if self.diagnosis is None:
+            return None
+        found = self.diagnosis.causes(path, "")
+        return (found, self.diagnosis.graph(path)) if found and (not known or len(found) < len(known)) else None
 
 
 def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:

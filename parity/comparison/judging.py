@@ -9,7 +9,8 @@ from ..report.report import Report
 from ..results.comparison import FAIL
 from ..sides.records import Side
 from ..support.progress import Progress
-from .trial import SECOND_CALL, THIRD_CALL, Trial
+from .second_call import SECOND_CALL, THIRD_CALL
+from .trial import Trial
 
 HIDDEN_STATE = (
     "forward keeps state between calls that the other side doesn't have (a Python attribute, a counter, a global): "

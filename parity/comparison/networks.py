@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 from ..diagnosis.cell_program import Network
@@ -19,6 +20,18 @@ class HasProgram(Protocol):
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes of a Cell that a person sets, and its class."""
+
+
+@runtime_checkable
+class ReadFromFile(Protocol):
+    """A side that was read from an ONNX file.
+
+    Attributes:
+        reference_in_a_file: returns the reference as a side read from a file, too, or raises `CellbridgeError`; None if
+            it isn't known.
+    """
+
+    reference_in_a_file: Callable[[], InterpreterSide] | None
 
 
 def network_of(side: HasProgram, run: Run) -> Network:

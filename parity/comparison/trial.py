@@ -6,7 +6,6 @@ import functools
 import time
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
 
 from ...runtime.errors import UsageError
 from ..options import Options
@@ -25,9 +24,10 @@ from .comparer import Comparer, compare_parameters
 from .error_shares import SharesOfError
 from .measured_errors import remeasure
 from .noise import Noise
+from .second_call import SecondCall
 from .weak_inputs import weak_input_notes
 
-ISOLATED, END_TO_END, SECOND_CALL, THIRD_CALL = "isolated", "end to end", "second call", "third call"
+ISOLATED, END_TO_END = "isolated", "end to end"
 
 CellComparisons = list[tuple[str, Comparison]]
 
@@ -64,7 +64,7 @@ class Trial:
         with self._choices.watched:
             again = reference.run(replace(self.replayed, grads=False, inner=False))
         require_repeatable(self.truth, again)
-        self._chosen = False  # whether the reference's choices were looked for
+        self._has_looked_for_choices = False
         if self._choices.may_turn:  # errors of vectors can be measured only with the same signs
             self._replay_choices()
         self._noises: dict[tuple[str, str], Noise] = {}
@@ -84,6 +84,9 @@ class Trial:
             )
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
+        self._second_call = SecondCall(
+            reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices
+        )
         self.prober = None
         if options.probe and isinstance(reference, TorchSide):
             self.prober = Prober(
@@ -128,7 +131,7 @@ class Trial:
         """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
         self._search.judged.append(side)
         found = self._judge(side)
-        if _fails(found) and not self._chosen and self._choices.may_order and self._replay_choices():
+        if _fails(found) and not self._has_looked_for_choices and self._choices.may_order and self._replay_choices():
             self._noises.clear()
             self._search.forget(side)
             if self.prober is not None:
@@ -138,7 +141,7 @@ class Trial:
 
     def _replay_choices(self) -> bool:
         """Look for what the reference has chosen, to replay it on other sides; return False if there is nothing."""
-        self._chosen = True
+        self._has_looked_for_choices = True
         self.replayed = replace(self.replayed, choices=self._choices.of(self.replayed, self.truth))
         return bool(self.replayed.choices)
 
@@ -177,7 +180,7 @@ class Trial:
         if self.options.dtype == "float64" and can.own_precision and not can.is_port and not _fails(found):
             found += self._other_dtypes(side)
         if not _fails(found):
-            found += self._second_call(side)
+            found += self._second_call.judge(side, replays_choices=bool(self.replayed.choices))
         if self.prober is not None and not _fails(found):
             found += self._probe(self.prober, side)
         return self.selected(found)
@@ -278,55 +281,6 @@ class Trial:
                     (key.path, Comparison(side.name, "meaning", END_TO_END, OUTPUT, key.slot, key.call, **fields))
                 )
         return found
-
-    def _second_call(self, side: Side) -> CellComparisons:
-        """Return the comparisons of a second call, with the state of the first; none for a side without state.
-
-        State that a network keeps where the other side doesn't first shows in a second call.
-        """
-        if not side.capabilities.second_call or self._second is None:
-            return []
-        run, truth, noise = self._second
-        found = self._judge_second_call(side, run, truth, noise)
-        if _fails(found) and self.replayed.choices:  # the reference has chosen again
-            run = replace(run, choices=self._choices.of(run, self.reference.run(replace(run, inner=True))))
-            noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
-            found = self._judge_second_call(side, run, truth, noise)
-        return found
-
-    def _judge_second_call(self, side: Side, run: Run, truth: Records, noise: Noise) -> CellComparisons:
-        can = side.capabilities
-        tolerance = Tolerance(noise.run.dtype)
-        comparer = Comparer(
-            side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=can.is_port
-        )
-        records = side.run(run)
-
-        def compare() -> CellComparisons:
-            return self._assign_to_known_cells(comparer.compare("meaning", records))
-
-        return remeasure(
-            compare(),
-            compare,
-            (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
-            (_fails, lambda: noise.allow_rounded_numbers(self.rounded)),
-            (_fails, lambda: noise.sample("meaning")),
-        )
-
-    @cached_property
-    def _second(self) -> tuple[Run, Records, Noise] | None:
-        """The reference's second call: its settings, its records in float64, and its rounding error."""
-        if not self.reference.capabilities.second_call:
-            return None
-        plain = replace(self.replayed, grads=False, inner=False, cotangents=None, choices={})
-        for run in (replace(plain, second="varied"), replace(plain, second="same")):
-            try:
-                truth = self.reference.run(run)
-                require_finite(truth, "float64")
-            except UsageError:  # the network doesn't accept these numbers
-                continue
-            return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
-        return None
 
     def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
         """Assign comparisons of Cells that the reference doesn't have to the root."""

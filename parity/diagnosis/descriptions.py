@@ -229,7 +229,9 @@ def spelling(item: Any) -> str:
 
 
 def plain(item: Any) -> Any:
-    """An attribute as a JSON value."""
+    """An attribute in types that JSON has, with tuples for arrays."""
     if isinstance(item, np.dtype):
         return item.name
+    if isinstance(item, (tuple, list)):
+        return tuple(map(plain, item))
     return item if isinstance(item, (bool, int, float, str, type(None))) else str(item)

@@ -147,6 +147,16 @@ class Diagnosis:
             rest = [d for d in adopted if d is not difference]
             if (with_rest := self._agreement(comparison, cell, rest)) is not None:
                 adopted, agreement = rest, with_rest
+        # neighbours may change nothing together: a batch norm that is folded into a convolution is three differences
+        size = 2
+        while size < len(adopted):
+            for start in range(len(adopted) - size + 1):
+                rest = adopted[:start] + adopted[start + size :]
+                if (with_rest := self._agreement(comparison, cell, rest)) is not None:
+                    adopted, agreement = rest, with_rest
+                    break
+            else:
+                size += 1
         return adopted, agreement
 
     def _agreement(self, comparison: Comparison, cell: CellProgram, adopted: list[Difference]) -> Agreement | None:

@@ -53,7 +53,7 @@ class Alignment:
         notes: how its Cells and parameters were found, and which weren't.
     """
 
-    reference: TorchSide
+    reference: ModuleSide
     side: FileSide
     notes: list[str]
 

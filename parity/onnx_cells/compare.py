@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +15,9 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots
+from ...converter.onnx_in.importing import from_onnx
 from ...converter.onnx_in.inputs import Shapes
+from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
 from ...runtime.errors import CellbridgeError, ProgramError, UsageError
 from ...runtime.ir.program import Program
@@ -30,13 +33,15 @@ from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import PairResults, align, order_of_inputs
-from .sides import Arrange, FileSide
+from .flat import without_boundaries
+from .sides import Arrange, FileSide, ModuleSide
 
 CANDIDATE = "candidate"
 
@@ -76,12 +81,31 @@ class ModuleAndFile:
             report = judge_sides(self._plain_side(args, kwargs), [runtime], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
             return report
+        alignment.side.reference_in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
         options = self._options_for(alignment.side, notes)
         sides: list[Side] = [alignment.side, *([runtime] if runtime is not None else [])]
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
         report.notes += [*alignment.notes, *notes]
         return report
+
+    def _module_in_a_file(self, reference: ModuleSide) -> InterpreterSide:
+        """Return the module as it is in a file that is written now, with the boundaries that the candidate has.
+
+        Raises:
+            CellbridgeError: the module can't be written to a file.
+        """
+        captured = reference.in_interpreter().program
+        program = from_onnx(to_onnx(captured))
+
+        def arrange(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
+            return [as_array(leaf) for leaf in tree.match_call(captured.arguments, args, kwargs)]
+
+        arguments = reference.args, reference.kwargs
+        name, options = reference.name, self.options
+        side = align(name, self.module, program, arguments, arrange, lambda truth: None, options).side
+        side.program = without_boundaries(side.program, reference.keeps)
+        return side
 
     def judge_at_other_sizes(self, report: Report, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """If the file has dynamic axes, judge at other sizes too, and add the results to the report."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Buffer, Node, Value
 from ..results.cell_report import is_inside
+from ..sides.records import Key
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,7 @@ class FlatProgram:
     """
 
     def __init__(self, program: Program) -> None:
-        self.program = _without_boundaries(program)
+        self.program = without_boundaries(program)
         self._ends: dict[str, Ends] = {}
         self._after: dict[Value, frozenset[Value]] = {}
         self._position = {value: n for n, node in enumerate(self.program.nodes) for value in node.outputs}
@@ -76,7 +78,14 @@ class FlatProgram:
         return path != "" and is_inside(self.path_of(node), path)
 
 
-def _without_boundaries(program: Program) -> Program:
+def key_of(node: Node, program: Program) -> Key:
+    """The boundary that a node of the op `boundary` marks."""
+    call = program.calls[node.attributes["call"]]
+    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+
+
+def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda key: False) -> Program:
+    """Return the program without its boundaries, but for those that `keeps` accepts."""
     plain: dict[Value, Value] = {}
 
     def before(value: Value) -> Value:
@@ -85,7 +94,7 @@ def _without_boundaries(program: Program) -> Program:
     nodes: list[Node] = []
     for node in program.nodes:
         inputs = tuple(None if value is None else before(value) for value in node.inputs)
-        if node.op == "boundary":
+        if node.op == "boundary" and not keeps(key_of(node, program)):
             assert inputs[0] is not None, "a boundary has an operand"
             plain[node.outputs[0]] = inputs[0]
         else:

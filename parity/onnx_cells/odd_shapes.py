@@ -15,7 +15,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
 from ..sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
-from .flat import FlatProgram
+from .flat import FlatProgram, key_of
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def constant_boundaries(program: Program) -> frozenset[Key]:
         if not varying.isdisjoint(node.inputs):
             varying.update(value for value in node.outputs if is_floating(value.dtype))
         elif node.op == "boundary":
-            call = program.calls[node.attributes["call"]]
-            found.add(Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"]))
+            found.add(key_of(node, program))
     return frozenset(found)
 
 

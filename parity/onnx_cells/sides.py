@@ -61,14 +61,15 @@ class ModuleSide(TorchSide):
             if gradient is not None:
                 records.values[key] = records.values[key] + gradient if key in records.values else gradient
                 records.untracked.discard(first)
-        records.values = {key: array for key, array in records.values.items() if self._is_kept(key)}
+        records.values = {key: array for key, array in records.values.items() if self.keeps(key)}
         records.slots = {
-            (path, call, kind): [slot for slot in slots if self._is_kept(Key(path, call, kind, slot))]
+            (path, call, kind): [slot for slot in slots if self.keeps(Key(path, call, kind, slot))]
             for (path, call, kind), slots in records.slots.items()
         }
         return records
 
-    def _is_kept(self, key: Key) -> bool:
+    def keeps(self, key: Key) -> bool:
+        """Whether the file has a boundary, or the boundary is the network's own."""
         return not key.path or value_key(key) in self.kept
 
 
@@ -81,7 +82,13 @@ class FileSide(InterpreterSide):
         excused: what isn't judged Cell by Cell.
         arrange: returns the file's inputs, from the module's arguments.
         **more: arguments of `InterpreterSide`.
+
+    Attributes:
+        reference_in_a_file: returns the module as a side read from an ONNX file, too, or raises `CellbridgeError`; None
+            if it isn't known.
     """
+
+    reference_in_a_file: Callable[[], InterpreterSide] | None = None
 
     def __init__(
         self,

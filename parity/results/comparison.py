@@ -110,4 +110,4 @@ def json_value(value: Any) -> Any:
     """Return a field as a JSON value: infinities and NaN as strings, tuples as lists."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    return list(map(json_value, value)) if isinstance(value, tuple) else value

@@ -1,0 +1,101 @@
+"""A second call of the reference and of a side, with the state that the first call leaves.
+
+State that a network keeps where the other side doesn't first shows in a second call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from ...runtime.errors import UsageError
+from ..results.comparison import FAIL, Comparison
+from ..sides.records import Records, Run, Side
+from ..verdicts.judge import Tolerance
+from .cells import require_finite
+from .choices import ChoiceFinder
+from .comparer import Comparer
+from .measured_errors import remeasure
+from .noise import Noise
+
+SECOND_CALL, THIRD_CALL = "second call", "third call"
+
+
+class SecondCall:
+    """Judges sides by the reference's second call, which is made once.
+
+    Args:
+        reference: the reference.
+        first: the run of its first call, to be replayed.
+        working_dtype: the dtype that the network computes in.
+        owners: the Cell of each parameter and buffer.
+        rounded: sides whose numbers may have been rounded to float32.
+        choices: finds what the reference has chosen.
+    """
+
+    def __init__(
+        self,
+        reference: Side,
+        first: Run,
+        working_dtype: str,
+        owners: Mapping[str, str],
+        rounded: Sequence[Side],
+        choices: ChoiceFinder,
+    ) -> None:
+        self.reference = reference
+        self.first = first
+        self.working_dtype = working_dtype
+        self.owners = owners
+        self.rounded = rounded
+        self.choices = choices
+
+    def judge(self, side: Side, *, replays_choices: bool) -> list[tuple[str, Comparison]]:
+        """Return the comparisons of a second call as (Cell path, comparison); none for a side without state.
+
+        With `replays_choices`, what the reference chose in its second call is replayed if the side fails.
+        """
+        if not side.capabilities.second_call or self._reference is None:
+            return []
+        run, truth, noise = self._reference
+        found = self._compare(side, run, truth, noise)
+        if replays_choices and _fails(found):
+            run = replace(run, choices=self.choices.of(run, self.reference.run(replace(run, inner=True))))
+            noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
+            found = self._compare(side, run, truth, noise)
+        return found
+
+    def _compare(self, side: Side, run: Run, truth: Records, noise: Noise) -> list[tuple[str, Comparison]]:
+        tolerance, is_port = Tolerance(noise.run.dtype), side.capabilities.is_port
+        comparer = Comparer(side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=is_port)
+        records = side.run(run)
+
+        def compare() -> list[tuple[str, Comparison]]:
+            return comparer.compare("meaning", records)
+
+        return remeasure(
+            compare(),
+            compare,
+            (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
+            (_fails, lambda: noise.allow_rounded_numbers(self.rounded)),
+            (_fails, lambda: noise.sample("meaning")),
+        )
+
+    @cached_property
+    def _reference(self) -> tuple[Run, Records, Noise] | None:
+        """The reference's second call: its settings, its records in float64, and its rounding error."""
+        if not self.reference.capabilities.second_call:
+            return None
+        plain = replace(self.first, grads=False, inner=False, cotangents=None, choices={})
+        for run in (replace(plain, second="varied"), replace(plain, second="same")):
+            try:
+                truth = self.reference.run(run)
+                require_finite(truth, "float64")
+            except UsageError:  # the network doesn't accept these numbers
+                continue
+            return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
+        return None
+
+
+def _fails(comparisons: list[tuple[str, Comparison]]) -> bool:
+    return any(c.status == FAIL for _, c in comparisons)
