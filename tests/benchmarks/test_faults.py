@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.faults import catalogue, table
 from benchmarks.faults.__main__ import select
-from benchmarks.faults.cases import Case
+from benchmarks.faults.cases import Case, Either
 from benchmarks.faults.judge import judge, matches
 from benchmarks.faults.outcomes import run
 from benchmarks.faults.pairs import Pair
@@ -53,6 +53,20 @@ def test_a_cause_is_right_if_kind_name_and_values_are() -> None:
     assert not matches(_cause(attribute="momentum"), EPS)
     assert not matches(_cause(kind="weight"), EPS)
     assert not matches(_cause(candidate_value=1e-4), EPS)
+
+
+def test_a_value_may_be_written_in_several_ways() -> None:
+    axis = {**EPS, "name": "axis|dim", "reference": Either((-1, 3)), "candidate": Either((-2, 2))}
+    for reference, candidate in ((-1, -2), (3, 2), (-1, 2)):
+        assert matches(_cause(attribute="dim", reference_value=reference, candidate_value=candidate), axis)
+    assert not matches(_cause(attribute="dim", reference_value=3, candidate_value=1), axis)
+    pads = {
+        **EPS,
+        "reference": Either(([1, 1, 1, 1], ((1, 1), (1, 1)))),
+        "candidate": Either(([0, 0, 2, 2], ((0, 2), (0, 2)))),
+    }
+    assert matches(_cause(reference_value=((1, 1), (1, 1)), candidate_value=((0, 2), (0, 2))), pads)
+    assert not matches(_cause(reference_value=((1, 1), (1, 1)), candidate_value=((2, 0), (2, 0))), pads)
 
 
 def test_another_cause_named_first_is_wrong() -> None:
