@@ -9,6 +9,7 @@ from typing import Any
 from .pairs import Pair
 
 SOUND = "sound"
+ANY_NAME = "value"  # of a number in an expression, which has no name of its own
 UNKNOWN = "?"  # a value of an attribute that one of the two APIs doesn't have
 
 

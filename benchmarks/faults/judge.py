@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from .cases import UNKNOWN, Case, Either
+from .cases import ANY_NAME, UNKNOWN, Case, Either
 from .tools.finding import Finding
 
 TOLERANCE = 1e-6
-ANY_NAME = "value"  # of a number in an expression, which has no name of its own
 
 
 @dataclass(frozen=True)

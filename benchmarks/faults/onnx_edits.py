@@ -93,7 +93,7 @@ def attribute(network: str, node: str, name: str, reference: Any, candidate: Any
         if rank is not None:
             given = given if isinstance(given, int) else given[0]
             return Either((given, given % rank))
-        return given
+        return Either((given, "replicate")) if given == "edge" else given
 
     names = f"{name}|{OTHER_NAMES[name]}" if name in OTHER_NAMES else name
     expected = {"kind": "attribute", "name": names, "reference": values(reference), "candidate": values(candidate)}
