@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -182,9 +183,19 @@ class _Describer:
         return self._name_of(node.inputs[position] if position < len(node.inputs) else None, side)
 
     def _name_of(self, value: Value | None, side: int) -> str:
-        """What a value is, in words."""
-        cell = (self.comparison.reference, self.comparison.candidate)[side]
-        return "absent" if value is None else name_of_value(cell, value)
+        """What a value is, in words: where both sides compute it, as in the reference."""
+        if value is None:
+            return "absent"
+        if side and value in self._partners:
+            return name_of_value(self.comparison.reference, self._partners[value])
+        return name_of_value((self.comparison.reference, self.comparison.candidate)[side], value)
+
+    @cached_property
+    def _partners(self) -> dict[Value, Value]:
+        """The reference's value for each value of the candidate that nodes in a pair compute."""
+        ours, theirs = (program.nodes for program in self.programs)
+        pairs = [(i, j) for i, j in self.comparison.pairs if i is not None and j is not None]
+        return {b: a for i, j in pairs for a, b in zip(ours[i].outputs, theirs[j].outputs, strict=True)}
 
 
 def cell_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> str:
@@ -197,7 +208,9 @@ def name_of_value(cell: CellProgram, value: Value) -> str:
     """Return what a value of a Cell is, in words."""
     program = cell.program
     if value in program.producers:
-        return f"the result of {program.producers[value].op}"
+        node = program.producers[value]
+        alike = [other for other in program.nodes if other.op == node.op]
+        return f"the result of {node.op}" + (f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else "")
     stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
     if value in stored:
         return visible_name(stored[value])

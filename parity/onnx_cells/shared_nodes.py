@@ -21,6 +21,7 @@ def copy_shared_nodes(program: Program, found: Ownership) -> tuple[Program, Owne
     """Return the program with a copy of each shared node for every further Cell that uses it, and who owns them.
 
     Nodes that draw random numbers are never copied, and those that use weights only for another call of the same Cell.
+    A stored tensor of equal numbers, such as zeros to start from, isn't taken for a weight.
     """
     copier = _Copier(program, found)
     for node in reversed(program.nodes):  # a copy's own operands may have to be copied too
@@ -33,7 +34,7 @@ class _Copier:
     def __init__(self, program: Program, found: Ownership) -> None:
         self.program = program
         self.found = found
-        self.weights = {value for value, data in program.constant_data.items() if data.size > 1}
+        self.weights = {value for value, data in program.constant_data.items() if (data != data.flat[:1]).any()}
         self.inputs = {node: node.inputs for node in program.nodes}
         self.owner = dict(found.owner)
         self.events = list(found.events)
@@ -77,14 +78,17 @@ class _Copier:
         """The call that should compute a node itself, for a user in call `using`; None if the result may come to it."""
         inner = self._outermost(computing, using)
         outer = self._outermost(using, computing)
-        if inner is None or outer is None:
+        if inner is None:
             return None
         calls = self.found.calls
-        if calls[inner].path != calls[outer].path and not self.weights.isdisjoint(node.inputs):
+        same = outer is not None and calls[inner].path == calls[outer].path
+        if not same and not self.weights.isdisjoint(node.inputs):
             return None
         (value,) = node.outputs
         boundaries = {(self.events[place][0], self.events[place][1].kind) for place in self.events_at.get(value, ())}
-        leaves, enters = (inner, OUTPUT) in boundaries, (outer, INPUT) in boundaries
+        leaves, enters = (inner, OUTPUT) in boundaries, outer is not None and (outer, INPUT) in boundaries
+        if outer is None:  # the user's call is around the computing one
+            return None if leaves else using
         if leaves and enters:
             return None
         return calls[outer].parent if enters else outer

@@ -290,3 +290,23 @@ def test_causes_are_data() -> None:
     assert cause["summary"].startswith("eps is 1e-05")
     assert cause["together"] == 1
     assert Cause(kind="attribute", summary="x").to_dict()["proof"].startswith("with that")
+
+
+class Halves(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self._exchanges = False
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scale, shift = x.chunk(2, dim=-1)
+        if self._exchanges:
+            return x[:, :3] * (1 + shift) + scale
+        return x[:, :3] * (1 + scale) + shift
+
+
+def test_results_of_one_op_are_told_apart() -> None:
+    reference, candidate = Halves(), Halves()
+    candidate._exchanges = True
+    report = parity.compare(reference, candidate, (torch.randn(3, 6),))
+    summaries = [cause.summary for cause in report.cells[""].causes]
+    assert any("slice 2 of 3 in the candidate" in s and "slice 1 of 3 in the reference" in s for s in summaries)

@@ -118,6 +118,29 @@ class Scored(nn.Module):
         return x
 
 
+class Step(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.score = nn.Linear(4, 4)
+
+    def forward(self, x: Tensor, read: Tensor) -> Tensor:
+        return torch.softmax(self.score(x) + torch.tanh(read), -1)
+
+
+class Coverage(nn.Module):
+    """A sum that starts from zeros: the first sum equals its other operand, so its place in the file isn't clear."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.step = Step()
+
+    def forward(self, x: Tensor) -> Tensor:
+        read = torch.zeros_like(x)
+        for _ in range(3):
+            read = read + self.step(x, read)
+        return read
+
+
 class Decay(nn.Module):
     """Weights whose exponential an exporter computes: whole numbers, but for rounding."""
 
@@ -134,6 +157,7 @@ NETWORKS: dict[str, tuple[type[nn.Module], tuple[Tensor, ...]]] = {
     "memory": (Decoder, (torch.randn(2, 4), torch.randn(2, 5, 4))),
     "biases": (Biased, (torch.randn(2, 5, 4), torch.arange(5) < torch.tensor([[3], [5]]))),
     "scores": (Scored, (torch.randn(2, 5, 4),)),
+    "coverage": (Coverage, (torch.randn(2, 4),)),
     "decay": (Decay, (torch.randn(2, 4),)),
 }
 
