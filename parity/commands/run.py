@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -67,10 +66,29 @@ def run(
     Several MODELs are judged one after another. The exit code is 1 if parity fails in one of them, or else that of the
     first in which it isn't shown. --html then takes a folder, for a page on each and an overview, index.html.
     """
-    judge = functools.partial(
-        _judge, seed=seed, verbose=verbose, onnx_file=onnx_file, train=train, round_trip=round_trip, steps=steps,
-        config=config, judging=judging,
-    )  # fmt: skip
+
+    def judge(model: str) -> BaseReport:
+        """Return the report on one MODEL."""
+        require_steps(model, steps)
+        if steps is not None:
+            return check_model_file_training(model, seed, verbose, {**config, "steps": steps}, judging.options)
+        options: OptionKeywords = {**judging.options, "seed": seed}
+        if Path(model).suffix == ".onnx":
+            if train is not None or round_trip or onnx_file is not None:
+                raise UsageError(
+                    "--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file"
+                )
+            from ..onnx_files.check import check_onnx
+
+            options["model"] = model
+            with TerminalProgress() as progress:
+                return check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
+        if judging.inputs_option is not None:
+            raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
+        options["train"] = train
+        with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
+            return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
+
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
     if len(models) > 1:
         folder = outputs.pop("--html")
@@ -83,35 +101,3 @@ def run(
     (model,) = models
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs}, judging.repro)
     finish(judge(model), verbose, judging.files, judging.repro)
-
-
-def _judge(
-    model: str,
-    *,
-    seed: int,
-    verbose: bool,
-    onnx_file: str | None,
-    train: bool | None,
-    round_trip: bool,
-    steps: int | None,
-    config: TrainingConfigKeywords,
-    judging: JudgingOptions,
-) -> BaseReport:
-    """Return the report on one MODEL."""
-    require_steps(model, steps)
-    if steps is not None:
-        return check_model_file_training(model, seed, verbose, {**config, "steps": steps}, judging.options)
-    options: OptionKeywords = {**judging.options, "seed": seed}
-    if Path(model).suffix == ".onnx":
-        if train is not None or round_trip or onnx_file is not None:
-            raise UsageError("--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file")
-        from ..onnx_files.check import check_onnx
-
-        options["model"] = model
-        with TerminalProgress() as progress:
-            return check_onnx(model, inputs=judging.inputs, shapes=judging.shapes, progress=progress, **options)
-    if judging.inputs_option is not None:
-        raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
-    options["train"] = train
-    with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
-        return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)

@@ -17,12 +17,12 @@ from ...runtime.errors import CellbridgeError
 from ...runtime.ir.dims import substitute_nested
 from ...runtime.ir.types import Node, Value
 from ...runtime.ops.registry import evaluate, get
-from ...runtime.programs.interpreter import bind, execute
+from ...runtime.programs.interpreter import bind
 from ..diagnosis.cell_program import Network
 from ..results.notes import warnings_as_notes
 from ..sides.choices import Choice, IndexChoice, VectorChoice
-from ..sides.interpreter_side import InterpreterSide, recorded_draws
-from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side, feed_or_keep
+from ..sides.interpreter_side import InterpreterSide
+from ..sides.records import INPUT, OUTPUT, Array, Key, Records, Run, Side
 from ..sides.torch_side import TorchSide
 from .networks import HasProgram
 
@@ -136,7 +136,8 @@ class _Search:
         places = list(self._places())
         operands = [value for place in places for node in place.chain for value in node.inputs[1:]]
         ends = [value for place in places for value in (place.source.inputs[0], *place.source.outputs)]
-        self._compute([value for value in dict.fromkeys([*operands, *ends]) if value is not None])
+        wanted = [value for value in dict.fromkeys([*operands, *ends]) if value is not None]
+        self.arrays = self.network.compute(wanted) if wanted else {}
         for place in places:
             self._add(place)
         return self.choices
@@ -165,18 +166,6 @@ class _Search:
                 break
             chain.insert(0, producer)
         return chain
-
-    def _compute(self, wanted: Sequence[Value]) -> None:
-        """Compute values from what is fed."""
-        network = self.network
-
-        def observe(node: Node, array: Array) -> Array:
-            return feed_or_keep(network.truth, network.keys.keys(node)[0], array)
-
-        if wanted:
-            draws = recorded_draws(self.program, network.run)
-            arrays = execute(self.program, network.inputs, wanted=wanted, draws=draws, observe=observe)
-            self.arrays = dict(zip(wanted, arrays, strict=True))
 
     def _add(self, place: _Place) -> None:
         """Add the choice at a boundary; none if its shape isn't the reference's, or vectors are there in part."""

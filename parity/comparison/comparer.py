@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -315,6 +315,11 @@ class Comparer:
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
     ) -> Comparison:
         return Comparison(self.side, check, self.feeding, kind, tensor, call, source=source, **fields)
+
+
+def fails(comparisons: Iterable[tuple[str, Comparison]]) -> bool:
+    """Whether any of these comparisons, as (Cell path, comparison), is a failure."""
+    return any(c.status == FAIL for _, c in comparisons)
 
 
 def compare_parameters(

@@ -10,12 +10,12 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...runtime.errors import UsageError
-from ..results.comparison import FAIL, Comparison
+from ..results.comparison import Comparison
 from ..sides.records import Records, Run, Side
 from ..verdicts.judge import Tolerance
 from .cells import require_finite
 from .choices import ChoiceFinder
-from .comparer import Comparer
+from .comparer import Comparer, fails
 from .measured_errors import remeasure
 from .noise import Noise
 
@@ -59,7 +59,7 @@ class SecondCall:
             return []
         run, truth, noise = self._reference
         found = self._compare(side, run, truth, noise)
-        if replays_choices and _fails(found):
+        if replays_choices and fails(found):
             run = replace(run, choices=self.choices.of(run, self.reference.run(replace(run, inner=True))))
             noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
             found = self._compare(side, run, truth, noise)
@@ -76,9 +76,9 @@ class SecondCall:
         return remeasure(
             compare(),
             compare,
-            (_fails, lambda: not noise.samples["rounding"] and noise.sample()),
-            (_fails, lambda: noise.allow_rounded_numbers(self.rounded)),
-            (_fails, lambda: noise.sample("meaning")),
+            (fails, lambda: not noise.samples["rounding"] and noise.sample()),
+            (fails, lambda: noise.allow_rounded_numbers(self.rounded)),
+            (fails, lambda: noise.sample("meaning")),
         )
 
     @cached_property
@@ -95,7 +95,3 @@ class SecondCall:
                 continue
             return run, truth, Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
         return None
-
-
-def _fails(comparisons: list[tuple[str, Comparison]]) -> bool:
-    return any(c.status == FAIL for _, c in comparisons)

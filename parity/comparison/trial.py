@@ -20,7 +20,7 @@ from .cause_search import CauseSearch
 from .causes import LEAST_SECONDS
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
-from .comparer import Comparer, compare_parameters
+from .comparer import Comparer, compare_parameters, fails
 from .error_shares import SharesOfError
 from .measured_errors import remeasure
 from .noise import Noise
@@ -131,7 +131,7 @@ class Trial:
         """Return a side's comparisons as (Cell path, comparison); with `fail_fast`, up to the first failing run."""
         self._search.judged.append(side)
         found = self._judge(side)
-        if _fails(found) and not self._has_looked_for_choices and self._choices.may_order and self._replay_choices():
+        if fails(found) and not self._has_looked_for_choices and self._choices.may_order and self._replay_choices():
             self._noises.clear()
             self._search.forget(side)
             if self.prober is not None:
@@ -177,11 +177,11 @@ class Trial:
                 self.progress.advance()
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
                     return self.selected(found)
-        if self.options.dtype == "float64" and can.own_precision and not can.is_port and not _fails(found):
+        if self.options.dtype == "float64" and can.own_precision and not can.is_port and not fails(found):
             found += self._other_dtypes(side)
-        if not _fails(found):
+        if not fails(found):
             found += self._second_call.judge(side, replays_choices=bool(self.replayed.choices))
-        if self.prober is not None and not _fails(found):
+        if self.prober is not None and not fails(found):
             found += self._probe(self.prober, side)
         return self.selected(found)
 
@@ -205,12 +205,12 @@ class Trial:
             return self._assign_to_known_cells(comparer.compare("meaning", records))
 
         # rounding numbers to float32 is no fault
-        measures = [(_fails, lambda: noise.allow_rounded_numbers(self.rounded))]
-        if comparer.feeding != END_TO_END or not _fails(found):
+        measures = [(fails, lambda: noise.allow_rounded_numbers(self.rounded))]
+        if comparer.feeding != END_TO_END or not fails(found):
             # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
-            measures.append((_fails, lambda: noise.sample("meaning")))
+            measures.append((fails, lambda: noise.sample("meaning")))
         comparisons = remeasure(compare(), compare, *measures)
-        if comparer.feeding == ISOLATED and _fails(comparisons):
+        if comparer.feeding == ISOLATED and fails(comparisons):
             self._search.failing_records[side.name] = records
         self._keep(comparer, "meaning", records, comparisons)
         return comparisons
@@ -237,12 +237,12 @@ class Trial:
 
         comparisons = compare()
         # a value midway between two steps of a quantizer may be rounded either way, which changes all later values
-        if side.capabilities.quantized and _fails(comparisons):
+        if side.capabilities.quantized and fails(comparisons):
             records = self._run(side, replace(run, same_codes=True))
             comparisons = compare()
         undecided = functools.partial(_is_undecided, found=found)
         comparisons = remeasure(comparisons, compare, (undecided, comparer.noise.sample))
-        faulty = comparer.feeding == END_TO_END and _fails(found)  # Cells, which explain what fails end to end
+        faulty = comparer.feeding == END_TO_END and fails(found)  # Cells, which explain what fails end to end
         if undecided(comparisons) and not faulty:
             failing = sorted({path for path, c in comparisons if c.status == FAIL})
             if comparer.noise.compute_bounds(failing):
@@ -291,10 +291,6 @@ class Trial:
         return [
             (path, comparison) for path, comparison in self._assign_to_known_cells(found) if self.options.selects(path)
         ]
-
-
-def _fails(comparisons: CellComparisons) -> bool:
-    return any(c.status == FAIL for _, c in comparisons)
 
 
 def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:

@@ -133,17 +133,17 @@ class _GraphBuilder:
             several = f"operands {' and '.join(others)} are other values" if len(others) > 1 else ""
             differences.append(f"{several or f'operand {others[0]} is another value'} in the candidate")
         more = [operand for operand in more if operand not in operands]
-        drawn = _op(node, operands, difference="; ".join(differences))
+        graph_node = _op(node, operands, difference="; ".join(differences))
         self._add(
-            replace(drawn, candidate_operands=tuple(more)),
+            replace(graph_node, candidate_operands=tuple(more)),
             (REFERENCE, node.outputs),
             (CANDIDATE, () if other is None else other.outputs),
         )
 
     def _add_candidate_node(self, node: Node) -> None:
         operands = [place for value in node.inputs if value is not None for place in self._candidate_place(value)]
-        drawn = _op(node, operands, difference="in the candidate alone")
-        self._add(replace(drawn, in_candidate_alone=True), (CANDIDATE, node.outputs))
+        graph_node = _op(node, operands, difference="in the candidate alone")
+        self._add(replace(graph_node, in_candidate_alone=True), (CANDIDATE, node.outputs))
 
     def _add_outputs(self) -> None:
         cell = self.cells[REFERENCE]

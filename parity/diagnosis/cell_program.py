@@ -122,6 +122,15 @@ class Network:
         """The numbers of the calls of a Cell."""
         return [number for number, call in enumerate(self.program.calls) if call.path == path]
 
+    def compute(self, wanted: Sequence[Value]) -> dict[Value, Array]:
+        """Compute values inside the network from the records that are fed."""
+
+        def observe(node: Node, array: Array) -> Array:
+            return feed_or_keep(self.truth, self.keys.keys(node)[0], array)
+
+        arrays = execute(self.program, self.inputs, wanted=wanted, draws=self._draws, observe=observe)
+        return dict(zip(wanted, arrays, strict=True))
+
     def cut(self, number: int) -> CellProgram:
         """Cut out the call of that number.
 
@@ -206,13 +215,7 @@ class Network:
                 arrays[value] = recorded.astype(value.dtype, copy=False)
         missing = [value for value in outside if value not in arrays]
         if missing:
-            feed = self.truth
-
-            def observe(node: Node, array: Array) -> Array:
-                return feed_or_keep(feed, self.keys.keys(node)[0], array)
-
-            computed = execute(self.program, self.inputs, wanted=missing, draws=self._draws, observe=observe)
-            arrays |= dict(zip(missing, computed, strict=True))
+            arrays |= self.compute(missing)
         return {value: arrays[value] for value in outside}
 
     def _assemble(

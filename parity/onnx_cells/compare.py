@@ -96,11 +96,7 @@ class ModuleAndFile:
             CellbridgeError: the module can't be written to a file.
         """
         captured = reference.in_interpreter().program
-        program = from_onnx(to_onnx(captured))
-
-        def arrange(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
-            return [as_array(leaf) for leaf in tree.match_call(captured.arguments, args, kwargs)]
-
+        program, arrange = from_onnx(to_onnx(captured)), _arrange_by(captured.arguments)
         arguments = reference.args, reference.kwargs
         name, options = reference.name, self.options
         side = align(name, self.module, program, arguments, arrange, lambda truth: None, options).side
@@ -204,8 +200,7 @@ class ModuleAndFile:
     def _arrange(self, runtime: OnnxModelSide | None) -> Arrange:
         if runtime is None:
             assert isinstance(self.candidate, Program), "there is a runtime side for models"
-            structure = self.candidate.arguments
-            return lambda args, kwargs: [as_array(leaf) for leaf in tree.match_call(structure, args, kwargs)]
+            return _arrange_by(self.candidate.arguments)
 
         def arrange(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
             given = runtime.pair_inputs(runtime.graph, args, kwargs).values()
@@ -221,3 +216,8 @@ class ModuleAndFile:
             return lambda truth: None
         names = [value.name for value in runtime.graph.output]
         return lambda truth: runtime.pair_results(Run("float64", slots=truth.slots, result=truth.result), names)[0]
+
+
+def _arrange_by(arguments: tree.Structure) -> Arrange:
+    """Return what arranges a call's tensors as the inputs of a program with these arguments."""
+    return lambda args, kwargs: [as_array(leaf) for leaf in tree.match_call(arguments, args, kwargs)]

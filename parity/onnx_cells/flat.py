@@ -9,6 +9,7 @@ from functools import cached_property
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Buffer, Node, Value
 from ..results.cell_report import is_inside
+from ..sides.boundary_keys import own_key
 from ..sides.records import Key
 
 
@@ -78,12 +79,6 @@ class FlatProgram:
         return path != "" and is_inside(self.path_of(node), path)
 
 
-def key_of(node: Node, program: Program) -> Key:
-    """The boundary that a node of the op `boundary` marks."""
-    call = program.calls[node.attributes["call"]]
-    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
-
-
 def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda key: False) -> Program:
     """Return the program without its boundaries, but for those that `keeps` accepts."""
     plain: dict[Value, Value] = {}
@@ -94,7 +89,7 @@ def without_boundaries(program: Program, keeps: Callable[[Key], bool] = lambda k
     nodes: list[Node] = []
     for node in program.nodes:
         inputs = tuple(None if value is None else before(value) for value in node.inputs)
-        if node.op == "boundary" and not keeps(key_of(node, program)):
+        if node.op == "boundary" and not keeps(own_key(program, node)):
             assert inputs[0] is not None, "a boundary has an operand"
             plain[node.outputs[0]] = inputs[0]
         else:

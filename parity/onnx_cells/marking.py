@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
+from ...runtime.namespace import Namespace
 from ..sides.records import INPUT, OUTPUT, Key
 from .ownership import Ownership
 
@@ -46,7 +47,8 @@ class _Marker:
                 self.aliases[key] = primary
         self.crossed: dict[tuple[Value, tuple[Key, ...]], Value] = {}
         self.after: dict[Value, list[Node]] = {}
-        self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
+        taken = (value.name for value in (*program.inputs, *program.constant_data, *program.producers))
+        self.names = Namespace(taken, first=1)
 
     def build(self) -> MarkedProgram:
         """Return the program."""
@@ -82,17 +84,9 @@ class _Marker:
         for call, key in [*leaves, *enters] if number is not None else [*enters, *leaves]:
             way = (*way, key)
             if (value, way) not in self.crossed:
-                crossed = Value(self._name(f"{value.name}_{key.kind}"), value.type)
+                crossed = Value(self.names.unique(f"{value.name}_{key.kind}"), value.type)
                 attributes = {"call": call, "kind": key.kind, "slot": key.slot}
                 self.after.setdefault(value, []).append(Node("boundary", (current,), attributes, (crossed,), call))
                 self.crossed[value, way] = crossed
             current = self.crossed[value, way]
         return current
-
-    def _name(self, stem: str) -> str:
-        name, number = stem, 0
-        while name in self.names:
-            number += 1
-            name = f"{stem}_{number}"
-        self.names.add(name)
-        return name

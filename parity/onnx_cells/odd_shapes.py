@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
+from ..sides.boundary_keys import own_key
 from ..sides.records import INPUT, OUTPUT, Key
 from .crossings import Crossing
-from .flat import FlatProgram, key_of
+from .flat import FlatProgram
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def constant_boundaries(program: Program) -> frozenset[Key]:
         if not varying.isdisjoint(node.inputs):
             varying.update(value for value in node.outputs if is_floating(value.dtype))
         elif node.op == "boundary":
-            found.add(key_of(node, program))
+            found.add(own_key(program, node))
     return frozenset(found)
 
 

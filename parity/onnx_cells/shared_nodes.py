@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Node, Value
+from ...runtime.namespace import Namespace
 from ...runtime.ops.random import RANDOM_OPS
 from ..sides.records import INPUT, OUTPUT
 from .ownership import Ownership
@@ -34,7 +35,6 @@ class _Copier:
     def __init__(self, program: Program, found: Ownership) -> None:
         self.program = program
         self.found = found
-        self.weights = {value for value, data in program.constant_data.items() if (data != data.flat[:1]).any()}
         self.inputs = {node: node.inputs for node in program.nodes}
         self.owner = dict(found.owner)
         self.events = list(found.events)
@@ -45,7 +45,8 @@ class _Copier:
         for node in program.nodes:
             self._add_user(node)
         self.copies: dict[Node, list[Node]] = {}
-        self.names = {value.name for value in (*program.inputs, *program.constant_data, *program.producers)}
+        taken = (value.name for value in (*program.inputs, *program.constant_data, *program.producers))
+        self.names = Namespace(taken, first=1)
 
     def can_copy(self, node: Node) -> bool:
         """Whether a node computes one value from others, and no random numbers."""
@@ -82,7 +83,7 @@ class _Copier:
             return None
         calls = self.found.calls
         same = outer is not None and calls[inner].path == calls[outer].path
-        if not same and not self.weights.isdisjoint(node.inputs):
+        if not same and any(map(self._is_weight, node.inputs)):
             return None
         (value,) = node.outputs
         boundaries = {(self.events[place][0], self.events[place][1].kind) for place in self.events_at.get(value, ())}
@@ -92,6 +93,11 @@ class _Copier:
         if leaves and enters:
             return None
         return calls[outer].parent if enters else outer
+
+    def _is_weight(self, value: Value | None) -> bool:
+        """Whether a value is a stored tensor of different numbers."""
+        data = None if value is None else self.program.constant_data.get(value)
+        return data is not None and bool((data != data.flat[:1]).any())
 
     def _outermost(self, call: int, other: int) -> int | None:
         """The outermost call that a call is inside and another isn't; None if it is around the other one."""
@@ -103,7 +109,7 @@ class _Copier:
 
     def _copy(self, node: Node, cell: int) -> Node:
         (value,) = node.outputs
-        copied = Value(self._name(value.name), value.type)
+        copied = Value(self.names.unique(value.name), value.type)
         result = Node(node.op, self.inputs[node], node.attributes, (copied,), node.cell, node.source)
         self.inputs[result] = self.inputs[node]
         self.owner[result] = cell
@@ -125,13 +131,6 @@ class _Copier:
     def _add_user(self, node: Node) -> None:
         for operand in dict.fromkeys(value for value in self.inputs[node] if value is not None):
             self.users.setdefault(operand, []).append(node)
-
-    def _name(self, stem: str) -> str:
-        number = 1
-        while (name := f"{stem}_{number}") in self.names:
-            number += 1
-        self.names.add(name)
-        return name
 
     def result(self) -> tuple[Program, Ownership]:
         """Return the program with the copies, each after its original, and who owns them."""

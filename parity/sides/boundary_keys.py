@@ -60,6 +60,12 @@ class BoundaryKeys:
         return reference_slot(slot, own, reference)
 
 
+def own_key(program: Program, node: Node) -> Key:
+    """Return the boundary that a node of the op `boundary` marks, in the program's own names."""
+    call = program.calls[node.attributes["call"]]
+    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
+
+
 def match_root(program: Program, inputs: Sequence[Array], run: Run) -> tuple[Structure, ResultMatch, list[str]]:
     """Return the structure of the result, how it matches the reference's, and the names of outputs in flat order."""
     result = result_structure(program, inputs)

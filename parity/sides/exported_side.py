@@ -13,10 +13,11 @@ from ...runtime import tree
 from ...runtime.compiled.session import run_model
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import Node, Value
+from ...runtime.ir.types import Value
 from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
+from .boundary_keys import own_key
 from .choices import VectorChoice
 from .interpreter_side import recorded_draws
 from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
@@ -88,7 +89,8 @@ class ExportedSide:
             return RuntimeModel(model, inputs, names, self.provider)
         cut = self._cut(run.feed, self._given(run))
         model, inputs, by_value = self._isolated_model(*cut, draws)
-        boundaries = {_key(self.program, node): node.inputs[0] for node in self.program.nodes if node.op == "boundary"}
+        marks = [node for node in self.program.nodes if node.op == "boundary"]
+        boundaries = {own_key(self.program, node): node.inputs[0] for node in marks}
         names = {key: by_value[value] for key, value in boundaries.items() if value in by_value}
         return RuntimeModel(model, inputs, names, self.provider)
 
@@ -99,9 +101,10 @@ class ExportedSide:
         model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
         input_names = {node.name for node in model.graph.input}
         inputs = dict(zip(naming.input_names(self.program), given, strict=True)) | draws
-        roots = [n for n in self.program.nodes if n.op == "boundary" and _key(self.program, n)[:3] == ("", 0, OUTPUT)]
+        marks = [node for node in self.program.nodes if node.op == "boundary"]
+        roots = [node for node in marks if own_key(self.program, node)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
-        names = {_key(self.program, node): by_value[node.outputs[0]] for node in roots}
+        names = {own_key(self.program, node): by_value[node.outputs[0]] for node in roots}
         return model, {n: a for n, a in inputs.items() if n in input_names}, names
 
     def _run_end_to_end(self, given: list[Array], draws: dict[str, Array]) -> Records:
@@ -123,7 +126,7 @@ class ExportedSide:
         for node in self.program.nodes:
             if node.op != "boundary":
                 continue
-            recorded = feed.values.get(_key(self.program, node))
+            recorded = feed.values.get(own_key(self.program, node))
             if recorded is not None and _fits(recorded, node.outputs[0]):
                 known[node.outputs[0]] = cast_floating(recorded, node.outputs[0].dtype)
         # values that cross a boundary only in the program (for example, a mask made for tracing) aren't recorded, or
@@ -159,7 +162,7 @@ class ExportedSide:
         for node in self.program.nodes:
             if node.op != "boundary":
                 continue
-            key, operand = _key(self.program, node), node.inputs[0]
+            key, operand = own_key(self.program, node), node.inputs[0]
             if operand not in known and node.outputs[0] in names_of:  # the program isn't cut there
                 operand = node.outputs[0]
             if operand in known:
@@ -171,11 +174,6 @@ class ExportedSide:
                 records.sources[key] = str(source) if source else ""
         records.updates = {name: results[f"update.{name}"] for name in cut_program.updates}
         return records
-
-
-def _key(program: Program, node: Node) -> Key:
-    call = program.calls[node.attributes["call"]]
-    return Key(call.path, call.index, node.attributes["kind"], node.attributes["slot"])
 
 
 def _fits(array: Array, value: Value) -> bool:

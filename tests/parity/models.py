@@ -196,3 +196,17 @@ MODELS: dict[str, Callable[[], Made]] = {
     "dropout alone": lambda: (nn.Sequential(nn.Dropout(0.3), nn.Identity()), (X,)),
     "frozen batch norm": lambda: (frozen(nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4))), (X,)),
 }
+
+
+WRONG_BACKWARD = """
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 3 * gradient
+"""
+"""Source of a function whose backward pass isn't the derivative of its forward pass, for a model file."""

@@ -15,6 +15,7 @@ from cellbridge.parity.cli import main
 from cellbridge.runtime import optim
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.lowering import opsets
+from tests.parity.models import WRONG_BACKWARD
 
 NET = """
 import torch
@@ -91,19 +92,6 @@ def test_a_model_that_fails_in_half_precision_is_not_written(net: Path) -> None:
     result = export(net, "--fp16")
     assert result.exit_code != 0
     assert not net.with_name("net.onnx").exists()
-
-
-WRONG_BACKWARD = """
-
-class Doubled(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return 2 * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return 3 * gradient
-"""
 
 
 def test_what_fails_is_written_as_a_page_or_the_command_for_it_printed(net: Path) -> None:

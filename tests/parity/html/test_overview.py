@@ -14,22 +14,14 @@ from tests.parity.hostile import PAYLOADS
 from tests.parity.html.browser import COMMAND, browser
 from tests.parity.html.test_in_browser import CONTRASTS
 from tests.parity.html.test_page import CAUSE, FAULTY, Parsed
+from tests.parity.models import WRONG_BACKWARD
 from tests.parity.reports import CONVNET, cell, failing, report
 
 MODEL = "import torch\n\ndef model():\n    return torch.nn.Tanh()\n\ndef inputs():\n    return (torch.randn(2, 3),)\n"
-FAILING = """
-class Wrong(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx, x):
-        return 2 * x
-
-    @staticmethod
-    def backward(ctx, gradient):
-        return 3 * gradient
-
+FAILING = f"""{WRONG_BACKWARD}
 class Net(torch.nn.Module):
     def forward(self, x):
-        return Wrong.apply(x)
+        return Doubled.apply(x)
 """
 
 
