@@ -7,12 +7,13 @@ import fnmatch
 import json
 import random
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from . import catalogue, table
 from .cases import Case
-from .outcomes import run
+from .outcomes import Outcome, run
 from .tools import tools
 
 
@@ -31,12 +32,12 @@ def main() -> None:
     parser.add_argument("--sample", type=int, metavar="N", help="only N of the cases, chosen at random")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the outcome of every case")
-    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="print the table of such files and end")
+    parser.add_argument("--table", type=Path, nargs="+", metavar="FILE", help="judge such files anew and end")
     parser.add_argument("--list", action="store_true", help="print the names of the cases and end")
     parser.add_argument("--quiet", action="store_true", help="print no line for each case")
     arguments = parser.parse_args()
     if arguments.table:
-        _print([row for file in arguments.table for row in json.loads(file.read_text(encoding="utf-8"))])
+        _print([outcome.to_dict() for file in arguments.table for outcome in _saved(file)])
         return
     cases = select(catalogue.cases(), arguments.only, arguments.sample, arguments.seed)
     if not cases:
@@ -57,6 +58,13 @@ def main() -> None:
         if arguments.json is not None:
             arguments.json.write_text(json.dumps(rows, indent=1), encoding="utf-8")
     _print(rows)
+
+
+def _saved(file: Path) -> Iterator[Outcome]:
+    """The outcomes in a file, judged anew."""
+    cases = {(case.kind, case.name): case for case in catalogue.cases()}
+    for row in json.loads(file.read_text(encoding="utf-8")):
+        yield Outcome.from_dict(row, cases[row["kind"], row["name"]])
 
 
 def _print(rows: list[dict[str, Any]]) -> None:

@@ -27,15 +27,15 @@ class Case:
     Attributes:
         name: `<network>/<what is wrong>`, unique within a kind.
         network: name of the network.
-        kind: "torch", "onnx", "files", "port", "training", "two" or "sound".
+        kind: "torch", "onnx", "files", "port", "training", "two", "hidden" or "sound".
         cells: paths of the Cells that are wrong; empty for a sound pair.
         cause: what is wrong, in a word.
         expected: what a tool should say of the cause: `kind` (one or several); `name` (alternatives are divided
             by `|`), `reference` and `candidate` of an attribute; or `words` that its summary contains.
         words: words that must all occur in a correct text on the cause, in any case; alternatives are divided by `|`.
         pair: makes the pair to compare.
-        hidden: the outputs in float64 are the same: the fault shows in gradients or in the working dtype only, which
-            `proving` doesn't compare for such a candidate.
+        same_in_float64: the outputs in float64 are the same: the fault shows in gradients or in the working dtype
+            only, which `proving` doesn't compare for such a candidate.
     """
 
     name: str
@@ -46,7 +46,7 @@ class Case:
     expected: Sequence[Mapping[str, Any]]
     words: tuple[str, ...]
     pair: Callable[[], Pair] = field(compare=False)
-    hidden: bool = False
+    same_in_float64: bool = False
 
     @property
     def is_fault(self) -> bool:

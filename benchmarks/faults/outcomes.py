@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import Any
+
+from cellbridge.parity.results.comparison import json_value
 
 from .cases import Case
 from .judge import Verdict, judge
 from .tools import Tool
 from .tools.finding import Finding
 
+CAUSE_FIELDS = ("kind", "summary", "op", "attribute", "reference_value", "candidate_value")
 JSON_NAMES = {"cause": "is_cause"}  # `cause` is that of the case
 
 
@@ -51,15 +55,32 @@ class Outcome:
             "compared": True,
             **{JSON_NAMES.get(name, name): value for name, value in asdict(self.verdict).items()},
             "accused": sorted(finding.accused) if finding.accused is not None else None,
-            "causes": {path: [_summary(cause) for cause in causes] for path, causes in finding.causes.items()},
+            "causes": {path: [_fields(cause) for cause in causes] for path, causes in finding.causes.items()},
             "texts": {path: list(texts) for path, texts in finding.texts.items()},
             "error": finding.error,
             "said": finding.said,
         }
 
+    @classmethod
+    def from_dict(cls, row: Mapping[str, Any], case: Case) -> Outcome:
+        """Return the outcome that `to_dict` wrote of a case, judged by what the case expects now."""
+        if not row["compared"]:
+            return cls(case, row["tool"], None, None, row["seconds"])
+        accused, causes = row["accused"], row["causes"]
+        finding = Finding(
+            row["found"],
+            None if accused is None else frozenset(accused),
+            {path: [SimpleNamespace(**fields) for fields in all_fields] for path, all_fields in causes.items()},
+            row["texts"],
+            row["error"],
+            row["said"],
+        )
+        return cls(case, row["tool"], finding, judge(case, finding), row["seconds"])
 
-def _summary(cause: Any) -> str:
-    return f"{getattr(cause, 'kind', '?')}: {getattr(cause, 'summary', cause)}"
+
+def _fields(cause: Any) -> dict[str, Any]:
+    """What the judge reads of a cause, as JSON values."""
+    return {name: json_value(getattr(cause, name, None)) for name in CAUSE_FIELDS}
 
 
 def run(

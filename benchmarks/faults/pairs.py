@@ -19,7 +19,8 @@ class Pair:
         scripts: for training, the scripts that train the reference and the candidate.
         data: for training, the batches.
         options: of the kind of pair: `inputs` of files by name, `with_weights` loads the reference's weights into a
-            port, `difference` and `rounding` are what `proving` uses in place of its own.
+            port, `difference` and `rounding` are what `proving` uses in place of its own, `shows` computes the
+            difference where a hidden fault shows, `probe` asks for further inputs.
         cleanup: called when all tools are done with the pair.
     """
 

@@ -35,7 +35,7 @@ class PortFault:
     attribute: tuple[str, Any, Any] | None = None
     kind: tuple[str, ...] = ("structure",)
     train: bool = False
-    hidden: bool = field(default=False)
+    same_in_float64: bool = field(default=False)
 
     @property
     def expected(self) -> dict[str, Any]:
@@ -148,7 +148,7 @@ FAULTS = [
     fault("llama", "last norm left out", ".", "self.lm_head(self.norm(x))", "self.lm_head(x)", "Cell left out", "norm"),
     fault("lstm_tagger", "padding row trained", "embedding", "return rows * (ids != 0).expand_dims(-1).astype("
           "rows.dtype)", "return rows", "padding_idx", "padding_idx",
-          ("padding_idx|padding_index", 0, None), hidden=True),
+          ("padding_idx|padding_index", 0, None), same_in_float64=True),
     fault("lstm_tagger", "default eps", "norm", "nn.LayerNorm((2 * width,), epsilon=1e-5)",
           "nn.LayerNorm((2 * width,))", "eps", "epsilon", ("eps|epsilon", 1e-5, 1e-7)),
     fault("lstm_tagger", "time first by default", "lstm", ", batch_first=True)", ")", "batch first", "batch_first",
@@ -168,8 +168,8 @@ FAULTS = [
           ("axis|dim", Either((-1, 2)), 1)),
     fault("lstm_tagger", "gate without gradient", "highway.0 highway.1", "gate = ops.sigmoid(self.gate(x))",
           "gate = ops.stop_gradient(ops.sigmoid(self.gate(x)))", "detached", "gradient|stop_gradient|detach",
-          kind=("gradient", "structure"), hidden=True),
+          kind=("gradient", "structure"), same_in_float64=True),
     fault("lstm_tagger", "half precision", "highway.0 highway.1", "gate = ops.sigmoid(self.gate(x))",
           "gate = ops.sigmoid(self.gate(x)).astype(\"float16\").astype(x.dtype)", "precision", "half|float16",
-          kind=("precision",), hidden=True),
+          kind=("precision",), same_in_float64=True),
 ]  # fmt: skip

@@ -32,7 +32,7 @@ def cases() -> list[Case]:
     return [
         Case(
             f"{fault.network}/{fault.label}", fault.network, "port", fault.cells, fault.cause, (fault.expected,),
-            fault.words, functools.partial(port_pair, fault.network, fault), fault.hidden,
+            fault.words, functools.partial(port_pair, fault.network, fault), fault.same_in_float64,
         )
         for fault in FAULTS
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from torch import nn
 
@@ -20,9 +21,15 @@ def problems(case: Case) -> Iterator[str]:
     try:
         yield from _unknown_cells(case, pair)
         distance = strongest(pair)
-        if case.is_fault and not case.hidden and not distance > LARGEST_OF_SOUND:
+        if "shows" in pair.options:
+            shown = float(pair.options["shows"](pair))
+            if not shown > LARGEST_OF_SOUND:
+                yield f"{case.kind} {case.name}: changes nothing where it should show, {shown:.2g}"
+        elif case.is_fault and not case.same_in_float64 and not distance > LARGEST_OF_SOUND:
             yield f"{case.kind} {case.name}: changes nothing, {distance:.2g}"
-        if not case.is_fault and not distance <= pair.options.get("rounding", LARGEST_OF_SOUND):
+        if (not case.is_fault or "shows" in pair.options) and not distance <= pair.options.get(
+            "rounding", LARGEST_OF_SOUND
+        ):
             yield f"{case.kind} {case.name}: differs by {distance:.2g}"
     finally:
         pair.cleanup()
@@ -35,9 +42,14 @@ def strongest(pair: Pair) -> float:
     """
     if "difference" in pair.options:
         return float(pair.options["difference"](pair))
-    there = all_values(pair.reference, pair.args, pair.train)
+    return strongest_of_modules(pair.reference, pair.candidate, pair.args, pair.train)
+
+
+def strongest_of_modules(reference: nn.Module, candidate: nn.Module, args: tuple[Any, ...], train: bool) -> float:
+    """`strongest` of two modules on some inputs, in a mode."""
+    there = all_values(reference, args, train)
     try:
-        here = all_values(pair.candidate, pair.args, pair.train)
+        here = all_values(candidate, args, train)
     except (RuntimeError, IndexError):
         return float("inf")
     sizes: dict[str, float] = {}

@@ -50,7 +50,8 @@ def _report(pair: Pair) -> Any:
             names = [value.name for value in onnx.load(pair.reference).graph.input]
             np.savez(inputs, **dict(zip(names, map(np.asarray, pair.args), strict=True)))
             return compare_onnx(pair.reference, pair.candidate, inputs=str(inputs))
-    return parity.compare(pair.reference, pair.candidate, pair.args, train=pair.train)
+    probe = pair.options.get("probe", False)
+    return parity.compare(pair.reference, pair.candidate, pair.args, train=pair.train, probe=probe)
 
 
 def _of_training(report: Any) -> Finding:
