@@ -89,7 +89,7 @@ class CauseSearch:
                 grads=report.grads,
             )
         elif on_probe is not None:
-            add_causes(report, self.reference, side, *on_probe, seconds, grads=False)
+            add_causes(report, self.reference, side, *on_probe, seconds, grads=on_probe[2].run.grads)
         if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized:
             ((_, dtype),) = side.capabilities.checks
 

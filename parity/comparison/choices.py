@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -98,12 +97,9 @@ class ChoiceFinder:
         """The reference as a program with the sizes and the mode of a run."""
         if run.arguments is None and not run.other_mode:
             return self._own_program
-        assert isinstance(self._reference, TorchSide)
-        other = copy(self._reference)
-        other.args, other.kwargs = run.arguments or (other.args, other.kwargs)
-        other.train = not other.train if run.other_mode else other.train
+        assert isinstance(self._reference, HasProgram)
         with warnings_as_notes():
-            return other.in_interpreter()
+            return self._reference.in_interpreter(run)
 
     @cached_property
     def _own_program(self) -> InterpreterSide:

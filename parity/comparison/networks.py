@@ -15,8 +15,12 @@ from ..sides.records import Run
 class HasProgram(Protocol):
     """A side whose network can be run as a program in the interpreter."""
 
-    def in_interpreter(self) -> InterpreterSide:
-        """Return the side of the program; raise `CellbridgeError` if there is none."""
+    def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
+        """Return the side of the program, on the inputs and in the mode of a run, by default the given ones.
+
+        Raises:
+            CellbridgeError: there is none.
+        """
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes of a Cell that a person sets, and its class."""
@@ -35,10 +39,10 @@ class ReadFromFile(Protocol):
 
 
 def network_of(side: HasProgram, run: Run) -> Network:
-    """Return a side's program with the records that `run` feeds.
+    """Return a side's program, on the inputs and in the mode of a run, with the records that it feeds.
 
     Raises:
         CellbridgeError: the side can't be read as a program.
     """
     with warnings_as_notes():
-        return Network.of(side.in_interpreter(), run)
+        return Network.of(side.in_interpreter(run), run)

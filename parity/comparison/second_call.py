@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...runtime.errors import UsageError
-from ..results.comparison import Comparison
+from ..results.comparison import FAIL, Comparison
 from ..sides.records import Records, Run, Side
 from ..verdicts.judge import Tolerance
 from .cells import require_finite
@@ -19,7 +19,9 @@ from .comparer import Comparer, fails
 from .measured_errors import remeasure
 from .noise import Noise
 
-SECOND_CALL, THIRD_CALL = "second call", "third call"
+ISOLATED, SECOND_CALL, THIRD_CALL = "isolated", "second call", "third call"
+A_CALL_BEFORE = "another call before"
+"""What is different about the inputs of a Cell in the second call, to follow "with"."""
 
 
 class SecondCall:
@@ -63,11 +65,24 @@ class SecondCall:
             run = replace(run, choices=self.choices.of(run, self.reference.run(replace(run, inner=True))))
             noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
             found = self._compare(side, run, truth, noise)
+        if fails(found) and side.capabilities.cells:
+            found = self._failing_cells(side, run) + found
         return found
 
-    def _compare(self, side: Side, run: Run, truth: Records, noise: Noise) -> list[tuple[str, Comparison]]:
+    def _failing_cells(self, side: Side, run: Run) -> list[tuple[str, Comparison]]:
+        """Return what fails in the second call of Cells on the reference's inputs; nothing if the root alone does."""
+        truth = self.reference.run(replace(run, inner=True))
+        run = replace(run, inner=True, feed=truth)
+        noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
+        found = self._compare(side, run, truth, noise, ISOLATED)
+        failing = [(path, replace(c, probe=A_CALL_BEFORE)) for path, c in found if c.status == FAIL]
+        return failing if any(path for path, _ in failing) else []
+
+    def _compare(
+        self, side: Side, run: Run, truth: Records, noise: Noise, feeding: str = SECOND_CALL
+    ) -> list[tuple[str, Comparison]]:
         tolerance, is_port = Tolerance(noise.run.dtype), side.capabilities.is_port
-        comparer = Comparer(side.name, SECOND_CALL, truth, noise, tolerance, self.owners, grads=False, is_port=is_port)
+        comparer = Comparer(side.name, feeding, truth, noise, tolerance, self.owners, grads=False, is_port=is_port)
         records = side.run(run)
 
         def compare() -> list[tuple[str, Comparison]]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import torch
 
+from ..sides.records import Arguments
 from .probe import Probe, with_tensors
 from .values import Inputs
 
@@ -16,7 +17,7 @@ MAX_GROWTH = 16
 """The largest number of elements that is tried, as a multiple of that of the given inputs."""
 ALWAYS_AFFORDABLE = 2**16
 """A number of elements that is always tried."""
-MAX_CHOICES = 4
+MAX_CHOICES = 8
 """Number of large sizes that are tried in turn until the reference runs."""
 
 Axes = Sequence[tuple[int, int]]
@@ -26,7 +27,8 @@ def size_probes(inputs: Inputs, numbers: Collection[int], *, after_given: bool) 
     """Yield probes in which a size is the next one, 1, or larger than the numbers in the networks, if that is possible.
 
     An even size becomes odd, and an odd one even. All axes of a size are changed together or, if the reference doesn't
-    run then, those with the same number.
+    run then, those with the same number. One of two equal axes of a tensor is changed alone, too, and axes of different
+    sizes by the same factor.
 
     Args:
         inputs: the given inputs.
@@ -40,25 +42,64 @@ def size_probes(inputs: Inputs, numbers: Collection[int], *, after_given: bool) 
         for kind, possible in _sizes(size, numbers):
             for some in [axes, *by_axis] if len(by_axis) > 1 else [axes]:
                 for other in possible:
-                    if _elements(tensors, some, other) > max(ALWAYS_AFFORDABLE, MAX_GROWTH * _elements(tensors, (), 0)):
-                        continue
-                    changed = with_tensors(inputs.arguments, lambda place, x: _resized(x, place, some, other))  # noqa: B023
-                    name = f"size {other} in place of {size} ({_described(inputs, some)})"
-                    yield Probe(name, changed, before, choice=f"{kind}, {size}", resized=True)
+                    if _is_affordable(tensors, some, other):
+                        yield _probe(inputs, some, {size: other}, before, f"{kind}, {size}")
+        for alone in by_axis if _are_of_one_tensor(axes) else []:
+            for other in (size + 2, 2 * size):
+                if _is_affordable(tensors, alone, other):
+                    yield _probe(inputs, alone, {size: other}, before, f"axis {alone[0][1]} alone, {size}")
+    for axis, axes in _last_axes_in_proportion(tensors).items():
+        sizes = {tensors[place].shape[number] for place, number in axes}
+        unit = math.gcd(*sizes)
+        for factor in (unit + 1, 2 * unit):
+            yield _probe(inputs, axes, {n: n // unit * factor for n in sizes}, before, f"in proportion, axis {axis}")
+
+
+def _probe(inputs: Inputs, axes: Axes, sizes: Mapping[int, int], before: tuple[Arguments, ...], choice: str) -> Probe:
+    """Return a probe with other sizes of some axes."""
+
+    def change(place: int, x: torch.Tensor) -> torch.Tensor:
+        return _resized(x, [axis for at, axis in axes if at == place], sizes, mixed=place not in inputs.masks)
+
+    changed = with_tensors(inputs.arguments, change)
+    new, old = (", ".join(map(str, some)) for some in (sizes.values(), sizes))
+    name = f"size {new} in place of {old} ({_described(inputs, axes)})"
+    return Probe(name, changed, before, choice=choice, resized=True)
+
+
+def _are_of_one_tensor(axes: Axes) -> bool:
+    """Whether a tensor has several of these axes."""
+    return len({place for place, _ in axes}) < len(axes)
+
+
+def _last_axes_in_proportion(tensors: Mapping[int, torch.Tensor]) -> dict[int, Axes]:
+    """By number, -1 or -2, the axes that have different sizes in several tensors."""
+    found: dict[int, Axes] = {}
+    for number in (-1, -2):
+        axes = [(place, x.ndim + number) for place, x in tensors.items() if x.ndim + number > 0]
+        if len({tensors[place].shape[axis] for place, axis in axes} - {1}) > 1:
+            found[number] = [(place, axis) for place, axis in axes if tensors[place].shape[axis] > 1]
+    return found
+
+
+def _is_affordable(tensors: Mapping[int, torch.Tensor], axes: Axes, size: int) -> bool:
+    return _elements(tensors, axes, size) <= max(ALWAYS_AFFORDABLE, MAX_GROWTH * _elements(tensors, (), 0))
 
 
 def _axes_by_size(tensors: Mapping[int, torch.Tensor]) -> dict[int, Axes]:
-    """The axes of each size that occurs, except 1."""
+    """The axes of each size that occurs."""
     found: dict[int, list[tuple[int, int]]] = {}
     for place, tensor in tensors.items():
         for axis, size in enumerate(tensor.shape):
-            if size > 1:
+            if size > 0:
                 found.setdefault(size, []).append((place, axis))
     return {size: tuple(axes) for size, axes in found.items()}
 
 
 def _sizes(size: int, numbers: Collection[int]) -> list[tuple[str, list[int]]]:
     """Sizes to try in place of one, by kind: of each kind, the first that the reference runs on is judged."""
+    if size == 1:
+        return [("other size", [2, 3])]
     larger = sorted({n for n in numbers if size < n <= MAX_SIZE}, reverse=True)
     largest = [(larger[0] + 1) | 1, *larger[:MAX_CHOICES]] if larger else []
     return [("other size", [size + 1, size - 1, size + 2, 2 * size]), ("size 1", [1]), ("largest size", largest)]
@@ -72,11 +113,15 @@ def _elements(tensors: Mapping[int, torch.Tensor], axes: Axes, size: int) -> int
     )
 
 
-def _resized(x: torch.Tensor, place: int, axes: Axes, size: int) -> torch.Tensor:
-    """Truncate a tensor along these axes, or repeat it from the start."""
-    for at, axis in axes:
-        if at == place:
-            x = x.index_select(axis, torch.arange(size) % x.shape[axis])
+def _resized(x: torch.Tensor, axes: Sequence[int], sizes: Mapping[int, int], *, mixed: bool) -> torch.Tensor:
+    """Truncate a tensor along axes, or repeat it; `sizes` are the new sizes by the old ones.
+
+    With `mixed`, each repetition has its elements in another order: equal ones would hide what depends on their order.
+    """
+    for axis in axes:
+        size, other = x.shape[axis], sizes[x.shape[axis]]
+        parts = [x.reshape(-1).roll(n if mixed else 0).reshape(x.shape) for n in range(-(-other // size))]
+        x = torch.cat(parts, dim=axis).narrow(axis, 0, other)
     return x
 
 

@@ -1,8 +1,9 @@
-"""All probes of a pair of sides, in the order in which they are tried: cheap and revealing ones first."""
+"""All probes of a pair of sides, in the order in which they are tried: one of each family in turn."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 import torch
 from torch import nn
@@ -49,27 +50,47 @@ def probes(reference: TorchSide, side: Side) -> Iterator[Probe]:
     inputs = Inputs.of(given, tensors)
     can = side.capabilities
     inside = can.cells and can.known_cells
-    sizes: list[Probe] = []
+    sizes: Iterator[Probe] = iter(())
     if can.live:
         numbers = set().union(*(_numbers(network) for network in (reference, side)))
-        sizes = list(size_probes(inputs, numbers, after_given=can.second_call))
-    yield from mask_probes(inputs)
-    yield from index_probes(inputs, _vocabularies(reference.module))
-    yield from number_probes(inputs)
-    if inside:
-        yield Probe("numbers inside of either sign from 0.001 to 1000", inside=wide)
-    yield from sizes
-    if can.live:
-        yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
-    if can.second_call:
-        yield Probe("other calls before", before=(given, with_other_numbers(given)))
-    yield from equal_number_probes(inputs)
-    yield from not_finite_probes(inputs)
+        sizes = size_probes(inputs, numbers, after_given=can.second_call)
     values = _switches(reference, side)
-    yield from switch_probe(inputs, values)
-    if inside and values:
-        at = around(values)
+    yield from _in_turn(
+        mask_probes(inputs),
+        number_probes(inputs),
+        sizes,
+        index_probes(inputs, _vocabularies(reference.module), _padding_indices(reference, side)),
+        _of_cells(values) if inside else (),
+        _of_calls(given, reference, side),
+        switch_probe(inputs, values),
+        equal_number_probes(inputs),
+        not_finite_probes(inputs),
+    )
+
+
+def _of_cells(switches: list[float]) -> Iterator[Probe]:
+    yield Probe("numbers inside of either sign from 0.001 to 1000", inside=wide)
+    if switches:
+        at = around(switches)
         yield Probe("numbers inside at values at which operations switch", inside=lambda x: cycle(x, at), exact=True)
+
+
+def _of_calls(given: Arguments, reference: TorchSide, side: Side) -> Iterator[Probe]:
+    if side.capabilities.live:
+        yield Probe("eval mode" if reference.train else "train mode", other_mode=True)
+    if side.capabilities.second_call:
+        yield Probe("other calls before", before=(given, with_other_numbers(given)))
+
+
+def _in_turn(*families: Iterable[Probe]) -> Iterator[Probe]:
+    """Yield a probe of each family, then the next of each, so that none waits for all of another."""
+    waiting = deque(map(iter, families))
+    while waiting:
+        family = waiting.popleft()
+        for probe in family:
+            yield probe
+            waiting.append(family)
+            break
 
 
 def _vocabularies(module: nn.Module) -> list[int]:
@@ -77,6 +98,12 @@ def _vocabularies(module: nn.Module) -> list[int]:
     tables = {inner.num_embeddings for inner in module.modules() if isinstance(inner, nn.Embedding)}
     matrices = {p.shape[0] for p in module.parameters() if p.ndim == 2}
     return sorted(tables or matrices, reverse=True)[:MAX_VOCABULARIES]
+
+
+def _padding_indices(*sides: Side) -> list[int]:
+    """The rows of embedding tables that aren't trained."""
+    modules = [inner for side in sides if isinstance(side, TorchSide) for inner in side.module.modules()]
+    return [m.padding_idx for m in modules if isinstance(m, nn.Embedding) and m.padding_idx is not None]
 
 
 def _numbers(side: Side) -> set[int]:

@@ -26,7 +26,7 @@ from .inside import with_other_values
 from .plan import probes
 from .probe import Probe
 
-LEAST_SECONDS = 3.0
+LEAST_SECONDS = 10.0
 """Probing may take as long as the comparison did, and at least this long."""
 GRADIENT_SHARE = 0.25
 """The share of the time that is kept for gradients, which come after the outputs on all probes."""
@@ -69,7 +69,7 @@ class Prober:
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
         evidence: by name of a side that failed, truth, records and noise of the isolated run in float64, if there was
-            one on inputs of the given sizes and mode.
+            one without other calls before.
     """
 
     reference: TorchSide
@@ -201,7 +201,7 @@ class Prober:
             on_reference = self._run_reference(alone, grads=run.grads)
             return (self._judge(side, alone, *on_reference) if on_reference is not None else []) or found
         keeps_layouts = not (probe.resized and isinstance(side, CellSide) and side.layouts)
-        if not found or not side.capabilities.cells or run.before or not keeps_layouts:
+        if not found or not side.capabilities.cells or not keeps_layouts:
             return found
         inner = self.reference.run(replace(run, inner=True))
         return self._failures(side, probe, replace(run, inner=True, feed=inner), inner, ISOLATED) + found
@@ -238,7 +238,7 @@ class Prober:
             (may_be_rounding, lambda: check == "meaning" and noise.allow_rounded_numbers(self.rounded)),
             (may_be_rounding, lambda: noise.sample(check)),
         )
-        if found and feeding == ISOLATED and check == "meaning" and not probe.needs_live:
+        if found and feeding == ISOLATED and check == "meaning" and not run.before:
             self.evidence[side.name] = truth, records, noise
         return found
 

@@ -103,13 +103,22 @@ def switch_probe(inputs: Inputs, switches: Sequence[float]) -> Iterator[Probe]:
         yield Probe(name, arguments, ties=True, exact=True)
 
 
-def index_probes(inputs: Inputs, vocabularies: Sequence[int]) -> Iterator[Probe]:
-    """Yield probes with the largest index, the smallest, and equal and smaller ones, of one tensor at a time."""
+def index_probes(inputs: Inputs, vocabularies: Sequence[int], special: Sequence[int]) -> Iterator[Probe]:
+    """Yield probes with the largest index, the smallest, and equal and smaller ones, of one tensor at a time.
+
+    Args:
+        inputs: the given inputs.
+        vocabularies: numbers of indices that a tensor may have.
+        special: indices that are treated differently.
+    """
     for place in inputs.indices:
         name = inputs.names[place]
         for size in sorted(set(vocabularies), reverse=True):
             arguments = inputs.changed([place], lambda x, last=size - 1: _ends(x, last))  # type: ignore[misc]
             yield Probe(f"{name} up to {size - 1}", arguments, choice=f"largest {name}")
+        for index in sorted({0, *special}):
+            arguments = inputs.changed([place], lambda x, index=index: _ends(x, index))  # type: ignore[misc]
+            yield Probe(f"{name} with {index}", arguments)
         yield Probe(f"{name} all zero", inputs.changed([place], torch.zeros_like), ties=True)
         yield Probe(f"{name} all equal", inputs.changed([place], _all_first), ties=True)
         yield Probe(f"{name} halved", inputs.changed([place], lambda x: x // 2), ties=True)

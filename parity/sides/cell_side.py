@@ -75,8 +75,8 @@ class CellSide:
             result[name] = ParameterInfo(self.weights.arrays[name], trainable if len(flags) != 1 else flags.pop())
         return result
 
-    def in_interpreter(self) -> InterpreterSide:
-        """Return the Cell as a program, in the names of the module.
+    def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
+        """Return the Cell as a program, in the names of the module, on the inputs and in the mode of a run.
 
         Raises:
             CellbridgeError: it can't be traced.
@@ -84,10 +84,14 @@ class CellSide:
         if not isinstance(self.framework, Eager):
             raise ConversionError(f"Cells of {self.framework.name} can't be traced")
         # in float64, in which numbers such as 1 / sqrt(3) keep their digits
-        with self.framework.prepare(self.cell, self._values(), "float64", self.train), warnings_as_notes():
-            traced = trace_port(self.cell, self.args, self.kwargs)
+        args, kwargs = self.args, self.kwargs
+        if run is not None and run.arguments is not None:
+            args, kwargs = self._own_arguments(run.arguments)
+        train = not self.train if run is not None and run.other_mode else self.train
+        with self.framework.prepare(self.cell, self._values(), "float64", train), warnings_as_notes():
+            traced = trace_port(self.cell, args, kwargs)
         program = in_names_of_module(traced, self.pairing, self.weights)
-        return InterpreterSide(self.name, program, self.args, self.kwargs, working_dtype=self.working_dtype.name)
+        return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype.name)
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes that compare with those of the module at a path: none, since a port names them otherwise."""

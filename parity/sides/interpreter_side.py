@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -79,9 +80,13 @@ class InterpreterSide:
         """Parameters by qualified name."""
         return {name: ParameterInfo(p.data, p.trainable) for name, p in self.program.parameters.items()}
 
-    def in_interpreter(self) -> InterpreterSide:
-        """Return this side: it is a program already."""
-        return self
+    def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
+        """Return this side, which is a program already, on the inputs of a run."""
+        if run is None or run.arguments is None:
+            return self
+        other = copy(self)
+        other.inputs = self.arrays(run.arguments)
+        return other
 
     def settings(self, path: str) -> dict[str, Any]:
         """The attributes of the module at a path: a program has none."""

@@ -108,15 +108,17 @@ class TorchSide:
             name: ParameterInfo(as_array(working(p)), p.requires_grad) for name, p in named if name not in self.lone
         }
 
-    def in_interpreter(self) -> InterpreterSide:
-        """Return the module as a program, on the same inputs.
+    def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
+        """Return the module as a program, on the inputs and in the mode of a run, by default the given ones.
 
         Raises:
             ConversionError: it can't be captured.
         """
         working = str(self.working_dtype).removeprefix("torch.")
-        program = capture_program(self.module, self.args, self.kwargs, None, working, self.train)
-        return InterpreterSide(self.name, program, self.args, self.kwargs, working_dtype=working, seed=self.seed)
+        args, kwargs = (run and run.arguments) or (self.args, self.kwargs)
+        train = not self.train if run is not None and run.other_mode else self.train
+        program = capture_program(self.module, args, dict(kwargs), None, working, train)
+        return InterpreterSide(self.name, program, args, kwargs, working_dtype=working, seed=self.seed)
 
     def settings(self, path: str) -> dict[str, Any]:
         """The numbers, flags and words among the public attributes of the module at a path, and its class."""

@@ -129,3 +129,20 @@ def test_export_writes_nothing(tmp_path: Path):
     result = CliRunner().invoke(main, ["export", str(model), "-o", str(tmp_path / "counts.onnx")])
     assert result.exit_code == 1
     assert not (tmp_path / "counts.onnx").exists()
+
+
+def test_the_cell_that_keeps_state_is_named():
+    class Two(nn.Module):
+        def __init__(self, step) -> None:
+            super().__init__()
+            self.first, self.second = nn.Linear(3, 3), Counts(step)
+
+        def forward(self, x):
+            return self.second(self.first(x)).sum(-1)
+
+    one, other = Two(0), Two(0)
+    other.load_state_dict(one.state_dict())
+    other.second.register_forward_hook(lambda module, _, __: setattr(module, "step", 1))
+    report = parity.compare(one, other, (X,))
+    assert report.failing == ["second"]
+    assert {c.probe for c in report.cells["second"].failures} == {"another call before"}

@@ -177,7 +177,7 @@ class Decoder(nn.Cell):
 class TorchLSTMClassifier(tnn.Module):
     def __init__(self) -> None:
         super().__init__()
-        self.embedding = tnn.Embedding(13, 5, padding_idx=0)
+        self.embedding = tnn.Embedding(13, 5)
         self.lstm = tnn.LSTM(5, 4, num_layers=2, batch_first=True, bidirectional=True, dropout=0.2)
         self.fc = tnn.Linear(8, 3)
 

@@ -158,6 +158,43 @@ class PaddedAtTheEnd(nn.Module):
         return result
 
 
+class Exchanged(nn.Module):
+    """Height and width in each other's place, which are equal in the given images."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.conv, self.right = nn.Conv2d(3, 4, 1), right
+
+    def forward(self, x: Tensor) -> Tensor:
+        batch, _, height, width = x.shape
+        y: Tensor = self.conv(x).flatten(2)
+        return y.view(batch, 4, *((height, width) if self.right else (width, height)))
+
+
+class Conditioned(nn.Module):
+    """A signal, and a condition for each four of its values."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.conv, self.right = nn.ConvTranspose1d(2, 3, 4, stride=4), right
+
+    def forward(self, signal: Tensor, condition: Tensor) -> Tensor:
+        y: Tensor = self.conv(condition)
+        return torch.cat([signal, y if self.right else y[..., torch.arange(y.shape[-1]).clamp(max=15)]], dim=1)
+
+
+class Causes(nn.Module):
+    """Each word with those before it, or with all."""
+
+    def __init__(self, *, right: bool) -> None:
+        super().__init__()
+        self.embedding, self.right = nn.Embedding(20, 8), right
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x: Tensor = self.embedding(ids)
+        return x.cumsum(1) if self.right else x.sum(1, keepdim=True).expand_as(x)
+
+
 class Counter(nn.Module):
     """Another function from the third call on."""
 
@@ -218,7 +255,8 @@ QUICK = frozenset({
     "bound behind a norm", "slope of LeakyReLU", "greater, not greater or equal", "smallest norm",
     "share of equal maxima",
     "nan_to_num left out", "padding mask ignored", "last row of a table", "last position", "padding at the end",
-    "squeezed at batch 1", "rate of dropout", "counter", "cache of the first length",
+    "squeezed at batch 1", "first sample only", "height and width exchanged", "sixteen values", "later words seen",
+    "rate of dropout", "counter", "cache of the first length",
 })  # fmt: skip
 """The faults that are planted in every run of the tests."""
 
@@ -279,7 +317,7 @@ FAULTS: dict[str, Hidden] = {
     "mask too weak": Hidden(lambda right: Attention(hides=-1e9 if right else -10.0), ids(SEEN > 0), "mask padded"),
     "mean of all positions": Hidden(lambda right: MeanOfSeen(right=right), ids(SEEN), "mask padded"),
     "last row of a table": Hidden(lambda right: Table(19 if right else 18), ids(), "ids up to 19"),
-    "row of padding": Hidden(lambda right: Table(19, hides_zero=right), ids(), "ids all zero"),
+    "row of padding": Hidden(lambda right: Table(19, hides_zero=right), ids(), "ids with 0"),
     "token types ignored": Hidden(lambda right: Types(right=right), ids(SEEN * 0), "token_type_ids up to 1"),
     # sizes
     "last position": Hidden(lambda right: Positions(right=right), ids(), "size 16 in place of 7"),
@@ -293,6 +331,20 @@ FAULTS: dict[str, Hidden] = {
     ),
     "batch size in the code": Hidden(
         function(lambda x, right: x / (x.shape[0] if right else 4)), normal(4, 6), "size 5 in place of 4"
+    ),
+    "first sample only": Hidden(
+        function(lambda x, right: x if right else x[:1], before=True), normal(1, 6), "size 2 in place of 1"
+    ),
+    "height and width exchanged": Hidden(
+        lambda right: Exchanged(right=right), normal(2, 3, 8, 8), r"size 10 in place of 8 \(axis"
+    ),
+    "sixteen values": Hidden(
+        lambda right: Conditioned(right=right),
+        lambda: (torch.randn(2, 3, 16), torch.randn(2, 2, 4)),
+        "size 20, 5 in place of 16, 4",
+    ),
+    "later words seen": Hidden(
+        lambda right: Causes(right=right), lambda: (torch.tensor([[1], [2]]),), r"size 2 in place of 1 \(axis 1"
     ),
     # modes and calls
     "rate of dropout": Hidden(network(nn.Dropout(0.5), nn.Dropout(0.1)), normal(4, 6), "train mode", "1"),

@@ -187,7 +187,7 @@ def test_a_branch_that_a_program_lacks_is_found_on_export_by_default(tmp_path: P
     )
     found = CliRunner().invoke(main, ["export", str(file), "-o", str(onnx)])
     assert found.exit_code == 1
-    assert "with x times 100" in " ".join(found.output.split())
+    assert "with x at values at which operations switch" in " ".join(found.output.split())
     assert not onnx.exists()
     assert CliRunner().invoke(main, ["run", str(file)]).exit_code == 0
     said = tmp_path / "report.json"
@@ -202,6 +202,21 @@ def test_the_cause_is_looked_for_on_the_probe() -> None:
     report = parity.compare(right, wrong, args, probe=True)
     (cause,) = report.cells[""].causes
     assert cause.summary == "in clamp, maximum is 5 in the candidate, 6 in the reference"
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize(
+    ("name", "summary"),
+    [
+        ("rounded down", "ceil_mode is False in the candidate, True in the reference"),
+        ("rate of dropout", "p is 0.1 in the candidate, 0.5 in the reference"),
+    ],
+)
+def test_the_cause_is_looked_for_at_other_sizes_and_in_another_mode(name: str, summary: str) -> None:
+    right, wrong, args = FAULTS[name].pair()
+    report = parity.compare(right, wrong, args, probe=True)
+    (cause,) = report.cells[FAULTS[name].cell].causes
+    assert cause.summary == summary
 
 
 def test_a_side_without_float64_fails_too() -> None:
