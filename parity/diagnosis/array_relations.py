@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
+from ...runtime.ir.types import as_dtype
 from ...runtime.visible import visible_name
 from ..sides.records import Array
 
@@ -39,7 +40,9 @@ def relation(reference: Array, candidate: Array, others: Mapping[str, Array] | N
         return f"has the shape {list(candidate.shape)} instead of {list(reference.shape)}"
     if axis := _permuted_axis(reference, candidate):
         return axis
-    if factor := _factor(reference, candidate):
+    if axes := _reversed_axes(reference, candidate):
+        return f"is reversed along axes {' and '.join(map(str, axes))}"
+    if factor := _factor(reference, candidate) or _function(reference, candidate):
         return factor
     different = reference != candidate
     count = int(different.sum())
@@ -94,6 +97,27 @@ def _order(ours: Array, theirs: Array) -> list[int] | None:
             return None
         order.append(found.pop(0))
     return order
+
+
+def _reversed_axes(reference: Array, candidate: Array) -> tuple[int, ...]:
+    """Return several axes along which one array is the other from back to front; empty if there are none."""
+    if reference.ndim > MAX_RANK:
+        return ()
+    several = (axes for n in range(2, reference.ndim + 1) for axes in combinations(range(reference.ndim), n))
+    return next((axes for axes in several if _same(np.flip(reference, axes), candidate)), ())
+
+
+def _function(reference: Array, candidate: Array) -> str:
+    """Return a predicate if each element is the root, square or inverse of the other array's, or rounded."""
+    ours, theirs = reference.astype(np.float64), candidate.astype(np.float64)
+    for name in ("float16", "bfloat16"):
+        if _same(ours.astype(as_dtype(name)).astype(np.float64), theirs):
+            return f"is rounded to {name}"
+    with np.errstate(all="ignore"):
+        for what, values in {"square roots": np.sqrt(ours), "squares": ours**2, "inverses": 1 / ours}.items():
+            if np.allclose(values, theirs, rtol=1e-6, atol=0):
+                return f"has the {what} of the values"
+    return ""
 
 
 def _factor(reference: Array, candidate: Array) -> str:

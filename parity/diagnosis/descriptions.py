@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,35 +15,33 @@ from ...runtime.ir.types import Node, Source, Value
 from ...runtime.ops.registry import get
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
+from ..sides.port_program import OWN
 from ..sides.records import OUTPUT_GRADIENT, Array
 from .array_relations import relation
 from .cell_program import CellProgram
+from .changes import Change
 from .differences import Comparison, Difference
 
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
 
 
-def describe(
-    difference: Difference,
-    comparison: Comparison,
-    class_name: str,
-    arrays: Mapping[str, Array],
-    adopted: Sequence[Difference] = (),
-) -> Cause:
-    """Return a difference as a cause, without its proof.
+def describe(change: Change, comparison: Comparison, class_name: str, arrays: Mapping[str, Array]) -> Cause:
+    """Return a change as a cause, without its proof.
 
     Args:
-        difference: one of those of `comparison`.
+        change: one of those of `comparison`.
         comparison: the two programs.
         class_name: class of the Cell, for the fix; empty if its arguments have other names.
         arrays: the reference's parameters by name, with which one may have been exchanged.
-        adopted: the differences that are needed together: two of them may be operands that are exchanged.
     """
-    for other in adopted:
-        if other is not difference and comparison.are_exchanged(difference, other):
-            return _Describer(comparison, class_name, arrays).exchanged(difference, other)
-    return _Describer(comparison, class_name, arrays).describe(difference)
+    describer = _Describer(comparison, class_name, arrays)
+    first, *more = change.differences
+    cause = describer.exchanged(first, *more) if change.is_exchange else describer.describe(first)
+    if change.places == 1:
+        return cause
+    others = change.places - 1
+    return replace(cause, summary=f"{cause.summary} (and in {others} more place{'s' * (others > 1)})")
 
 
 class _Describer:
@@ -79,7 +78,13 @@ class _Describer:
     def _attribute(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
         ours, theirs = spelling(d.reference), spelling(d.candidate)
-        if d.reference is None or isinstance(d.reference, Program) or isinstance(d.candidate, Program):
+        if node.op == "slice":
+            return Cause(
+                "attribute", f"the candidate takes {taken_by(other)} where the reference takes {taken_by(node)}",
+                op=node.op, attribute=d.name, reference_value=plain(d.reference), candidate_value=plain(d.candidate),
+                source=_source(other),
+            )  # fmt: skip
+        if isinstance(d.reference, Program) or isinstance(d.candidate, Program):
             summary = f"{d.name} of {node.op} differs"
             return Cause("attribute", summary, op=node.op, attribute=d.name, source=_source(other))
         summary = f"{d.name} is {theirs} in the candidate, {ours} in the reference"
@@ -125,32 +130,46 @@ class _Describer:
             where = "candidate" if d.other_nodes else "reference"
             return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
         if not d.other_nodes:
+            if what := cell_of_nodes(self.comparison.reference, d.nodes):
+                return Cause(kind, f"{what} is left out of the candidate", f"call {what}", op=op)
             here = f" ({d.nodes[0].source})" if d.nodes[0].source else ""
-            what = cell_of_nodes(self.comparison.reference, d.nodes)
-            fix = f"call {what}" if what else ""
-            return Cause(kind, f"{what or ours} is left out of the candidate{here}", fix, op=op)
+            return Cause(kind, f"{ours} {_is(d.nodes)} left out of the candidate{here}", op=op)
         if not d.nodes:
-            return Cause(kind, f"{theirs} is computed in the candidate in addition", op=op, source=source)
-        return Cause(kind, f"{theirs} is computed in the candidate, {ours} in the reference", op=op, source=source)
+            several = len(d.other_nodes) > 1  # of a single node, the op says more than the path
+            if several and (what := cell_of_nodes(self.comparison.candidate, d.other_nodes)):
+                known = what in {visible_name(call.path) for call in self.programs[0].calls}
+                how = "once more in the candidate" if known else "in the candidate in addition"
+                return Cause(kind, f"{what} is called {how}", op=op, source=source)
+            summary = f"{theirs} {_is(d.other_nodes)} computed in the candidate in addition"
+            return Cause(kind, summary, op=op, source=source)
+        summary = f"{theirs} {_is(d.other_nodes)} computed in the candidate, {ours} in the reference"
+        return Cause(kind, summary, op=op, source=source)
 
     def _operand(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
         position = int(d.name)
         ours, theirs = (self._name(n, position, side) for side, n in enumerate((node, other)))
-        name = (
-            get(node.op).operand_names(len(node.inputs))[position]
-            if position < len(node.inputs)
-            else f"operand {position + 1}"
-        )
+        name = self._operand_name(node, position)
         summary = f"{name} of {node.op} is {theirs} in the candidate, {ours} in the reference"
         return Cause("structure", summary, op=node.op, source=_source(other))
 
     def exchanged(self, first: Difference, second: Difference) -> Cause:
         """Return the cause of two operands in each other's place."""
         node, other = self._nodes_of(first)
-        a, b = (get(node.op).operand_names(len(node.inputs))[int(d.name)] for d in (first, second))
-        summary = f"{a} and {b} of {node.op} are exchanged in the candidate"
+        nodes = [node, self._nodes_of(second)[0]]
+        names = [self._operand_name(n, int(d.name)) for n, d in zip(nodes, (first, second), strict=True)]
+        if nodes[0] is nodes[1]:
+            summary = f"{names[0]} and {names[1]} of {node.op} are exchanged in the candidate"
+        else:
+            ours = [self._name(n, int(d.name), 0) for n, d in zip(nodes, (first, second), strict=True)]
+            places = " and ".join(f"{name} of {n.op}" for name, n in zip(names, nodes, strict=True))
+            summary = f"{ours[0]} and {ours[1]} are exchanged in the candidate, as {places}"
         return Cause("structure", summary, op=node.op, source=_source(other))
+
+    @staticmethod
+    def _operand_name(node: Node, position: int) -> str:
+        names = get(node.op).operand_names(len(node.inputs))
+        return names[position] if position < len(names) else f"operand {position + 1}"
 
     def _output(self, d: Difference) -> Cause:
         ours, theirs = self.comparison.output_pairs[int(d.name)]
@@ -199,9 +218,23 @@ class _Describer:
 
 
 def cell_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> str:
-    """Return the path of the Cell, inside another one, that all these nodes belong to; empty if there is none."""
-    paths = {cell.program.calls[node.cell].path for node in nodes}
-    return visible_name(paths.pop()) if len(paths) == 1 and cell.path not in paths else ""
+    """Return the path of the Cell, inside another one, whose nodes these are; empty if there is none."""
+    calls = cell.program.calls
+
+    def around(node: Node) -> list[int]:
+        """The numbers of the calls that a node is in, the innermost first."""
+        found: list[int] = []
+        number: int | None = node.cell
+        while number is not None:
+            found.append(number)
+            number = calls[number].parent
+        return found
+
+    common = next((n for n in around(nodes[0]) if all(n in around(node) for node in nodes[1:])), None)
+    if common is None or calls[common].path == cell.path:
+        return ""
+    inside = sum(common in around(node) for node in cell.program.nodes)
+    return visible_name(calls[common].path.removeprefix(OWN)) if inside == len(nodes) else ""
 
 
 def name_of_value(cell: CellProgram, value: Value) -> str:
@@ -209,6 +242,8 @@ def name_of_value(cell: CellProgram, value: Value) -> str:
     program = cell.program
     if value in program.producers:
         node = program.producers[value]
+        if node.op == "slice" and node.inputs[0] is not None:
+            return f"{taken_by(node)} of {name_of_value(cell, node.inputs[0])}"
         alike = [other for other in program.nodes if other.op == node.op]
         return f"the result of {node.op}" + (f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else "")
     stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
@@ -223,6 +258,20 @@ def name_of_value(cell: CellProgram, value: Value) -> str:
     return f"what {visible_name(key.path)} returns" if returned else f"the input {visible_name(key.slot)}"
 
 
+def taken_by(node: Node) -> str:
+    """Return the elements that a slice takes, in Python's notation."""
+    names = ("starts", "stops", "axes", "steps")
+    starts, stops, axes, steps = (node.attributes[name] for name in names)
+    parts = []
+    for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
+        one = stop == start + 1
+        parts.append(
+            f"{'element' if one else 'elements'} {start}{'' if one else f':{stop}'}{f':{step}' * (step != 1)}"
+            f" along axis {axis}"
+        )
+    return ", ".join(parts)
+
+
 def _source(node: Node) -> str:
     source: Source | None = node.source
     return str(source) if source is not None else ""
@@ -232,6 +281,10 @@ def _ops(nodes: Sequence[Node]) -> str:
     names = [node.op for node in nodes]
     more = f" and {len(names) - MAX_OPS} more" if len(names) > MAX_OPS else ""
     return ", ".join(names[:MAX_OPS]) + more
+
+
+def _is(nodes: Sequence[Node]) -> str:
+    return "is" if len(nodes) == 1 else "are"
 
 
 def spelling(item: Any) -> str:

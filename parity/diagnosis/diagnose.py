@@ -11,6 +11,7 @@ from ..results.cell_graph import CellGraph
 from .catalogue.table import ENTRIES
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
+from .changes import changes
 from .descriptions import describe
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
@@ -105,11 +106,7 @@ class Diagnosis:
         adopted, agreement = needed
         self.explained[cell.path] = comparison, adopted
         arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
-        found = [
-            describe(difference, comparison, class_name, arrays, adopted)
-            for number, difference in enumerate(adopted)
-            if not any(comparison.are_exchanged(other, difference) for other in adopted[:number])
-        ]
+        found = [describe(change, comparison, class_name, arrays) for change in changes(adopted, comparison)]
         return [
             replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
             for cause in found

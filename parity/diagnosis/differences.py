@@ -175,17 +175,21 @@ class Comparison:
         ]
 
     def are_exchanged(self, first: Difference, second: Difference) -> bool:
-        """Whether two differences are operands of one node that the candidate has in each other's place."""
-        if first.kind != "operand" or second.kind != "operand" or first.pair != second.pair:
+        """Whether two differences are operands, of one node or of two, that the candidate has in each other's place."""
+        if first.kind != "operand" or second.kind != "operand":
             return False
-        (i, j), positions = first.pair, (int(first.name), int(second.name))
+        one, other = self._operands(first), self._operands(second)
+        return None not in one and one == other[::-1]
+
+    def _operands(self, difference: Difference) -> tuple[Hashable, Hashable]:
+        """The identities of an operand in the reference and in the candidate; None for one that is absent."""
+        (i, j), position = difference.pair, int(difference.name)
         assert i is not None
         assert j is not None
-        ours, theirs = self.reference.program.nodes[i].inputs, self.candidate.program.nodes[j].inputs
+        ours = _at(self.reference.program.nodes[i].inputs, position)
+        theirs = _at(self.candidate.program.nodes[j].inputs, position)
         names, other_names = self._identities
-        first_names = [names[v] for p in positions if (v := _at(ours, p)) is not None]
-        second_names = [other_names[v] for p in positions if (v := _at(theirs, p)) is not None]
-        return len(first_names) == 2 and first_names == second_names[::-1]
+        return None if ours is None else names[ours], None if theirs is None else other_names[theirs]
 
     def mixture(self, adopted: Collection[Difference]) -> Program:
         """Return the reference's program with the given differences adopted.

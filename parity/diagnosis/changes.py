@@ -1,0 +1,76 @@
+"""Differences that are one change of the code, by which they are told.
+
+Slices have several attributes that are one index, two values may be in each other's place, and a line may run several
+times: in a loop, or in a function that is called for q, k and v.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from ...runtime.ir.types import Node
+from .differences import Comparison, Difference
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change.
+
+    Attributes:
+        differences: one difference, the attributes of one slice, or two operands in each other's place.
+        places: number of places with such differences; the differences are those of the first.
+    """
+
+    differences: tuple[Difference, ...]
+    places: int = 1
+
+    @property
+    def is_exchange(self) -> bool:
+        """Whether two operands are in each other's place."""
+        return len(self.differences) == 2 and self.differences[0].kind == "operand"
+
+
+def changes(differences: Sequence[Difference], comparison: Comparison) -> list[Change]:
+    """Return the changes that some differences of two programs are: those in most places first, then in their order."""
+    by_line: dict[Hashable, Change] = {}
+    for number, change in enumerate(_in_one_place(differences, comparison)):
+        line = _line(change, comparison)
+        line = number if line is None else line
+        before = by_line.get(line)
+        by_line[line] = change if before is None else replace(before, places=before.places + 1)
+    return sorted(by_line.values(), key=lambda change: -change.places)
+
+
+def _in_one_place(differences: Sequence[Difference], comparison: Comparison) -> Iterator[Change]:
+    taken: set[int] = set()
+    for number, difference in enumerate(differences):
+        if number in taken:
+            continue
+        others = range(number + 1, len(differences))
+        if difference.kind == "attribute" and _nodes(difference, comparison)[0][0].op == "slice":
+            same = [n for n in others if (differences[n].kind, differences[n].pair) == ("attribute", difference.pair)]
+        else:
+            same = [n for n in others if n not in taken and comparison.are_exchanged(difference, differences[n])][:1]
+        taken.update(same)
+        yield Change((difference, *(differences[n] for n in same)))
+
+
+def _line(change: Change, comparison: Comparison) -> Hashable:
+    """What is changed, and the lines of both sides that it stands on; None if these aren't known."""
+    parts: list[Hashable] = []
+    for difference in change.differences:
+        ours, theirs = _nodes(difference, comparison)
+        sources = [node.source for node in (*ours[:1], *theirs[:1])]
+        if not sources or None in sources:
+            return None
+        parts.append((difference.kind, difference.name, *(n.op for n in ours), "", *(n.op for n in theirs), *sources))
+    return tuple(parts)
+
+
+def _nodes(difference: Difference, comparison: Comparison) -> tuple[Sequence[Node], Sequence[Node]]:
+    """The nodes of both sides that a difference is in."""
+    i, j = difference.pair
+    if i is None or j is None:
+        return difference.nodes, difference.other_nodes
+    return [comparison.reference.program.nodes[i]], [comparison.candidate.program.nodes[j]]
