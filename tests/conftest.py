@@ -55,6 +55,20 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(ChosenTests(selection))
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m leaves out slow tests
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Make slow tests of the cases that a function marked `every(n)` leaves out."""
+    numbers: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("every")
+        if marker is None or item.get_closest_marker("slow") is not None:
+            continue
+        function = item.nodeid.partition("[")[0]
+        if numbers[function] % marker.args[0]:
+            item.add_marker(pytest.mark.slow)
+        numbers[function] += 1
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     """With --record-costs, count the processor seconds of a test, and of the processes that it started."""

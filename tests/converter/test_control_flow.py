@@ -103,6 +103,7 @@ MODULES = (Branches, BranchesOnSize, Nested, Repeated, Scanned, Mapped, Checkpoi
 
 
 @pytest.mark.parametrize("module_class", MODULES)
+@pytest.mark.every(3)
 def test_control_flow_follows_its_input(module_class: type[nn.Module]) -> None:
     torch.manual_seed(1)
     module = module_class().double()

@@ -263,6 +263,7 @@ def test_every_op_holds_in_every_opset(case: Any, opset: int, dtype: str) -> Non
 
 
 @pytest.mark.parametrize("fixture", FIXTURES)
+@pytest.mark.every(3)
 def test_fixtures_pass_the_full_checker(fixture: str, tmp_path: Any) -> None:
     user_file = load(f"fixtures/{fixture}.py")
     program = from_torch(user_file.module, user_file.args, user_file.kwargs, dynamic_shapes=user_file.dynamic_shapes)

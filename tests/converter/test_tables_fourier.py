@@ -50,6 +50,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Tensor], Tensor], Tensor]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.every(3)
 def test_values_and_gradients(check: Check, name: str) -> None:
     function, x = FUNCTIONS[name]
     check(function, x)
@@ -57,6 +58,7 @@ def test_values_and_gradients(check: Check, name: str) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", ["fft", "fft of reals", "ifftn", "rfft, odd", "irfft, odd", "stft"])
+@pytest.mark.every(3)
 def test_onnx_runtime_agrees(name: str, dtype: torch.dtype) -> None:
     function, wide = FUNCTIONS[name]
     x = wide.to(dtype.to_complex() if wide.is_complex() else dtype)

@@ -75,6 +75,7 @@ ON_IMAGES: dict[str, nn.Module] = {
 
 
 @pytest.mark.parametrize("name", ON_IMAGES)
+@pytest.mark.every(3)
 def test_images_of_other_sizes(name: str) -> None:
     torch.manual_seed(0)
     others = (data(3, 4, 9, 17),)
@@ -109,6 +110,7 @@ ON_SEQUENCES: dict[str, nn.Module] = {
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", ON_SEQUENCES)
+@pytest.mark.every(3)
 def test_sequences_of_other_lengths(name: str, train: bool) -> None:
     torch.manual_seed(0)
     shapes = ({0: BATCH, 1: LENGTH},)

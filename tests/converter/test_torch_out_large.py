@@ -58,6 +58,7 @@ def cost(function: Callable[[], object]) -> float:
     [("w{}", ""), ("a.b.w{}", ""), ("w{}", "/inner/Add_{}"), ("w {}", "")],
     ids=["flat", "in a module", "carried into a Cell", "renamed"],
 )
+@pytest.mark.every(2)
 def test_the_time_grows_with_the_number_of_parameters(parameter: str, node: str) -> None:
     few, many = (many_parameters(count, parameter, node) for count in (1500, 6000))
     times = [cost(lambda program=program: interfaces(TorchNetwork(program))) for program in (few, many)]

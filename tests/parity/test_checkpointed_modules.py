@@ -45,6 +45,7 @@ HOW = ["reentrant", "not reentrant", "sequential"]
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("how", HOW)
+@pytest.mark.every(3)
 def test_checkpoints_change_nothing(how: str, train: bool) -> None:
     for one, other in (("not", how), (how, "not"), (how, how)):
         report = parity.compare(Network(one), Network(other), (X,), train=train)

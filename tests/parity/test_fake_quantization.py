@@ -85,6 +85,7 @@ MODULES = {"per tensor": default_fake_quant, "per channel": per_channel, "fused"
 
 @pytest.mark.parametrize("made", MODULES.values(), ids=MODULES)
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(3)
 def test_modules_whose_observers_are_off(made: Callable[[], nn.Module], train: bool) -> None:
     torch.manual_seed(0)
     network = Quantized(made)

@@ -35,7 +35,7 @@ def check(name: str, **options: object) -> parity.Report:
     )
 
 
-@pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.parametrize("name", slow_but(*SMALL, "resnet18"))
 def test_eval_in_float32(name: str) -> None:
     report = check(name)
     report.raise_if_failed()
@@ -49,7 +49,7 @@ def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 
 
-@pytest.mark.parametrize("name", slow_but("transformer_encoder", "resnet18"))
+@pytest.mark.parametrize("name", slow_but("transformer_encoder"))
 def test_train(name: str) -> None:
     check(name, train=True).raise_if_failed()
 

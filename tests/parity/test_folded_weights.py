@@ -126,6 +126,7 @@ def test_a_rounding_of_folded_weights_is_no_fault(write: Callable[[nn.Module, Pa
 
 
 @pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.every(3)
 def test_faults_in_what_was_folded_are_told(fault: Callable[[nn.Module], None], tmp_path: Path) -> None:
     wrong = network()
     with torch.no_grad():

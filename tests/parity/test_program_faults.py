@@ -37,6 +37,7 @@ def _kinds_that_fail(report: Report, path: str) -> set[str]:
 
 
 @pytest.mark.parametrize(("op", "which", "change", "path"), MUTATIONS, ids=[f"{m[0]}@{m[3]}" for m in MUTATIONS])
+@pytest.mark.every(3)
 def test_attribute(op: str, which: int, change: Any, path: str) -> None:
     module, args = mixed()
     program = converter.from_torch(module, args)

@@ -88,6 +88,7 @@ class Cut(nn.Module):
 
 
 @pytest.mark.parametrize("most", [5, 7, 12, 64, 100])
+@pytest.mark.every(3)
 def test_a_size_beyond_which_nothing_is_taken_is_caught(most: int) -> None:
     shapes = ({0: "batch", 1: "columns"},)
     report = parity.check(Cut(most), (torch.randn(2, 5, 4),), dynamic_shapes=shapes)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,15 @@ from tests.runtime.building import build
 HUGE = 10**12
 N = symbol("n")
 GRAPH, TENSORS = "program.json", "tensors.safetensors"
+
+
+@pytest.fixture(autouse=True)
+def _usual_recursion_limit() -> Iterator[None]:
+    """Deep modules of other tests raise the limit for the whole process."""
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(before)
 
 
 def example() -> Program:

@@ -34,6 +34,7 @@ def check(name: str, *, train: bool = False, modules_without_cell: tuple[str, ..
 
 
 @pytest.mark.parametrize("name", [*SMALL, *LARGE])
+@pytest.mark.every(2)
 def test_in_eval_mode(name: str) -> None:
     check(name)
 
@@ -51,6 +52,7 @@ def test_minilm(train: bool) -> None:
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("unet", "transformer_encoder")])
+@pytest.mark.every(3)
 def test_networks_that_faults_are_planted_in(name: str, train: bool) -> None:
     torch.manual_seed(0)
     module, args = MODELS[name]()

@@ -69,6 +69,7 @@ NAMES = [
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(3)
 def test_modules_parameters_and_buffers(name: str) -> None:
     network, _ = assert_port(Named(name), X)
     assert isinstance(network, Cell)

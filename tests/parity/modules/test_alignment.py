@@ -120,6 +120,7 @@ def test_gradients_of_a_cell_that_is_inlined_are_compared_around_it() -> None:
         ("root", head_of_the_first, ""),
     ],
 )
+@pytest.mark.every(3)
 def test_a_fault_is_placed_in_the_cell_around_alone(path: str, forward: Forward, failing: str) -> None:
     report = fails_in([failing], **{path: forward})
     for difference in report.structure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -125,6 +126,16 @@ def network(kind: type[nn.Module]) -> tuple[nn.Module, tuple[Tensor, ...]]:
 
 def own_export(module: nn.Module, args: tuple[Tensor, ...]) -> onnx.ModelProto:
     return converter.to_onnx(converter.from_torch(module, args))
+
+
+@functools.cache
+def _own_export_of(kind: type[nn.Module]) -> bytes:
+    return own_export(*network(kind)).SerializeToString()
+
+
+def own_export_of(kind: type[nn.Module]) -> onnx.ModelProto:
+    """Return a copy of our export of a network of this kind, which is made once."""
+    return onnx.load_from_string(_own_export_of(kind))
 
 
 def stripped(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -52,6 +52,7 @@ def require_sound(report: Report) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(3)
 def test_a_file(kind: type[nn.Module], form: object) -> None:
     module, args = network(kind)
     assert callable(form)
@@ -68,6 +69,7 @@ def test_a_file(kind: type[nn.Module], form: object) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(2)
 def test_the_program_of_a_file(kind: type[nn.Module]) -> None:
     module, args = network(kind)
     model = own_export(module, args)

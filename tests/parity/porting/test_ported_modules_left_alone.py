@@ -37,6 +37,7 @@ def state(module: torch.nn.Module, cell: nn.Cell) -> list[Any]:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", ["residual", "lstm", "decoder", "pretrained"])
+@pytest.mark.every(3)
 def test_after_a_comparison(name: str, train: bool) -> None:
     module, cell, args = made(name)
     cell.set_train(not train)

@@ -48,6 +48,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
+@pytest.mark.every(2)
 def test_held_tensors_are_as_precise_as_the_module(case: str) -> None:
     module = CASES[case]
     x = numbers(5, 1, 4) if case == "a filter" else numbers(5, 4)

@@ -60,6 +60,7 @@ def found(report: Any) -> set[tuple[str, Any, Any]]:
         (ADAMW, {"weight_decay": 0.01}, ("weight_decay", 0.1, 0.01)),
     ],
 )
+@pytest.mark.every(3)
 def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: tuple[str, Any, Any]) -> None:
     report = compare(recipe, arguments=arguments)
     assert found(report) == {expected}
@@ -103,6 +104,7 @@ def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: 
         (replace(ADAM, factors=(1.0, 0.5)), {"factors": ()}, ("lr schedule", None, None), "has no schedule"),
     ],
 )
+@pytest.mark.every(3)
 def test_another_step(recipe: Recipe, changes: Any, expected: tuple[str, Any, Any], words: str) -> None:
     report = compare(recipe, **changes)
     assert found(report) == {expected}

@@ -60,6 +60,7 @@ REFUSED_IN_GRAPH_MODE = {
 
 
 @pytest.mark.parametrize("case", VALUES, ids=str)
+@pytest.mark.every(3)
 def test_golden_case_in_graph_mode(case: Case) -> None:
     ms.set_context(mode=ms.GRAPH_MODE)
     try:

@@ -477,6 +477,7 @@ def test_function(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
+@pytest.mark.every(3)
 def test_gradient(function: Callable[..., Any]) -> None:
     on_tape = ms.jit(ms.grad(total(function)))  # differentiated while it is traced
     of_program = ms.grad(total(ms.jit(function)))
@@ -936,6 +937,7 @@ def clipped_in_loop(net: Any, optimizer: Any) -> Callable[[Any], Any]:
 
 @pytest.mark.parametrize("make", [checked, accumulated, loss_scaled, clipped_in_loop], ids=lambda f: f.__name__)
 @pytest.mark.parametrize("kind", ["SGD", "Momentum", "Adam"])
+@pytest.mark.every(3)
 def test_training_step(make: Any, kind: str) -> None:
     def prepared() -> tuple[Any, Any, Any]:
         ms.set_seed(1)

@@ -149,6 +149,7 @@ def gradients(program: Program, function: Callable[[nn.GraphCell], Function], *a
 
 
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("dataclasses", "mask when traced")])
+@pytest.mark.every(3)
 def test_gradients_of_models(name: str) -> None:
     module, args = MODELS[name]()
     program = from_torch(module, args, train=True)
@@ -172,6 +173,7 @@ def test_gradients_of_models(name: str) -> None:
     ],
     ids=str,
 )
+@pytest.mark.every(3)
 def test_training_steps(settings: dict[str, Any]) -> None:
     program = captured(Net(), X)
     labels = np.array([0, 1, 2, 0], np.int32)

@@ -127,6 +127,7 @@ def test_onnx_runtime_agrees(case: OpCase) -> None:
 @pytest.mark.parametrize(
     "case", [case for case in IN_ONNX if case.inputs and np.shape(case.inputs[0])[:1] > (1,)], ids=str
 )
+@pytest.mark.every(2)
 def test_the_first_dimension_can_be_symbolic(case: OpCase) -> None:
     if str(case) in FIRST_IS_FIXED:
         with pytest.raises((ShapeError, ConversionError)):

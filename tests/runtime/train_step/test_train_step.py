@@ -106,6 +106,7 @@ OPTIMIZERS: dict[str, tuple[Maker, Maker]] = {
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.every(3)
 def test_steps_are_those_of_torch(name: str) -> None:
     ours, theirs = OPTIMIZERS[name]
     step, module = compiled(ours), Net().train()
@@ -484,6 +485,7 @@ def test_a_program_without_tensors_in_its_result_is_not_compiled() -> None:
 
 
 @pytest.mark.parametrize("rate", [None, np.nan, np.inf, -1.0, [0.1], "0.1"])
+@pytest.mark.every(3)
 def test_what_is_no_learning_rate_is_refused(rate: Any) -> None:
     step = compiled(lambda p: optim.SGD(p, 0.5))
     with pytest.raises(UsageError, match="finite number of at least 0"):
