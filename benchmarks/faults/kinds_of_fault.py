@@ -5,15 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from .cases import Fault
+from .cases import Either, Fault
 from .planting import Plant, changing, editing, replacing, setting
+
+LAYOUT = ("layout", "structure", "attribute")
+"""Kinds of cause of elements in another order."""
+PROGRAM_NAMES = {"num_groups": "groups", "padding_idx": "padding_index", "top": "k"}
+"""The names of attributes in programs, where they differ from those of modules."""
 
 
 def attribute(label: str, cell: str, name: str, reference: Any, candidate: Any, train: bool = False) -> Fault:
     """An attribute of a Cell has another value."""
-    expected = {"kind": "attribute", "name": name, "reference": reference, "candidate": candidate}
+    names = f"{name}|{PROGRAM_NAMES.get(name, name)}"
+    expected = {"kind": "attribute", "name": names, "reference": reference, "candidate": candidate}
+    if name == "eps" and candidate is None:
+        expected["candidate"] = Either((None, float(torch.finfo(torch.float32).eps)))  # which None stands for
     return Fault(label, (cell,), name, expected, setting(cell, name, candidate), (name,), train)
 
 
@@ -25,7 +34,7 @@ def written(
     cause: str,
     words: str = "",
     *more: tuple[str, str],
-    kind: str | tuple[str, ...] = "structure",
+    kind: str | tuple[str, ...] = ("structure", "attribute"),
     train: bool = False,
     name: str = "",
     reference: Any = None,
@@ -46,7 +55,7 @@ def written(
 def replaced(label: str, cell: str, make: Callable[[Any], nn.Module], cause: str, words: str) -> Fault:
     """A Cell is of another class."""
     required = tuple(words.split())
-    expected = {"kind": ("structure", "attribute"), "words": required}
+    expected = {"kind": ("structure", "attribute", "weight"), "words": required}
     return Fault(label, (cell,), cause, expected, replacing(cell, make), required)
 
 

@@ -15,12 +15,11 @@ from ...runtime.ir.types import Node, Source, Value
 from ...runtime.ops.registry import get
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
-from ..sides.port_program import OWN
 from ..sides.records import OUTPUT_GRADIENT, Array
 from .array_relations import relation
-from .cell_program import CellProgram
 from .changes import Change
 from .differences import Comparison, Difference
+from .naming import cells_of_nodes, name_of_value, taken_by
 
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
@@ -122,7 +121,6 @@ class _Describer:
         )
 
     def _nodes(self, d: Difference) -> Cause:
-        ours, theirs = _ops(d.nodes), _ops(d.other_nodes)
         source = _source(d.other_nodes[0]) if d.other_nodes else ""
         op = (d.nodes or d.other_nodes)[0].op
         kind = "gradient" if {node.op for node in (*d.nodes, *d.other_nodes)} == {"stop_gradient"} else "structure"
@@ -130,20 +128,38 @@ class _Describer:
             where = "candidate" if d.other_nodes else "reference"
             return Cause(kind, f"a gradient is stopped (detach) in the {where} only", op=op, source=source)
         if not d.other_nodes:
-            if what := cell_of_nodes(self.comparison.reference, d.nodes):
-                return Cause(kind, f"{what} is left out of the candidate", f"call {what}", op=op)
-            here = f" ({d.nodes[0].source})" if d.nodes[0].source else ""
-            return Cause(kind, f"{ours} {_is(d.nodes)} left out of the candidate{here}", op=op)
+            cells, rest = cells_of_nodes(self.comparison.reference, d.nodes)
+            fix = f"call {', '.join(cells)}" if cells and not rest else ""
+            here = "" if cells or not d.nodes[0].source else f" ({d.nodes[0].source})"
+            what = _listed(cells, self._ops(rest, 0))
+            return Cause(kind, f"{what} {_is(rest, cells)} left out of the candidate{here}", fix, op=op)
         if not d.nodes:
-            several = len(d.other_nodes) > 1  # of a single node, the op says more than the path
-            if several and (what := cell_of_nodes(self.comparison.candidate, d.other_nodes)):
-                known = what in {visible_name(call.path) for call in self.programs[0].calls}
-                how = "once more in the candidate" if known else "in the candidate in addition"
-                return Cause(kind, f"{what} is called {how}", op=op, source=source)
-            summary = f"{theirs} {_is(d.other_nodes)} computed in the candidate in addition"
+            cells, rest = cells_of_nodes(self.comparison.candidate, d.other_nodes)
+            if len(cells) == 1 and not rest:
+                if cells[0] in {visible_name(call.path) for call in self.programs[0].calls}:
+                    return Cause(kind, f"{cells[0]} is called once more in the candidate", op=op, source=source)
+                if len(d.other_nodes) == 1:  # the op says more than the path
+                    cells, rest = [], d.other_nodes
+            what = _listed(cells, self._ops(rest, 1))
+            summary = f"{what} {_is(rest, cells)} computed in the candidate in addition"
             return Cause(kind, summary, op=op, source=source)
+        ours, theirs = _ops(d.nodes), _ops(d.other_nodes)
         summary = f"{theirs} {_is(d.other_nodes)} computed in the candidate, {ours} in the reference"
         return Cause(kind, summary, op=op, source=source)
+
+    def _ops(self, nodes: Sequence[Node], side: int) -> str:
+        """The ops of nodes; of a single one with what is stored and goes into it: a number or a parameter."""
+        if len(nodes) != 1:
+            return _ops(nodes)
+        cell = (self.comparison.reference, self.comparison.candidate)[side]
+        numbers = {c.value: c.data for c in cell.program.constants if c.data.size == 1}
+        parameters = {p.value: visible_name(name) for name, p in cell.program.parameters.items()}
+        stored = [
+            spelling(numbers[value].reshape(-1)[0].item()) if value in numbers else parameters[value]
+            for value in nodes[0].inputs
+            if value in numbers or value in parameters
+        ]
+        return f"{nodes[0].op} with {' and '.join(stored)}" if stored else nodes[0].op
 
     def _operand(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
@@ -217,61 +233,6 @@ class _Describer:
         return {b: a for i, j in pairs for a, b in zip(ours[i].outputs, theirs[j].outputs, strict=True)}
 
 
-def cell_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> str:
-    """Return the path of the Cell, inside another one, whose nodes these are; empty if there is none."""
-    calls = cell.program.calls
-
-    def around(node: Node) -> list[int]:
-        """The numbers of the calls that a node is in, the innermost first."""
-        found: list[int] = []
-        number: int | None = node.cell
-        while number is not None:
-            found.append(number)
-            number = calls[number].parent
-        return found
-
-    common = next((n for n in around(nodes[0]) if all(n in around(node) for node in nodes[1:])), None)
-    if common is None or calls[common].path == cell.path:
-        return ""
-    inside = sum(common in around(node) for node in cell.program.nodes)
-    return visible_name(calls[common].path.removeprefix(OWN)) if inside == len(nodes) else ""
-
-
-def name_of_value(cell: CellProgram, value: Value) -> str:
-    """Return what a value of a Cell is, in words."""
-    program = cell.program
-    if value in program.producers:
-        node = program.producers[value]
-        if node.op == "slice" and node.inputs[0] is not None:
-            return f"{taken_by(node)} of {name_of_value(cell, node.inputs[0])}"
-        alike = [other for other in program.nodes if other.op == node.op]
-        return f"the result of {node.op}" + (f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else "")
-    stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
-    if value in stored:
-        return visible_name(stored[value])
-    if value not in program.inputs:
-        return "a constant"
-    key = cell.input_keys[program.inputs.index(value)]
-    if key is None:
-        return f"the value {visible_name(value.name)}"
-    returned = key.kind == OUTPUT_GRADIENT
-    return f"what {visible_name(key.path)} returns" if returned else f"the input {visible_name(key.slot)}"
-
-
-def taken_by(node: Node) -> str:
-    """Return the elements that a slice takes, in Python's notation."""
-    names = ("starts", "stops", "axes", "steps")
-    starts, stops, axes, steps = (node.attributes[name] for name in names)
-    parts = []
-    for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
-        one = stop == start + 1
-        parts.append(
-            f"{'element' if one else 'elements'} {start}{'' if one else f':{stop}'}{f':{step}' * (step != 1)}"
-            f" along axis {axis}"
-        )
-    return ", ".join(parts)
-
-
 def _source(node: Node) -> str:
     source: Source | None = node.source
     return str(source) if source is not None else ""
@@ -283,8 +244,12 @@ def _ops(nodes: Sequence[Node]) -> str:
     return ", ".join(names[:MAX_OPS]) + more
 
 
-def _is(nodes: Sequence[Node]) -> str:
-    return "is" if len(nodes) == 1 else "are"
+def _listed(cells: Sequence[str], ops: str) -> str:
+    return " and ".join(filter(None, [", ".join(cells), ops]))
+
+
+def _is(nodes: Sequence[Node], cells: Sequence[str] = ()) -> str:
+    return "is" if len(nodes) + len(cells) == 1 else "are"
 
 
 def spelling(item: Any) -> str:

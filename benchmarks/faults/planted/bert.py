@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ..kinds_of_fault import attribute, planted, replaced, weight, written
+from ..cases import Either
+from ..kinds_of_fault import LAYOUT, attribute, planted, replaced, weight, written
 from ..planting import changing, heads_exchanged, one_element
 
 
@@ -31,20 +32,21 @@ FAULTS = [
             "scale|div"),
     written("scale without root", "layers.0.attention", "/ q.shape[-1] ** 0.5", "/ q.shape[-1]", "scale", "scale|div"),
     written("mask left out", "layers.0.attention", "scores = scores + mask", "scores = scores", "mask", "mask"),
-    written("mask subtracted", "layers.1.attention", "scores + mask", "scores - mask", "mask", "mask"),
+    written("mask subtracted", "layers.1.attention", "scores + mask", "scores - mask", "mask", "mask|sub"),
     written("mask inverted", "", "(1.0 - attention_mask[:, None, None, :])", "attention_mask[:, None, None, :]", "mask",
             "mask"),
     written("mask too weak", "", "-1e4", "-5.0", "mask", "mask|-5", name="value", reference=-1e4, candidate=-5.0),
-    written("mask of the wrong axis", "", "[:, None, None, :]", "[:, None, :, None]", "mask", "mask"),
-    written("softmax axis", "layers.1.attention", "dim=-1", "dim=1", "axis", "softmax", name="axis|dim", reference=-1,
+    written("mask of the wrong axis", "", "[:, None, None, :]", "[:, None, :, None]", "mask", "mask|reshape"),
+    written("softmax axis", "layers.1.attention", "dim=-1", "dim=1", "axis", "softmax", name="axis|dim",
+            reference=Either((-1, 3)),
             candidate=1),
     written("q and k exchanged", "layers.1.attention", "self.split(self.query(x)), self.split(self.key(x))",
             "self.split(self.key(x)), self.split(self.query(x))", "q/k exchanged", "query|key"),
     written("heads interleaved", "layers.0.attention", "x.unflatten(-1, (self.heads, -1)).transpose(1, 2)",
             "x.unflatten(-1, (-1, self.heads)).permute(0, 3, 1, 2)", "layout", "reshape|permute|heads",
-            kind=("layout", "structure")),
+            kind=LAYOUT),
     written("heads flattened in another order", "layers.1.attention", "context.transpose(1, 2).flatten(2)",
-            "context.permute(0, 2, 3, 1).flatten(2)", "layout", "permute|transpose", kind=("layout", "structure")),
+            "context.permute(0, 2, 3, 1).flatten(2)", "layout", "permute|transpose", kind=LAYOUT),
     written("residual left out", "layers.0.output", "self.dense(y) + x", "self.dense(y)", "residual", "add"),
     written("norm before adding", "layers.1.attention_output", "self.norm(self.dense(y) + x)",
             "self.norm(self.dense(y)) + x", "order", "norm add|order"),
@@ -58,7 +60,7 @@ FAULTS = [
             "position", "position|1"),
     written("positions reversed", "embeddings", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]).flip(0)",
             "position", "position|flip"),
-    written("last token pooled", "", "x[:, 0]", "x[:, -1]", "index", "index|-1|select"),
+    written("last token pooled", "", "x[:, 0]", "x[:, -1]", "index", "index|-1|select|element"),
     written("sigmoid in pooling", "", "torch.tanh(self.pooler", "torch.sigmoid(self.pooler", "activation",
             "tanh sigmoid"),
     written("relu before the decoder", "", "F.gelu(self.transform(x))", "F.relu(self.transform(x))", "activation",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from ..kinds_of_fault import attribute, planted, replaced, weight, written
+from ..kinds_of_fault import LAYOUT, attribute, planted, replaced, weight, written
 from ..planting import one_element
 
 
@@ -19,10 +19,10 @@ FAULTS = [
     attribute("gelu approximated", "stage2.1.act", "approximate", "none", "tanh"),
     planted("padding mode", "stage2.0.dwconv", _padding, "padding_mode", "padding_mode|circular", "attribute"),
     written("channels first in the norm", "stem_norm", "y = x.permute(0, 2, 3, 1)",
-            "y = x.reshape(x.shape[0], x.shape[2], x.shape[3], x.shape[1])", "layout", "reshape permute",
-            kind=("layout", "structure")),
+            "y = x.reshape(x.shape[0], x.shape[2], x.shape[3], x.shape[1])", "layout", "reshape permute|transpose",
+            kind=LAYOUT),
     written("height and width exchanged", "down_norm", "y.permute(0, 3, 1, 2)", "y.permute(0, 3, 2, 1)", "layout",
-            "permut|transpose|order", kind=("layout", "structure")),
+            "permut|transpose|order", kind=LAYOUT),
     written("norm over the batch", "stage1.0.grn", "dim=(1, 2)", "dim=(0, 1)", "axis", "axis|dim|norm"),
     written("first norm", "stage1.1.grn", "p=2", "p=1", "norm", "norm|p"),
     written("eps of the response", "stage2.0.grn", "1e-6", "1e-2", "eps", "eps|0.01|add", name="value", reference=1e-6,
@@ -41,20 +41,20 @@ FAULTS = [
             "grn act"),
     written("response left out", "stage2.0", "self.grn(self.act(y))", "self.act(y)", "Cell left out", "grn"),
     written("height and width exchanged in the block", "stage1.1", ".permute(0, 3, 1, 2)", ".permute(0, 3, 2, 1)",
-            "layout", "permut|transpose|order", kind=("layout", "structure")),
+            "layout", "permut|transpose|order", kind=LAYOUT),
     written("norm after downsampling", "", "self.down(self.down_norm(x))", "self.down_norm(self.down(x)[:, :8]).repeat("
             "1, 2, 1, 1)[:, :12]", "order", "down_norm|order"),
     written("blocks exchanged", "", "self.stage1(self.stem_norm(self.stem(images)))",
             "self.stage1[0](self.stage1[1](self.stem_norm(self.stem(images))))", "order", "order|stage1"),
     written("mean after the norm", "", "self.norm(x.mean((-2, -1)))",
-            "self.norm(x.permute(0, 2, 3, 1)).mean((1, 2))", "order", "norm mean"),
+            "self.norm(x.permute(0, 2, 3, 1)).mean((1, 2))", "order", "mean"),
     written("one position", "", "x.mean((-2, -1))", "x[..., 0, 0]", "reduction", "mean"),
     replaced("activation without smoothness", "stage1.0.act", lambda _: nn.ReLU(), "activation", "ReLU"),
     replaced("RMS norm", "stage2.0.norm", lambda old: _rms_norm(old), "normalization", "norm"),
     weight("square kernel transposed", "stage1.0.dwconv.weight", lambda w: w.transpose(-1, -2), "transposed",
            "transpose"),
     weight("kernel shifted", "stage2.1.dwconv.weight", lambda w: w.roll(1, -1), "shifted", "roll|shift"),
-    weight("channels in another order", "stem.weight", lambda w: w.flip(1), "permuted", "flip|permut|order"),
+    weight("channels in another order", "stem.weight", lambda w: w.flip(1), "permuted", "revers|flip|permut|order"),
     weight("layer scale is one", "stage1.1.gamma", lambda w: w * 0 + 1, "not loaded", "1|initial"),
     weight("element of a weight", "stage2.0.pwconv2.weight", one_element, "element", "element"),
     weight("a bias is zero", "stage2.1.pwconv1.bias", lambda w: w * 0, "not loaded", "0|zero"),

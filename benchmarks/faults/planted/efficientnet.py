@@ -36,7 +36,7 @@ FAULTS = [
             "F.silu(self.pool(self.head(x))).flatten(1)", "order", "silu|pool|order"),
     replaced("largest pooled", "pool", lambda _: nn.AdaptiveMaxPool2d(1), "pooling", "AdaptiveMaxPool2d|max"),
     weight("kernels flipped", "blocks.2.depthwise.weight", lambda w: w.flip(-2), "flipped", "flip|revers"),
-    weight("colours reversed", "stem.weight", lambda w: w.flip(1), "permuted", "flip|permut|order"),
+    weight("colours reversed", "stem.weight", lambda w: w.flip(1), "permuted", "revers|flip|permut|order"),
     weight("element of a weight", "head.weight", one_element, "element", "element"),
     weight("variance and mean", "blocks.1.bn3.running_var", lambda v: v.square(), "statistics", "square|running_var"),
 ]  # fmt: skip

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..kinds_of_fault import attribute, planted, replaced, weight, written
+from ..cases import Either
+from ..kinds_of_fault import LAYOUT, attribute, planted, replaced, weight, written
 from ..planting import heads_exchanged, one_element
 
 
@@ -40,8 +41,7 @@ FAULTS = [
             "torch.pow(x, 3.0))))", "torch.nn.functional.gelu(x)", "activation", "gelu|approximate"),
     written("constant of the gelu", "h.0.mlp.act", "0.044715", "0.047715", "constant", "0.0477", name="value",
             reference=0.044715, candidate=0.047715),
-    written("square instead of cube", "h.1.mlp.act", "3.0", "2.0", "constant", "pow|exponent|2", name="exponent",
-            reference=3.0, candidate=2.0),
+    written("square instead of cube", "h.1.mlp.act", "3.0", "2.0", "constant", "pow|exponent"),
     written("bias left out", "h.0.attn.c_attn", " + self.bias", "", "bias", "bias|add"),
     written("scale left out", "h.0.attn", " / value.shape[-1] ** 0.5", "", "scale", "scale|div"),
     written("scale of the whole width", "h.1.attn", "/ value.shape[-1] ** 0.5", "/ x.shape[-1] ** 0.5", "scale",
@@ -56,20 +56,21 @@ FAULTS = [
             "mask", "mask|slice"),
     written("masked with zero", "h.1.attn", "torch.finfo(scores.dtype).min", "0.0", "mask", "mask|0|where"),
     written("masked after the softmax", "h.0.attn", "F.softmax(scores, dim=-1))", "F.softmax(scores, dim=-1) * "
-            "allowed)", "mask", "mask|mul", ("scores = torch.where(allowed, scores, torch.finfo(scores.dtype).min)\n",
+            "allowed)", "mask", "mask|mul|where",
+            ("scores = torch.where(allowed, scores, torch.finfo(scores.dtype).min)\n",
             "\n")),
     written("softmax axis", "h.1.attn", "F.softmax(scores, dim=-1)", "F.softmax(scores, dim=-2)", "axis", "softmax",
-            name="axis|dim", reference=-1, candidate=-2),
+            name="axis|dim", reference=Either((-1, 3)), candidate=Either((-2, 2))),
     written("parts in another order", "h.0.attn", "query, key, value = self.c_attn(x)", "key, query, value = "
-            "self.c_attn(x)", "q/k exchanged", "query|key|order|split"),
+            "self.c_attn(x)", "q/k exchanged", "query|key|order|split|exchange"),
     written("parts interleaved", "h.1.attn", "self.c_attn(x).split(x.shape[-1], dim=2)",
-            "self.c_attn(x).unflatten(-1, (-1, 3)).unbind(-1)", "layout", "split|unbind|interleav",
-            kind=("layout", "structure")),
+            "self.c_attn(x).unflatten(-1, (-1, 3)).unbind(-1)", "layout", "split|unbind|interleav|element",
+            kind=LAYOUT),
     written("heads not brought back", "h.0.attn", "(weights @ value).transpose(1, 2).contiguous()",
-            "(weights @ value).contiguous()", "layout", "transpose", kind=("layout", "structure")),
+            "(weights @ value).contiguous()", "layout", "transpose", kind=LAYOUT),
     written("heads last", "h.1.attn", "x.view(*x.shape[:2], self.heads, -1).transpose(1, 2)",
-            "x.view(*x.shape[:2], -1, self.heads).permute(0, 3, 1, 2)", "layout", "reshape|permute",
-            kind=("layout", "structure")),
+            "x.view(*x.shape[:2], -1, self.heads).permute(0, 3, 1, 2)", "layout", "reshape|permut",
+            kind=LAYOUT),
     written("first residual left out", "h.1", "x = x + self.attn", "x = self.attn", "residual", "add"),
     written("norm of the other branch", "h.0", "self.mlp(self.ln_2(x))", "self.mlp(self.ln_1(x))", "other Cell",
             "ln_1|ln_2"),
@@ -77,7 +78,8 @@ FAULTS = [
             "ln_1|order"),
     written("positions from one", "", "torch.arange(ids.shape[1])", "torch.arange(ids.shape[1]) + 1", "position",
             "1|position|add"),
-    written("positions left out", "", "self.wte(ids) + self.wpe(positions)", "self.wte(ids)", "Cell left out", "wpe"),
+    written("positions left out", "", "self.wte(ids) + self.wpe(positions)", "self.wte(ids)", "Cell left out",
+            "wpe|embedding"),
     written("last norm left out", "", "F.linear(self.ln_f(x), ", "F.linear(x, ", "Cell left out", "ln_f"),
     written("blocks in another order", "", "in self.h:", "in reversed(self.h):", "order", "order|h.1"),
     written("block called twice", "", "x = block(x)", "x = block(x) if block is self.h[0] else block(block(x))",

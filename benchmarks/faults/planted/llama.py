@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..kinds_of_fault import attribute, planted, weight, written
+from ..kinds_of_fault import LAYOUT, attribute, planted, weight, written
 from ..planting import heads_exchanged, one_element
 
 ATTENTION = "layers.1.self_attn"
@@ -23,15 +23,15 @@ FAULTS = [
     written("mean subtracted", "layers.0.post_norm", "variance = x.pow(2)",
             "x = x - x.mean(-1, keepdim=True)\n    variance = x.pow(2)", "mean", "mean|sub"),
     written("gain plus one", "layers.1.post_norm", "return self.weight *", "return (1 + self.weight) *", "offset",
-            "1 weight"),
+            "add 1"),
     written("sum of squares", "norm", ".mean(-1, keepdim=True)", ".sum(-1, keepdim=True)", "reduction", "sum mean"),
     written("norm in half precision", "layers.0.input_norm", "variance = x.pow(2).mean(-1, keepdim=True)",
             "variance = x.half().pow(2).mean(-1, keepdim=True).to(x.dtype)", "precision", "half|float16",
             kind="precision"),
     written("rotary interleaved", "layers.0.self_attn.rotary", HALVES, INTERLEAVED[0], "interleaved",
-            "interleav|stack|cat", (ROTATED, INTERLEAVED[1]), kind=("layout", "structure")),
+            "interleav|stack|cat|element", (ROTATED, INTERLEAVED[1]), kind=LAYOUT),
     written("rotary halves read interleaved", "layers.1.self_attn.rotary", HALVES, INTERLEAVED[0], "interleaved",
-            "interleav|slice|chunk", kind=("layout", "structure")),
+            "interleav|slice|chunk|element", kind=LAYOUT),
     written("rotation the other way", "layers.0.self_attn.rotary", "first * cos - second * sin, second * cos + first",
             "first * cos + second * sin, second * cos - first", "sign", "sub|add|sign"),
     written("positions from one", "layers.1.self_attn.rotary", "positions = torch.arange(x.shape[-2], dtype=x.dtype)",
@@ -42,24 +42,24 @@ FAULTS = [
     written("frequency of every channel", "layers.1.self_attn.rotary", "/ self.size)", "/ (self.size // 2))",
             "frequency", "div|size"),
     written("mask lets the next token through", "layers.0.self_attn", ".triu(1)", ".triu(2)", "mask", "triu|mask",
-            name="diagonal", reference=1, candidate=2),
+            name="diagonal|k", reference=1, candidate=2),
     written("mask hides the token itself but the first", ATTENTION, "later = torch.ones(length, length, dtype="
             "torch.bool).triu(1)", "later = torch.ones(length, length, dtype=torch.bool).triu(0)\n    "
-            "later[0, 0] = False", "mask", "triu|mask"),
+            "later[0, 0] = False", "mask", "triu|mask|triangle"),
     written("mask left out", "layers.0.self_attn", "scores.masked_fill(later, float(\"-inf\")).softmax(-1)",
-            "scores.softmax(-1)", "mask", "mask"),
-    written("mask upside down", ATTENTION, ".triu(1)", ".tril(-1)", "mask", "triu|tril|mask"),
+            "scores.softmax(-1)", "mask", "mask|triangle"),
+    written("mask upside down", ATTENTION, ".triu(1)", ".tril(-1)", "mask", "triu|tril|mask|triangle"),
     written("window of three tokens", "layers.0.self_attn", ".triu(1)",
-            ".triu(1) | torch.ones(length, length, dtype=torch.bool).tril(-3)", "window", "mask|window|tril"),
+            ".triu(1) | torch.ones(length, length, dtype=torch.bool).tril(-3)", "window", "mask|window|tril|triangle"),
     written("mask of a finite number", ATTENTION, "float(\"-inf\")", "-3.0", "mask", "-3", name="value",
             reference=float("-inf"), candidate=-3.0),
     written("scale left out", "layers.0.self_attn", " * self.head_size**-0.5", "", "scale", "scale|mul"),
     written("scale of the whole width", ATTENTION, "self.head_size**-0.5", "x.shape[-1] ** -0.5", "scale", "scale|mul"),
     written("heads repeated in turn", "layers.0.self_attn",
             "k = k.repeat_interleave(self.heads // self.kv_heads, dim=1)",
-            "k = k.repeat(1, self.heads // self.kv_heads, 1, 1)", "grouping", "repeat", kind=("layout", "structure")),
+            "k = k.repeat(1, self.heads // self.kv_heads, 1, 1)", "grouping", "repeat|tile", kind=LAYOUT),
     written("values repeated in turn", ATTENTION, "v = v.repeat_interleave(self.heads // self.kv_heads, dim=1)",
-            "v = v.repeat(1, self.heads // self.kv_heads, 1, 1)", "grouping", "repeat", kind=("layout", "structure")),
+            "v = v.repeat(1, self.heads // self.kv_heads, 1, 1)", "grouping", "repeat|tile", kind=LAYOUT),
     written("keys not rotated", "layers.0.self_attn", "self.rotary(q), self.rotary(k)", "self.rotary(q), k",
             "Cell left out", "rotary"),
     written("values rotated too", ATTENTION, "q, k = self.rotary(q), self.rotary(k)",
@@ -67,7 +67,7 @@ FAULTS = [
     written("heads split along time", "layers.0.self_attn",
             "self.v_proj(x).view(batch, length, self.kv_heads, self.head_size).transpose(1, 2)",
             "self.v_proj(x).view(batch, self.kv_heads, length, self.head_size)", "layout", "reshape|transpose",
-            kind=("layout", "structure")),
+            kind=LAYOUT),
     written("gate and up exchanged", "layers.0.mlp", "F.silu(self.gate_proj(x)) * self.up_proj(x)",
             "F.silu(self.up_proj(x)) * self.gate_proj(x)", "gate/up exchanged", "gate_proj|up_proj"),
     written("gelu instead of silu", "layers.1.mlp", "F.silu(", "F.gelu(", "activation", "gelu silu"),

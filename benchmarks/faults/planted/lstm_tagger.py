@@ -7,7 +7,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from ..kinds_of_fault import attribute, planted, weight, written
+from ..cases import Either
+from ..kinds_of_fault import LAYOUT, attribute, planted, weight, written
 from ..planting import one_element
 
 
@@ -24,9 +25,10 @@ FAULTS = [
     attribute("batch first", "lstm", "batch_first", True, False),
     attribute("padding row trained", "embedding", "padding_idx", 0, None),
     attribute("dropout rate", "dropout", "p", 0.3, 0.7, train=True),
-    written("input gate forgets", "character", "i, f, g, o = gates", "f, i, g, o = gates", "gates", "gate|order|chunk"),
+    written("input gate forgets", "character", "i, f, g, o = gates", "f, i, g, o = gates", "gates",
+            "gate|order|chunk|exchange"),
     written("candidate and output exchanged", "character", "i, f, g, o = gates", "i, f, o, g = gates", "gates",
-            "gate|order|chunk"),
+            "gate|order|chunk|exchange"),
     written("cell not activated", "character", "c.tanh()", "c", "activation", "tanh"),
     written("candidate sigmoid", "character", "g.tanh()", "g.sigmoid()", "activation", "sigmoid tanh"),
     written("input forgotten", "character", "f.sigmoid() * c", "(1 - i.sigmoid()) * c", "gates", "sub|sigmoid|gate"),
@@ -35,12 +37,12 @@ FAULTS = [
             "detach|gradient", kind=("gradient", "structure")),
     written("bias left out", "character", " + self.bias", "", "bias", "bias"),
     written("read from the right", "character", "range(x.shape[1])", "reversed(range(x.shape[1]))", "order",
-            "order|revers|flip"),
+            "order|revers|flip|element 6"),
     written("state before the step", "character", "states.append(h)", "states.append(c)", "other value", "stack|tanh"),
     written("weights exchanged", "character", "x[:, t] @ self.weight_ih.T + h @ self.weight_hh.T",
             "x[:, t] @ self.weight_hh.T + h @ self.weight_ih.T", "other weight", "weight_ih|weight_hh"),
     written("weight transposed", "character", "h @ self.weight_hh.T", "h @ self.weight_hh.T.reshape(-1, 8).T",
-            "layout", "transpose|reshape|layout", kind=("layout", "structure")),
+            "layout", "transpose|reshape|layout", kind=LAYOUT),
     written("gate inverted", "highway.0", "(1 - gate) * x", "gate * x", "gates", "sub|gate|1"),
     written("gates exchanged", "highway.1", "gate * F.relu(self.transform(x)) + (1 - gate) * x",
             "(1 - gate) * F.relu(self.transform(x)) + gate * x", "gates", "gate|sub|exchange"),
@@ -48,7 +50,8 @@ FAULTS = [
     written("input left out", "highway.1", " + (1 - gate) * x", "", "residual", "add|residual"),
     written("hard gate", "highway.1", "torch.sigmoid(self.gate(x))", "F.hardsigmoid(self.gate(x))", "activation",
             "hardsigmoid|hard_sigmoid|hard"),
-    written("softmax axis", "", "dim=-1", "dim=1", "axis", "softmax|axis|dim", name="axis|dim", reference=-1,
+    written("softmax axis", "", "dim=-1", "dim=1", "axis", "softmax|axis|dim", name="axis|dim", reference=Either((-1,
+            2)),
             candidate=1),
     written("softmax without logarithm", "", "F.log_softmax(", "F.softmax(", "logarithm", "log"),
     written("residual left out", "", "x = x + self.character(x)", "x = self.character(x)", "residual", "add"),

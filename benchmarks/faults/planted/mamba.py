@@ -22,7 +22,7 @@ FAULTS = [
             "        outputs.append((state * c[:, t, None, :]).sum(-1))", "outputs.append((state * c[:, t, None, :])."
             "sum(-1))\n        state = decay[:, t] * state + drive[:, t]", "order", "order|previous|state"),
     written("scan from the right", SCAN, "range(x.shape[1])", "reversed(range(x.shape[1]))", "order",
-            "order|revers|flip"),
+            "order|revers|flip|element 6"),
     written("zero-order hold", "layers.1.mixer.scan", "drive = dt[..., None] * b[:, :, None, :]",
             "drive = (decay - 1) / a * b[:, :, None, :]", "discretization", "div|sub"),
     written("mean over states", SCAN, ".sum(-1)", ".mean(-1)", "reduction", "mean sum"),
@@ -38,7 +38,7 @@ FAULTS = [
     written("layers in another order", "", "in self.layers:", "in reversed(self.layers):", "order", "order|layers"),
     written("last norm left out", "", "self.lm_head(self.norm_f(x))", "self.lm_head(x)", "Cell left out", "norm_f"),
     weight("decay of the states reversed", "layers.1.mixer.scan.log_a", lambda w: w.flip(-1), "permuted",
-           "flip|permut|order"),
+           "revers|flip|permut|order"),
     weight("kernels reversed in time", "layers.0.mixer.conv.weight", lambda w: w.flip(-1), "flipped", "flip|revers"),
     weight("halves of a weight exchanged", "layers.1.mixer.in_proj.weight", lambda w: w.roll(16, 0), "permuted",
            "permut|exchange|order|roll"),

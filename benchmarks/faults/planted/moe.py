@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..cases import Either
 from ..kinds_of_fault import attribute, weight, written
 from ..planting import one_element
 
@@ -27,7 +28,7 @@ FAULTS = [
             "scores.topk(self.top, dim=-1, largest=False)", "topk", "largest|topk|smallest", name="largest",
             reference=True, candidate=False),
     written("softmax over tokens", MIXTURE, "softmax(dim=-1)", "softmax(dim=1)", "axis", "softmax", name="axis|dim",
-            reference=-1, candidate=1),
+            reference=Either((-1, 2)), candidate=1),
     written("sigmoid scores", "layers.1.mixture", "self.router(x).softmax(dim=-1)", "self.router(x).sigmoid()",
             "activation", "sigmoid softmax"),
     written("first expert counted twice", MIXTURE, "share[..., number : number + 1]", "share[..., :1]", "index",

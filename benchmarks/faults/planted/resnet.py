@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
+from ..cases import Either
 from ..kinds_of_fault import attribute, planted, replaced, weight, written
 from ..planting import one_element
 
@@ -42,7 +43,7 @@ FAULTS = [
     planted(
         "dilation and padding", "layer1.1.conv1",
         lambda m: [setattr(m.layer1[1].conv1, n, (2, 2)) for n in ("dilation", "padding")],
-        "dilation", "dilation", "attribute",
+        "dilation", "dilation|padding", "attribute",
     ),
     planted(
         "padding mode", "conv1",
@@ -62,7 +63,8 @@ FAULTS = [
             "conv1|conv2"),
     written("norm and activation exchanged", "", "self.relu(self.bn1(self.conv1(images)))",
             "self.bn1(self.relu(self.conv1(images)))", "order", "bn1|relu"),
-    written("softmax axis", "pool", "softmax(-1)", "softmax(1)", "axis", "softmax", name="axis|dim", reference=-1,
+    written("softmax axis", "pool", "softmax(-1)", "softmax(1)", "axis", "softmax", name="axis|dim",
+            reference=Either((-1, 2)),
             candidate=1),
     written("normalize axis", "", "dim=1)", "dim=0)", "axis", "normalize|axis|dim"),
     written("weights left out", "pool", "(x.flatten(2) * weights)", "x.flatten(2)", "factor", "mul|weights"),
@@ -75,7 +77,7 @@ FAULTS = [
     weight("channels reversed", "layer1.1.conv2.weight", lambda w: w.transpose(0, 1), "transposed", "transpose"),
     weight("mean of a norm", "layer2.0.shortcut.1.running_mean", lambda v: v * 0, "statistics", ""),
     planted("variance biased", "layer1.0.bn2", _biased, "unbiased",
-            "unbiased|biased|variance", ("state", "attribute"), train=True),
+            "unbiased|biased|variance|mul", ("state", "attribute", "structure"), train=True),
     planted("buffer not updated", "layer2.1.bn1",
             lambda m: setattr(m.layer2[1].bn1, "momentum", 0.0), "buffer not updated",
             "momentum|updated|moves", ("state", "attribute"), train=True),
@@ -86,7 +88,7 @@ FAULTS = [
     written("detached branch", "layer2.0", "y + shortcut", "y + shortcut.detach()", "detached", "detach|gradient",
             kind=("gradient", "structure")),
     written("gradient scaled", "layer1.0", "return self.relu(y + shortcut)",
-            "y = self.relu(y + shortcut)\n    return 2 * y - y.detach()", "gradient", "gradient 2",
+            "y = self.relu(y + shortcut)\n    return 2 * y - y.detach()", "gradient", "gradient 2|stop_gradient",
             kind=("gradient", "structure")),
     planted("frozen parameter", "layer1.0.conv1", lambda m: m.layer1[0].conv1.weight.requires_grad_(False),
             "frozen", "weight frozen|requires_grad|gradient", ("gradient", "state", "attribute")),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from ..kinds_of_fault import attribute, planted, weight, written
+from ..kinds_of_fault import LAYOUT, attribute, planted, weight, written
 from ..planting import one_element
 
 FAULTS = [
@@ -19,7 +19,7 @@ FAULTS = [
     written("scores scaled", "attention", ".squeeze(-1).softmax", ".squeeze(-1).div(8**0.5).softmax", "scale",
             "div|scale|2.828"),
     written("channels that aren't neighbours", "maxout", "unflatten(-1, (-1, 2)).amax(-1)",
-            "unflatten(-1, (2, -1)).amax(-2)", "layout", "reshape|axis|layout", kind=("layout", "structure")),
+            "unflatten(-1, (2, -1)).amax(-2)", "layout", "reshape|axis|layout", kind=LAYOUT),
     written("sum instead of maximum", "maxout", ".amax(-1)", ".sum(-1)", "reduction", "max sum"),
     written("bridge without activation", "", "torch.tanh(self.bridge(last[-1]))", "self.bridge(last[-1])", "activation",
             "tanh"),

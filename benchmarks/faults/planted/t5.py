@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..kinds_of_fault import attribute, weight, written
+from ..cases import Either
+from ..kinds_of_fault import LAYOUT, attribute, weight, written
 from ..planting import heads_exchanged, one_element
 
 FAULTS = [
@@ -19,7 +20,7 @@ FAULTS = [
     written("sides of the encoder exchanged", "encoder_bias", "(distance > 0)", "(distance < 0)", "comparison",
             "greater|less"),
     written("heads after the keys", "decoder_bias", ".permute(2, 0, 1)", ".permute(2, 1, 0)", "layout",
-            "permut|transpose", kind=("layout", "structure")),
+            "permut|transpose", kind=LAYOUT),
     written("bias left out", "encoder.1.self_attention", ", q, k) + bias", ", q, k)", "bias", "bias|add"),
     written("bias subtracted", "decoder.0.self_attention", ", q, k) + bias", ", q, k) - bias", "sign", "sub"),
     written("scaled", "encoder.0.self_attention", ", q, k) + bias", ", q, k) * q.shape[-1] ** -0.5 + bias", "scale",
@@ -27,7 +28,7 @@ FAULTS = [
     written("keys against queries", "decoder.1.self_attention", "bhqk\", q, k", "bhqk\", k, q",
             "q/k exchanged", "exchange|order|einsum|matmul"),
     written("softmax axis", "encoder.1.self_attention", "softmax(-1)", "softmax(-2)", "axis", "softmax",
-            name="axis|dim", reference=-1, candidate=-2),
+            name="axis|dim", reference=Either((-1, 3)), candidate=Either((-2, 2))),
     written("values from the queries", "decoder.1.cross_attention", "self.v(memory)", "self.v(memory.flip(1))",
             "other value", "flip"),
     written("keys of the memory reversed", "decoder.0.cross_attention", "self.k(memory)", "self.k(memory.flip(1))",
@@ -51,7 +52,7 @@ FAULTS = [
     written("mask inverted", "", "masked_fill(~mask,", "masked_fill(mask,", "mask", "mask|not"),
     written("mask left out of the encoder", "", "self.encoder_bias(ids.shape[1], ids.shape[1]) + padding",
             "self.encoder_bias(ids.shape[1], ids.shape[1])[None]", "mask", "mask|padding|add"),
-    written("causal mask off by one", "", ".triu(1)", ".triu(2)", "mask", "triu|mask", name="diagonal", reference=1,
+    written("causal mask off by one", "", ".triu(1)", ".triu(2)", "mask", "triu|mask", name="diagonal|k", reference=1,
             candidate=2),
     written("causal mask left out", "", "self.decoder_bias(length, length) + causal",
             "self.decoder_bias(length, length)", "mask", "mask|causal|add"),
@@ -64,9 +65,9 @@ FAULTS = [
             "encoder.1"),
     written("memory detached", "", "memory = self.encoder_norm(memory)", "memory = self.encoder_norm(memory).detach()",
             "detached", "detach|gradient", kind=("gradient", "structure")),
-    weight("table reversed", "encoder_bias.table.weight", lambda w: w.flip(0), "permuted", "flip|permut|order"),
+    weight("table reversed", "encoder_bias.table.weight", lambda w: w.flip(0), "permuted", "revers|flip|permut|order"),
     weight("heads of the table exchanged", "decoder_bias.table.weight", lambda w: w.flip(1), "permuted",
-           "flip|permut|order|exchange"),
+           "revers|flip|permut|order|exchange"),
     weight("key transposed", "decoder.0.cross_attention.k.weight", lambda w: w.T, "transposed", "transpose"),
     weight("heads of a projection", "encoder.0.self_attention.v.weight", heads_exchanged(2), "permuted",
            "permut|exchange|order|rows"),

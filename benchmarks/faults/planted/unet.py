@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from ..kinds_of_fault import attribute, planted, weight, written
+from ..kinds_of_fault import LAYOUT, attribute, planted, weight, written
 from ..planting import one_element, thirds_exchanged
 
 ATTENTION_CALL = "F.scaled_dot_product_attention(q, k, v)"
@@ -25,10 +25,11 @@ FAULTS = [
             "dtype=self.fc1.weight.dtype) / (half - 1)", "frequency", "div|3"),
     written("time in thousandths", "time", "t[:, None] *", "t[:, None] / 1000 *", "scale", "1000|div"),
     written("activation left out of the time", "time", "F.silu(self.fc1(x))", "self.fc1(x)", "activation", "silu"),
-    written("scale and shift exchanged", "down1", "scale, shift =", "shift, scale =", "exchanged", "chunk|split|order"),
+    written("scale and shift exchanged", "down1", "scale, shift =", "shift, scale =", "exchanged",
+            "chunk|split|order|exchange"),
     written("one left out of the scale", "down2", "(1 + scale)", "scale", "offset", "1|add"),
     written("shift before the norm", "up1", "y = self.norm2(y) * (1 + scale) + shift",
-            "y = self.norm2(y + shift) * (1 + scale)", "order", "norm2|order"),
+            "y = self.norm2(y + shift) * (1 + scale)", "order", "norm2|order|add"),
     written("time not activated", "up1", "self.time(F.silu(time))", "self.time(time)", "activation", "silu"),
     written("activation before the norm", "down1", "F.silu(self.norm1(x))", "self.norm1(F.silu(x))", "order",
             "silu norm1"),
@@ -39,17 +40,17 @@ FAULTS = [
     written("scale of the attention left out", "attention", "(q, k, v)", "(q, k, v, scale=1.0)", "scale", "scale",
             name="scale", reference=None, candidate=1.0),
     written("causal attention", "attention", "(q, k, v)", "(q, k, v, is_causal=True)", "mask", "causal",
-            name="is_causal", reference=False, candidate=True),
-    written("q and k exchanged", "attention", "q, k, v =", "k, q, v =", "q/k exchanged", "query|key|order"),
+            name="is_causal|causal", reference=False, candidate=True),
+    written("q and k exchanged", "attention", "q, k, v =", "k, q, v =", "q/k exchanged", "query|key|order|q and k"),
     written("residual left out", "attention", "return x + self", "return self", "residual", "add"),
     written("residual of the norm", "attention", "return x + self", "return self.norm(x) + self", "residual", "norm"),
     written("norm left out", "attention", "self.norm(x).flatten(2)", "x.flatten(2)", "Cell left out", "norm"),
     written("height and width exchanged", "attention", "self.proj(y).view(batch, channels, height, width)",
             "self.proj(y).view(batch, channels, height, width).transpose(2, 3)", "layout", "transpose",
-            kind=("layout", "structure")),
+            kind=LAYOUT),
     written("concatenated in another order", "", "[x, skip]", "[skip, x]", "order", "cat"),
     written("skip from before the block", "", "torch.cat([x, skip], dim=1)", "torch.cat([x, self.conv_in(images)], "
-            "dim=1)", "other value", "conv_in|cat"),
+            "dim=1)", "other value", "conv"),
     written("sampled up after the convolution", "", "self.up_conv(self.upsample(x))", "self.upsample(self.up_conv(x))",
             "order", "upsample up_conv"),
     written("last activation left out", "", "F.silu(self.norm_out(x))", "self.norm_out(x)", "activation", "silu"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from ..kinds_of_fault import attribute, planted, replaced, weight, written
+from ..cases import Either
+from ..kinds_of_fault import LAYOUT, attribute, planted, replaced, weight, written
 from ..planting import heads_exchanged, one_element, thirds_exchanged
 
 
@@ -25,19 +26,20 @@ FAULTS = [
     attribute("dropout rate", "blocks.1.attn.drop", "p", 0.1, 0.2, train=True),
     written("scale left out", "blocks.0.attn", " * self.scale)", ")", "scale", "scale|0.5"),
     written("scale of the whole width", "blocks.1.attn", " * self.scale)", " * width**-0.5)", "scale", "scale|0.25"),
-    written("softmax axis", "blocks.1.attn", "dim=-1", "dim=-2", "axis", "softmax", name="axis|dim", reference=-1,
-            candidate=-2),
+    written("softmax axis", "blocks.1.attn", "dim=-1", "dim=-2", "axis", "softmax", name="axis|dim",
+            reference=Either((-1, 3)),
+            candidate=Either((-2, 2))),
     written("q and k exchanged", "blocks.2.attn", "qkv[0], qkv[1], qkv[2]", "qkv[1], qkv[0], qkv[2]", "q/k exchanged",
             "0|1"),
     written("k and v exchanged", "blocks.0.attn", "qkv[0], qkv[1], qkv[2]", "qkv[0], qkv[2], qkv[1]", "k/v exchanged",
             "1|2"),
     written("heads before parts", "blocks.1.attn", "3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)",
             "self.heads, 3, width // self.heads).permute(3, 0, 2, 1, 4)", "layout", "reshape|permute|heads",
-            kind=("layout", "structure")),
+            kind=LAYOUT),
     written("heads not brought back", "blocks.2.attn", ".transpose(1, 2).reshape(batch", ".reshape(batch", "layout",
-            "transpose", kind=("layout", "structure")),
+            "transpose", kind=LAYOUT),
     written("weights not transposed", "blocks.0.attn", "(weights @ v)", "(weights.transpose(-2, -1) @ v)", "transposed",
-            "transpose", kind=("layout", "structure")),
+            "transpose", kind=LAYOUT),
     written("first residual left out", "blocks.0", "x = x + self.gamma1 *", "x = self.gamma1 *", "residual", "add"),
     written("second residual left out", "blocks.1", "return x + self", "return self", "residual", "add"),
     written("layer scale left out", "blocks.2", "self.gamma2 * self.mlp", "self.mlp", "factor", "gamma2|mul"),
@@ -57,7 +59,7 @@ FAULTS = [
             "[x, self.cls_token.expand(x.shape[0], -1, -1)]", "order", "cat"),
     written("mean instead of class token", "", "x[:, 0]", "x.mean(1)", "pooling", "mean"),
     written("patches column by column", "patch_embed", ".flatten(2)", ".transpose(2, 3).flatten(2)", "layout",
-            "transpose|layout", kind=("layout", "structure")),
+            "transpose|layout", kind=LAYOUT),
     written("activation left out", "blocks.1.mlp", "self.act(self.fc1(x))", "self.fc1(x)", "activation", "act|gelu"),
     replaced("other activation", "blocks.2.mlp.act", lambda _: nn.SiLU(), "activation", "SiLU"),
     replaced("quick gelu", "blocks.1.mlp.act", lambda _: QuickGELU(), "activation", "gelu|1.702"),

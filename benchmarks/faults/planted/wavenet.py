@@ -18,7 +18,7 @@ FAULTS = [
     attribute("alpha", "elu", "alpha", 0.5, 1.0),
     planted("output padding", "upsample", _stride, "padding", "padding", "attribute"),
     planted("dilation with its padding", "layers.1.conv", lambda m: [setattr(m.layers[1].conv, n, 3) for n in
-            ("dilation", "left")], "dilation", "dilation", "attribute"),
+            ("dilation", "left")], "dilation", "dilation|pad", "attribute"),
     written("padding at the right", "layers.0.conv", "(self.left, 0)", "(0, self.left)", "padding", "pad"),
     written("padding on both sides", "first", "(self.left, 0)", "(self.left // 2, self.left // 2)", "padding", "pad"),
     written("padding by repeating", "layers.2.conv", "F.pad(x, (self.left, 0))",

@@ -12,8 +12,8 @@ from ....runtime.ops.registry import get
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
-from ..descriptions import cell_of_nodes
 from ..evidence import Evidence
+from ..naming import cells_of_nodes
 from ..rebuilding import Operands, Results, append
 from .hypothesis import Hypothesis, with_other_node
 
@@ -62,7 +62,7 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             if value is None:
                 continue
             if len(node.outputs) == 1 and value.type == node.outputs[0].type:
-                what = cell_of_nodes(cell, [node])
+                what = "".join(cells_of_nodes(cell, [node])[0])
                 fix = f"call {what}" if what else ""
                 cause = Cause("structure", f"{what or node.op} is left out of the candidate{here}", fix, op=node.op)
                 yield Hypothesis(cause, partial(with_other_node, cell.program, position, _passing(number)))

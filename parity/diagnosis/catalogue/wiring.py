@@ -15,8 +15,9 @@ from ....runtime.visible import visible_name
 from ...results.cause import Cause
 from ...sides.records import OUTPUT, OUTPUT_GRADIENT
 from ..cell_program import CellProgram
-from ..descriptions import name_of_value, spelling
+from ..descriptions import spelling
 from ..evidence import Evidence
+from ..naming import name_of_value
 from ..rebuilding import Operands, Results, keep, rebuild
 from .hypothesis import Hypothesis
 from .numbers import likely_numbers

@@ -1,0 +1,70 @@
+"""What nodes and values of a Cell are called: by the Cells inside it, by what computes them, by what they take."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from ...runtime.ir.types import Node, Value
+from ...runtime.visible import visible_name
+from ..sides.port_program import OWN
+from ..sides.records import OUTPUT_GRADIENT
+from .cell_program import CellProgram
+
+
+def cells_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> tuple[list[str], Sequence[Node]]:
+    """Return the paths of the Cells, inside another one, that some nodes are all of, and the nodes of no such Cell."""
+    calls = cell.program.calls
+
+    def around(node: Node) -> list[int]:
+        """The numbers of the calls that a node is in, inside the Cell, the outermost first."""
+        found: list[int] = []
+        number: int | None = node.cell
+        while number is not None and calls[number].path != cell.path:
+            found.insert(0, number)
+            number = calls[number].parent
+        return found
+
+    sizes = Counter(number for node in cell.program.nodes for number in around(node))
+    given = Counter(number for node in nodes for number in around(node))
+    whole = {number for number in given if given[number] == sizes[number]}
+    # a container with nodes in one Cell alone may be called for its other Cells, too
+    named = {n for n in whole if not any(calls[m].parent == n and given[m] == given[n] for m in whole)}
+    outermost = {next((n for n in around(node) if n in named), None): None for node in nodes}
+    cells = [visible_name(calls[n].path.removeprefix(OWN)) for n in outermost if n is not None]
+    return cells, [node for node in nodes if not whole & {*around(node)}]
+
+
+def name_of_value(cell: CellProgram, value: Value) -> str:
+    """Return what a value of a Cell is, in words."""
+    program = cell.program
+    if value in program.producers:
+        node = program.producers[value]
+        if node.op == "slice" and node.inputs[0] is not None:
+            return f"{taken_by(node)} of {name_of_value(cell, node.inputs[0])}"
+        alike = [other for other in program.nodes if other.op == node.op]
+        return f"the result of {node.op}" + (f" {alike.index(node) + 1} of {len(alike)}" if len(alike) > 1 else "")
+    stored = {p.value: n for n, p in program.parameters.items()} | {b.value: n for n, b in program.buffers.items()}
+    if value in stored:
+        return visible_name(stored[value])
+    if value not in program.inputs:
+        return "a constant"
+    key = cell.input_keys[program.inputs.index(value)]
+    if key is None:
+        return f"the value {visible_name(value.name)}"
+    returned = key.kind == OUTPUT_GRADIENT
+    return f"what {visible_name(key.path)} returns" if returned else f"the input {visible_name(key.slot)}"
+
+
+def taken_by(node: Node) -> str:
+    """Return the elements that a slice takes, in Python's notation."""
+    names = ("starts", "stops", "axes", "steps")
+    starts, stops, axes, steps = (node.attributes[name] for name in names)
+    parts = []
+    for start, stop, axis, step in zip(starts, stops, axes, steps, strict=True):
+        one = stop == start + 1
+        parts.append(
+            f"{'element' if one else 'elements'} {start}{'' if one else f':{stop}'}{f':{step}' * (step != 1)}"
+            f" along axis {axis}"
+        )
+    return ", ".join(parts)
