@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ..sides.imported import is_imported
 from ..sides.records import Records, Run, Side
 from .networks import HasProgram, ReadFromFile, network_of
 from .noise import Noise
+from .setting_causes import HasSettings, agreement_with, causes_of_settings
 from .wrong_side import find_wrong_side
 
 LEAST_SECONDS = 10.0
@@ -96,7 +98,11 @@ def add_causes(
         causes, graph = diagnosis.causes(path, class_name), diagnosis.graph(path)
         if len(causes) != 1 and (in_file := as_file.causes(path, causes)):
             causes, graph = in_file
-        cell.causes += in_words_of_settings(causes, path, *settings)
+        if isinstance(reference, HasSettings) and time.monotonic() < deadline:
+            causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
+            explains = partial(_explains, path, reference, settings[1], evidence, run)
+            causes = in_words_of_settings(causes, *settings, explains)
+        cell.causes += causes
         cell.add_graph(graph)
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]
@@ -104,6 +110,13 @@ def add_causes(
             of_file = candidate is not None and is_imported(candidate.program)
             changed = None if theirs is not None else diagnosis.changed.get(path)
             report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file, changed))
+
+
+def _explains(
+    path: str, reference: HasSettings, candidate: Mapping[str, Any], evidence: Evidence, run: Run, name: str
+) -> bool:
+    """Whether the reference's module computes what the candidate does with one of the candidate's attributes."""
+    return agreement_with(path, reference, {name: candidate[name]}, evidence, run).holds
 
 
 @dataclass

@@ -12,10 +12,23 @@ from ...runtime.ir.types import Value, is_floating
 from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..results.comparison import PASS
-from ..sides.records import Array, Key, Records, gradient_key, value_key
+from ..sides.records import (
+    INPUT,
+    INPUT_GRADIENT,
+    OUTPUT,
+    OUTPUT_GRADIENT,
+    Array,
+    Key,
+    Records,
+    gradient_key,
+    value_key,
+)
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import Tolerance, judge
 from .cell_program import CellProgram, TensorKey
+
+_ABSENT = np.zeros((0,))
+"""In place of a tensor that wasn't recorded; it has the shape of none."""
 
 
 @dataclass(frozen=True)
@@ -95,6 +108,42 @@ class Evidence:
             backward.failing | self._trained_otherwise(program),
             gradients=True,
         )
+
+    def of_reference_holds(self, path: str) -> bool:
+        """Whether the reference itself agrees with the candidate in a Cell."""
+        return self.judge_records(path, self.truth).holds
+
+    def judge_records(self, path: str, records: Records) -> Agreement:
+        """Compare what another run of the reference recorded in a Cell with the candidate."""
+        outputs = list(self._recorded(path, records, gradients=False))
+        forward = self._agreement(iter(outputs), gradients=False)
+        if forward.failing or not self.grads:
+            return forward
+        backward = self._agreement(self._recorded(path, records, gradients=True), gradients=True)
+        return Agreement(
+            max(forward.worst, backward.worst),
+            max(forward.relative, backward.relative),
+            forward.tensors + backward.tensors,
+            backward.failing,
+            gradients=True,
+        )
+
+    def _recorded(self, path: str, records: Records, *, gradients: bool) -> Iterator[tuple[TensorKey, Array, Array]]:
+        """Yield the key of each tensor that a Cell computes, the array in the records, and the candidate's."""
+        calls = records.calls
+        inside = {call.path for call in calls if call.parent is not None and calls[call.parent].path == path}
+        own, passed = (INPUT_GRADIENT, OUTPUT_GRADIENT) if gradients else (OUTPUT, INPUT)
+        for key, expected in self.candidate.values.items():
+            computed = (key.path == path and key.kind == own) or (key.path in inside and key.kind == passed)
+            if computed and key in self.truth.values:
+                yield key, records.values.get(key, _ABSENT), expected
+        mine = records.parameter_gradients if gradients else records.updates | records.buffers
+        theirs = self.candidate.parameter_gradients if gradients else self.candidate.updates | self.candidate.buffers
+        for name, array in mine.items():
+            if name.rpartition(".")[0] == path and name in theirs:
+                like = self.reference_parameters.get(name, _ABSENT) if gradients else _ABSENT
+                kind = "parameter" if gradients else "update"
+                yield (kind, name), self._or_zeros(array, like), self._or_zeros(theirs[name], like)
 
     def distance(self, cell: CellProgram, program: Program) -> float:
         """Return the largest error of a program's outputs against the candidate's, relative to each tensor's size.

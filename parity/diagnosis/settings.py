@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,10 @@ OF_COMPUTATION = frozenset({"attribute", "structure", "state"})
 
 
 def in_words_of_settings(
-    causes: list[Cause], path: str, reference: Mapping[str, Any], candidate: Mapping[str, Any]
+    causes: list[Cause],
+    reference: Mapping[str, Any],
+    candidate: Mapping[str, Any],
+    explains: Callable[[str], bool],
 ) -> list[Cause]:
     """Return one cause in place of those that follow from the only attribute in which two modules differ.
 
@@ -22,15 +25,17 @@ def in_words_of_settings(
 
     Args:
         causes: the causes of a Cell.
-        path: path of the Cell.
         reference: attributes of the reference's module, with its "class".
         candidate: attributes of the candidate's.
+        explains: whether the reference's module computes what the candidate does if this attribute alone is changed.
     """
     different = [name for name in reference if name in candidate and not _same(reference[name], candidate[name])]
     explained = [cause for cause in causes if cause.kind in OF_COMPUTATION]
     if len(different) != 1 or not explained or (len(explained) == 1 and explained[0].attribute):
         return causes
     name, first = different[0], explained[0]
+    if name not in ("class", "training") and not explains(name):
+        return causes
     ours, theirs = (visible_name(str(side[name])) for side in (reference, candidate))
     if name == "class":
         if len(explained) > 1:

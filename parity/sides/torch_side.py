@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -121,14 +121,25 @@ class TorchSide:
         return InterpreterSide(self.name, program, args, kwargs, working_dtype=working, seed=self.seed)
 
     def settings(self, path: str) -> dict[str, Any]:
-        """The numbers, flags and words among the public attributes of the module at a path, and its class."""
+        """The numbers, flags, words and tuples of them among the public attributes of a module, and its class."""
         modules = {name: inner for name, _, inner in named_modules(self.module)}
         if path not in modules:
             return {}
         with in_mode(self.module, self.train):
             found = {name: value for name, value in vars(modules[path]).items() if not name.startswith("_")}
-        plain = {n: v for n, v in found.items() if isinstance(v, (bool, int, float, str)) or v is None}
+        plain = {name: value for name, value in found.items() if _is_plain(value)}
         return {"class": type(modules[path]).__name__, **plain}
+
+    @contextlib.contextmanager
+    def with_settings(self, path: str, values: Mapping[str, Any]) -> Iterator[None]:
+        """Within the context, attributes of the module at a path, which it has itself, have other values."""
+        own = vars({name: inner for name, _, inner in named_modules(self.module)}[path])
+        before = {name: own[name] for name in values}
+        own.update(values)
+        try:
+            yield
+        finally:
+            own.update(before)
 
     def cells_with_gradient_code(self) -> set[str]:
         """Paths of the Cells whose own code sets gradients, by a `torch.autograd.Function` or a hook."""
@@ -346,3 +357,9 @@ def _shared_parameters(
             for owner, attribute in places:
                 shared.setdefault(owner, {})[attribute] = names[parameter]
     return shared
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, (bool, int, float, str))
