@@ -16,8 +16,10 @@ from ..sides.records import Array, Key, Records, Run, Side
 from .boundaries import OUTPUTS, boundary_of
 from .causes import add_causes, add_roundings
 from .comparer import Comparer
+from .networks import HasProgram
 from .noise import Noise
 from .odd_one_out import Implementations, find_odd_one_out
+from .precision_causes import add_precision_causes
 from .runtime_causes import RunsInOnnxRuntime, add_runtime_causes
 
 
@@ -62,7 +64,7 @@ class CauseSearch:
     def is_needed(self, side: Side) -> bool:
         """Whether a side failed in something of which the cause can be found."""
         outputs = any(kept for (name, _), kept in self.failing_outputs.items() if name == side.name)
-        return side.name in self.failing_records or (outputs and isinstance(side, RunsInOnnxRuntime))
+        return side.name in self.failing_records or (outputs and isinstance(side, (RunsInOnnxRuntime, HasProgram)))
 
     def run(
         self, report: Report, side: Side, seconds: float, on_probe: tuple[Records, Records, Noise] | None = None
@@ -90,6 +92,8 @@ class CauseSearch:
             )
         elif on_probe is not None:
             add_causes(report, self.reference, side, *on_probe, seconds, grads=on_probe[2].run.grads)
+        else:
+            add_precision_causes(report, self.reference, side)
         if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized:
             ((_, dtype),) = side.capabilities.checks
 

@@ -71,7 +71,7 @@ class _Describer:
                 return Cause("gradient", f"{name} is {how} in the candidate only", attribute=difference.name)
             case "update":
                 return Cause(
-                    "update", f"the buffer {visible_name(difference.name)} is updated differently in the candidate"
+                    "state", f"the buffer {visible_name(difference.name)} is updated differently in the candidate"
                 )
 
     def _attribute(self, d: Difference) -> Cause:

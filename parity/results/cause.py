@@ -14,9 +14,10 @@ class Cause:
 
     Attributes:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
-            "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen) or "optimizer" (of
-            a training: the optimizer, or what is done to gradients before it gets them); "onnxruntime" (a fault of ONNX
-            Runtime, found by running the same model with other settings) or "model" (the exported ONNX model is wrong).
+            "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen), "precision"
+            (values are rounded) or "optimizer" (of a training: the optimizer, or what is done to gradients before it
+            gets them); "onnxruntime" (a fault of ONNX Runtime, found by running the same model with other settings) or
+            "model" (the exported ONNX model is wrong).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.
@@ -60,6 +61,8 @@ class Cause:
             if not self.option:
                 return "the interpreter computes the reference's result from the same model in float64"
             return f"with {self.option}={self.option_value}, the result differs by {self.error:.0e} at most"
+        if self.kind == "precision":
+            return "without that, in float64, the Cell agrees with the reference"
         what = "outputs and gradients" if self.gradients else "outputs"
         change = "with that" if self.together == 1 else f"with all {self.together} causes"
         how = f"to {self.error:.0e}" if self.error else "exactly"

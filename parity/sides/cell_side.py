@@ -76,20 +76,21 @@ class CellSide:
         return result
 
     def in_interpreter(self, run: Run | None = None) -> InterpreterSide:
-        """Return the Cell as a program, in the names of the module, on the inputs and in the mode of a run.
+        """Return the Cell as a program, in the names of the module, on the inputs, in the mode and dtype of a run.
 
         Raises:
             CellbridgeError: it can't be traced.
         """
         if not isinstance(self.framework, Eager):
             raise ConversionError(f"Cells of {self.framework.name} can't be traced")
-        # in float64, in which numbers such as 1 / sqrt(3) keep their digits
         args, kwargs = self.args, self.kwargs
         if run is not None and run.arguments is not None:
             args, kwargs = self._own_arguments(run.arguments)
         train = not self.train if run is not None and run.other_mode else self.train
-        with self.framework.prepare(self.cell, self._values(), "float64", train), warnings_as_notes():
-            traced = trace_port(self.cell, args, kwargs)
+        # by default in float64, in which numbers such as 1 / sqrt(3) keep their digits
+        dtype = "float64" if run is None else run.dtype
+        with self.framework.prepare(self.cell, self._values(), dtype, train), warnings_as_notes():
+            traced = trace_port(self.cell, args, kwargs, dtype)
         program = in_names_of_module(traced, self.pairing, self.weights)
         return InterpreterSide(self.name, program, args, kwargs, working_dtype=self.working_dtype.name)
 

@@ -13,7 +13,7 @@ from ...runtime.common.tensor import Tensor
 from ...runtime.errors import CellbridgeError, ConversionError
 from ...runtime.graph.traced import TracedProgram, trace
 from ...runtime.ir.program import Program
-from ...runtime.ir.types import FLOAT64, Node, Type, Value
+from ...runtime.ir.types import Node, Type, Value, as_dtype
 from ...runtime.ops import shaping
 from ...runtime.programs.call import as_array
 from ...runtime.tracing import Builder, SymbolicTensor
@@ -26,15 +26,15 @@ OWN = "port:"
 """The prefix of paths of Cells, and names of Parameters, that correspond to nothing in the module."""
 
 
-def trace_port(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> TracedProgram:
-    """Return the trace of a Cell on arguments that hold torch's tensors or arrays, in float64.
+def trace_port(cell: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dtype: str) -> TracedProgram:
+    """Return the trace of a Cell on arguments that hold torch's tensors or arrays, in a floating-point dtype.
 
     Raises:
         CellbridgeError: the Cell can't be traced, or its code raises an exception.
     """
 
     def tensor(leaf: Any) -> Any:
-        return Tensor(cast_floating(as_array(leaf), FLOAT64)) if tree.is_tensor(leaf) else leaf
+        return Tensor(cast_floating(as_array(leaf), as_dtype(dtype))) if tree.is_tensor(leaf) else leaf
 
     arguments = pytree.tree_map(tensor, (args, dict(kwargs)))
     try:
