@@ -64,7 +64,7 @@ def matches(cause: Any, expected: Mapping[str, Any]) -> bool:
     if "name" not in expected:
         return contains(_text(cause), expected.get("words", ()))
     names = expected["name"].split("|")
-    if names != [ANY_NAME] and getattr(cause, "attribute", None) not in names:
+    if ANY_NAME not in names and getattr(cause, "attribute", None) not in names:
         return False
     known = [expected.get("reference"), expected.get("candidate")]
     return _all_equal(_values(cause), known) or _all_equal(_values(cause)[::-1], known)

@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from .cases import Either
+from .cases import ANY_NAME, Either
 
 Array = np.ndarray[Any, Any]
 
@@ -45,7 +45,7 @@ class OnnxFault:
 
 OTHER_NAMES = {  # of attributes, in torch or in a program
     "epsilon": "eps",
-    "alpha": "negative_slope",
+    "alpha": f"negative_slope|{ANY_NAME}",  # of a HardSigmoid, a factor in a formula
     "pads": "padding",
     "perm": "permutation",
     "coordinate_transformation_mode": "align_corners",
