@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import re
 import reprlib
 import traceback
@@ -90,8 +91,14 @@ _ADVICE = (
 
 @contextlib.contextmanager
 def silence_torch_logs() -> Iterator[None]:
-    """Within the context, torch neither prints nor logs the graph of a model that it refuses: the error is enough."""
-    names = ("torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor")
+    """Within the context, torch neither prints nor logs the graph of a model that it refuses: the error is enough.
+
+    Its structured trace is left alone where somebody asks for it (TORCH_TRACE). Otherwise pytest would show dozens of
+    its empty records below a failing test.
+    """
+    names = ["torch.fx.experimental.symbolic_shapes", "torch._subclasses.fake_tensor"]
+    if not os.environ.get("TORCH_TRACE"):
+        names.append("torch.__trace")
     logs = [logging.getLogger(name) for name in names]
     levels = [log.level for log in logs]
     tracing.print = lambda *args, **options: None  # type: ignore[attr-defined]
