@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -114,14 +114,15 @@ def align(
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
     excused = replace(excused, gradients=excused.gradients | constant_boundaries(paired.program))
+    untrained = _untrained_rows(module, paired.paired)
     reference = ModuleSide(
         "torch", module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
         paired=paired.paired, ignored=parameters.keys() - paired.paired,
     )  # fmt: skip
     side = FileSide(
         name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
-        arrange=arrange, working_dtype=options.dtype, seed=options.seed, rounded=paired.rounded,
-        computed=paired.computed,
+        untrained_rows=untrained, arrange=arrange, working_dtype=options.dtype, seed=options.seed,
+        rounded=paired.rounded, computed=paired.computed,
     )  # fmt: skip
     notes = [_how(name, found, places)]
     if found.left_out:
@@ -132,6 +133,9 @@ def align(
     if excused.keys:
         after = list(dict.fromkeys(key.path for key in truth.values if key in excused.keys))
         notes.append(f"not judged by themselves, after a tensor of another shape: {summarize_paths(after)}")
+    if options.grads and untrained:
+        rows = list_names([f"{parameter}[{row}]" for parameter, row in untrained.items()])
+        notes.append(f"gradients not compared, of rows that the module doesn't train, which a file can't say: {rows}")
     unpaired = [n for n, info in parameters.items() if info.trainable and n not in paired.paired]
     if options.grads and unpaired:
         notes.append(
@@ -144,6 +148,17 @@ def _shared(module: torch.nn.Module) -> set[str]:
     """Return the names of the parameters that several modules use."""
     count = Counter(id(parameter) for _, parameter in named_parameters(module, remove_duplicate=False))
     return {name for name, parameter in named_parameters(module) if count[id(parameter)] > 1}
+
+
+def _untrained_rows(module: torch.nn.Module, paired: Collection[str]) -> dict[str, int]:
+    """Return the row of padding of each embedding table that has one, by name, and no other use."""
+    shared = _shared(module)
+    tables = {
+        f"{path}.weight" if path else "weight": inner.padding_idx
+        for path, inner in module.named_modules()
+        if isinstance(inner, torch.nn.Embedding)
+    }
+    return {n: row for n, row in tables.items() if row is not None and n in paired and n not in shared}
 
 
 def _how(name: str, found: Ownership, places: Places) -> str:

@@ -80,6 +80,7 @@ class FileSide(InterpreterSide):
         aliases: as in `ModuleSide`.
         paired: as in `ModuleSide`.
         excused: what isn't judged Cell by Cell.
+        untrained_rows: by name of a parameter, the row that the module doesn't train, which a file can't say.
         arrange: returns the file's inputs, from the module's arguments.
         **more: arguments of `InterpreterSide`.
 
@@ -96,11 +97,13 @@ class FileSide(InterpreterSide):
         aliases: Mapping[Key, Key],
         paired: Collection[str],
         excused: Excused,
+        untrained_rows: Mapping[str, int],
         arrange: Arrange,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.excused = excused
+        self.untrained_rows = untrained_rows
         self.arrange = arrange
         self.capabilities = replace(self.capabilities, known_cells=False)
         self.aliases = aliases
@@ -123,6 +126,11 @@ class FileSide(InterpreterSide):
                 records.sources[alias] = records.sources.get(first, "")
         gradients = records.parameter_gradients.items()
         records.parameter_gradients = {name: gradient for name, gradient in gradients if name in self.paired}
+        for name, row in self.untrained_rows.items():
+            gradient = records.parameter_gradients.get(name)
+            if gradient is not None:
+                records.parameter_gradients[name] = gradient = gradient.copy()
+                gradient[row] = 0
         if run.feed is not None and self.excused.gradients:
             self._excuse(records, run.feed)
         return records

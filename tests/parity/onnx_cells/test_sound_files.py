@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from pathlib import Path
 
 import onnx
@@ -279,3 +280,29 @@ def test_weights_whose_names_say_nothing() -> None:
     report = parity.compare(module, model, (ids,))
     require_sound(report)
     assert report.cells["inner"].gradients
+
+
+def test_a_row_that_is_not_trained_is_told_and_not_judged(tmp_path: Path) -> None:
+    class Table(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table, self.head = nn.Embedding(5, 4, padding_idx=0), nn.Linear(4, 2)
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            y: torch.Tensor = self.head(self.table(ids))
+            return y
+
+    module, ids = Table().eval(), torch.tensor([[1, 0, 2], [0, 3, 0]])
+    file = str(tmp_path / "table.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, (ids,), file, dynamo=False)
+    report = parity.compare(module, file, (ids,))
+    assert report.ok, str(report)
+    assert any("table.weight[0]" in note for note in report.notes)
+    model = onnx.load(file)
+    (table,) = [one for one in model.graph.initializer if one.dims == [5, 4]]
+    values = numpy_helper.to_array(table).copy()
+    values[3] *= 1.1
+    table.CopyFrom(numpy_helper.from_array(values, table.name))
+    assert parity.compare(module, model, (ids,)).failing == ["table"]
