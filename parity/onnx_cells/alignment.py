@@ -106,7 +106,7 @@ def align(
     shapes = {value: tuple(arrays[0].shape) for value, arrays in file.values.items()}
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
-    found = own_nodes(flat, truth, tensors, places.of)
+    found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
     marked = mark(*copy_shared_nodes(flat.program, found))
     excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
     paths = {call.path for call in found.calls}

@@ -23,6 +23,7 @@ def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Cross
         hints: values that the file itself gives for a tensor; they stay.
     """
     output = {key[:2]: place for one, place in places.items() for key in one.keys if key.kind == OUTPUT}
+    _divide(file, places, output)
     taken = set(places.values())
     for one, place in list(places.items()):
         if any(not key.path for key in one.keys):
@@ -35,6 +36,31 @@ def settle(file: FileValues, places: dict[Crossing, Value], hints: Mapping[Cross
             better = _last_before_branch(file, place, taken)
         places[one] = better
         taken.add(better)
+
+
+def _divide(file: FileValues, places: dict[Crossing, Value], output: Mapping[tuple[str, int], Value]) -> None:
+    """Give equal tensors that several Cells compute for themselves places of their own.
+
+    Such tensors are one crossing. A Cell whose result doesn't depend on its place is given an equal value on which it
+    does, if the file has one.
+    """
+    for one, place in list(places.items()):
+        if any(not key.path or key.kind == OUTPUT for key in one.keys):
+            continue
+        after = file.flat.after(place)
+        others: dict[Value, Crossing] = {}
+        for key in list(one.keys):
+            end = output.get(key[:2], place)
+            if end is place or end in after:
+                continue
+            equal = [v for v in file.values if _equal(file, v, place) and end in file.flat.after(v)]
+            if equal:
+                last = max(equal, key=file.rank.__getitem__)
+                one.keys.remove(key)
+                others.setdefault(last, Crossing(one.order, one.arrays, [], one.varies)).keys.append(key)
+        places.update({other: value for value, other in others.items()})
+        if not one.keys:
+            del places[one]
 
 
 def _last_before(file: FileValues, place: Value, ends: Collection[Value], taken: Collection[Value]) -> Value:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 import torch
+from onnx import numpy_helper
 from torch import Tensor, nn
 from torch.nn import functional
 
-from cellbridge import parity
+from cellbridge import converter, parity
 
 from .networks import own_export, set_attribute, set_operator, stripped
 
@@ -206,3 +208,26 @@ def test_a_gradient_that_an_inner_cell_stops_is_the_fault_of_that_cell_alone() -
     report = parity.compare(module, model, args)
     assert report.failing == ["layers.1.attention"]
     assert any(c.reason.startswith("no gradient arrives") for c in report.cells["layers.1.attention"].failures)
+
+
+class Conditions(nn.Module):
+    """Blocks that each compute the activation of one condition for themselves."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.ModuleList(nn.ModuleDict({"time": nn.Linear(4, 6), "out": nn.Linear(6, 6)}) for _ in range(3))
+
+    def forward(self, x: Tensor, time: Tensor) -> Tensor:
+        for block in self.blocks:
+            x = x + block["out"](x * block["time"](nn.functional.silu(time)))  # type: ignore[index]
+        return x
+
+
+def test_equal_values_that_cells_compute_for_themselves_are_told_apart() -> None:
+    module, args = Conditions(), (torch.randn(3, 6), torch.randn(3, 4))
+    model = converter.to_onnx(converter.from_torch(module, args), optimize=False)
+    report = parity.compare(module, model, args)
+    assert report.ok, str(report)
+    (weight,) = [one for one in model.graph.initializer if one.name.endswith("blocks.2.time.weight")]
+    weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.1), weight.name))
+    assert parity.compare(module, model, args).failing == ["blocks.2.time"]
