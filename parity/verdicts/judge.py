@@ -11,7 +11,8 @@ within the rounding that the computation itself may commit, if that is known (`r
 
 If some elements are at least a thousand and far larger than the others (scores that a mask sets to -1e9), the others
 are judged separately too, against the reference's rounding error in them; otherwise every error in them would be small
-compared with the largest element.
+compared with the largest element. Scores that are masked so need only agree to the digits of the working dtype: a
+softmax makes 0 of them all, whether what the mask hides was added to them or replaced.
 
 Where the reference overflows in the working dtype and the truth doesn't, the candidate may overflow too.
 """
@@ -36,6 +37,8 @@ ROUNDING_FACTOR = 10.0
 GROUP_SHARE = 1.0 / 16.0
 MAGNITUDE_GAP = 10
 """The smallest gap, in powers of two, that separates large elements from the others."""
+MASKED = 2.0**13
+"""The smallest magnitude of scores that a mask sets: `exp(x - max(x))` is 0 for them in float64."""
 MAGNITUDE_GAP_FACTOR = 10.0
 """Factor on the bars for the smaller elements: computing together with large numbers may cost them digits."""
 
@@ -115,6 +118,8 @@ def judge(
     overflowing = reference if check == "rounding" else None
     largest_error, index = error(candidate, truth, overflowing)
     unit, allowed = _bar(check, size(truth), noise, tolerance, group_size)
+    if check == "meaning" and bound is None and largest_error > unit * allowed:
+        bound = _rounding_of_masked_scores(truth, tolerance)
     if tolerance.overridden:
         passed, largest_error, index, unit = _judge_close(
             candidate, truth if check == "meaning" else reference, tolerance
@@ -149,6 +154,15 @@ def judge(
     if not passed:
         fields["reason"] = _reason(check, tolerance)
     return fields | _elements(index, candidate, truth, reference)
+
+
+def _rounding_of_masked_scores(truth: Array, tolerance: Tolerance) -> Array | None:
+    """Half a unit in the working dtype's last place for scores that a mask sets, 0 for others; None without any."""
+    limits = list(_magnitude_limits(truth))
+    if not limits:
+        return None
+    masked = (truth <= -MASKED) & (truth < -limits[-1]) & np.isfinite(truth)
+    return np.where(masked, tolerance.unit / 2 * np.abs(truth), 0.0) if masked.any() else None
 
 
 def _error_among_smaller_elements(

@@ -122,6 +122,14 @@ def test_what_large_numbers_stand_apart_from_is_judged_by_itself(check: str, rel
         assert found["bar"] < 1e-3
 
 
+@pytest.mark.parametrize(("place", "added", "status"), [(2, 0.75, PASS), (2, -100.0, FAIL), (3, 1e-7, FAIL)])
+def test_masked_scores_need_the_digits_of_the_working_dtype_alone(place: int, added: float, status: str) -> None:
+    candidate = SCORES.copy()
+    candidate[place] += added
+    assert judge("meaning", candidate, SCORES, SCORES.astype(np.float32), 1e-7, FLOAT32)["status"] == status
+    assert judge("meaning", -candidate, -SCORES, -SCORES.astype(np.float32), 1e-7, FLOAT32)["status"] == FAIL
+
+
 @pytest.mark.parametrize("truth", [[1e9, 1e-9, -2e-9], [1.0, 1e-20, 3e-20]])
 def test_what_the_reference_has_no_digits_of_or_is_below_the_rounding_of_ordinary_numbers_passes(truth: Any) -> None:
     truth = np.array(truth)
