@@ -51,10 +51,13 @@ def can_run(module: object) -> bool:
 def owners(cells: Mapping[str, CellReport], reference: Side, records: Records) -> dict[str, str]:
     """Return, for each parameter and buffer, the path of the innermost Cell that holds it and ran.
 
-    If the name doesn't determine a Cell, as in many ONNX files, it is the Cell that uses the parameter.
+    If the name doesn't say it, as in many ONNX files, it is the Cell that uses the parameter: an exporter names what it
+    folds after several parameters.
     """
     names = [*reference.parameters(), *records.updates, *records.buffers, *records.parameter_gradients]
-    return {name: owner(name, cells) or records.parameter_users.get(name, "") for name in names}
+    named = {name for name in names if name.rpartition(".")[0] in cells.keys() - {""}}
+    users = {name: path for name, path in records.parameter_users.items() if name not in named}
+    return {name: users[name] if name in users else owner(name, cells) for name in names}
 
 
 def owner(name: str, cells: Mapping[str, CellReport]) -> str:

@@ -8,7 +8,7 @@ gradient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from ...runtime.ir.program import Program
@@ -56,9 +56,9 @@ def excuse(
     keys = {key for value in odd for key in own[value]}
     gradients = set(keys)
     for value in odd:
-        following = {key for after in _next_places(flat, value, at.keys()) for key in at[after].keys if key.path}
-        keys |= following
-        gradients |= following
+        reached, following = _from_place(flat, value, at.keys())
+        keys |= _inner_keys(following, at)
+        gradients |= _inner_keys(following | _places_that_meet(flat, reached, at.keys()), at)
     for value in odd:
         if any(value in flat.after(other) for other in odd):
             continue
@@ -82,11 +82,25 @@ def constant_boundaries(program: Program) -> frozenset[Key]:
     return frozenset(found)
 
 
-def _next_places(flat: FlatProgram, place: Value, known: Collection[Value]) -> set[Value]:
-    """Return the places that depend on a place, not by way of other places."""
-    reached, found = {place}, set[Value]()
+def _inner_keys(places: Iterable[Value], at: Mapping[Value, Crossing]) -> set[Key]:
+    """Return the boundaries at places, without those of the root."""
+    return {key for place in places for key in at[place].keys if key.path}
+
+
+def _from_place(flat: FlatProgram, place: Value, known: Collection[Value]) -> tuple[set[Value], set[Value]]:
+    """Return what depends on a place, not by way of other places, with the place; and the next places."""
+    reached, following = {place}, set[Value]()
     for node in flat.program.nodes:
         if not reached.isdisjoint(node.inputs):
             for value in node.outputs:
-                (found if value in known else reached).add(value)
-    return found
+                (following if value in known else reached).add(value)
+    return reached, following
+
+
+def _places_that_meet(flat: FlatProgram, values: set[Value], known: Collection[Value]) -> set[Value]:
+    """Return the places that enter nodes together with values, not by way of other places: gradients meet there."""
+    met = set[Value]()
+    for node in reversed(flat.program.nodes):
+        if not values.isdisjoint(node.inputs) or any(value in met and value not in known for value in node.outputs):
+            met.update(value for value in node.inputs if value is not None)
+    return met & set(known)

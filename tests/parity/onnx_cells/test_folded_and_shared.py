@@ -231,3 +231,47 @@ def test_equal_values_that_cells_compute_for_themselves_are_told_apart() -> None
     (weight,) = [one for one in model.graph.initializer if one.name.endswith("blocks.2.time.weight")]
     weight.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(weight) * np.float32(1.1), weight.name))
     assert parity.compare(module, model, args).failing == ["blocks.2.time"]
+
+
+class Block(nn.Module):
+    """A convolution whose norm an exporter folds into it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(3, 3, 3, padding=1, bias=False), nn.BatchNorm2d(3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + functional.relu(self.norm(self.conv(x)))
+
+
+def test_between_two_files_what_is_folded_belongs_to_the_cell_that_uses_it() -> None:
+    torch.manual_seed(0)
+    module, args = nn.Sequential(Block(), Block()).eval(), (torch.randn(2, 3, 5, 5),)
+    with torch.no_grad():
+        module[1].norm.bias.add_(0.5)  # type: ignore[union-attr, operator]
+    model = own_export(module, args)
+    reference = converter.from_onnx(model)
+    (bias,) = [one for one in model.graph.initializer if one.name.startswith("1.norm.bias")]
+    bias.CopyFrom(numpy_helper.from_array(np.zeros(3, np.float32), bias.name))
+    assert parity.compare(reference, converter.from_onnx(model), args).failing == ["1.conv"]
+
+
+class Squeezed(nn.Module):
+    """A map scaled by what a layer computes from its means, as in squeeze and excitation."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.squeeze, self.last = nn.Conv2d(2, 4, 3, padding=1), nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.tanh(self.conv(x))
+        scale = torch.sigmoid(self.squeeze(x.mean((2, 3))))[..., None, None]
+        return self.last((scale * x).mean((2, 3)))  # type: ignore[no-any-return]
+
+
+def test_gradients_that_meet_a_tensor_of_another_shape_are_no_fault() -> None:
+    torch.manual_seed(0)
+    module, args = Squeezed(), (torch.randn(2, 2, 5, 5),)
+    model = own_export(module, args)
+    set_attribute("Conv", 0, "pads", [0, 0, 1, 1])(model)
+    assert parity.compare(module, model, args).failing == ["conv"]
