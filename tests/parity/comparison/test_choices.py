@@ -57,8 +57,9 @@ class Network(nn.Module):
         return self.last(vectors[..., -2:].mT), values
 
 
-def test_other_signs_pass_here_and_in_all_that_follows() -> None:
-    report = parity.compare(Network(), Network(flipped), (X,), probe=True)
+@pytest.mark.parametrize("probe", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_other_signs_pass_here_and_in_all_that_follows(probe: bool) -> None:
+    report = parity.compare(Network(), Network(flipped), (X,), probe=probe)
     assert report.ok, str(report)
     kinds = {(c.kind, c.feeding) for cell in report.cells.values() for c in cell.comparisons}
     assert {("input gradient", "isolated"), ("input gradient", "end to end"), ("output", "second call")} <= kinds

@@ -73,7 +73,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "form"), CASES)
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 def test_a_fault_is_found_in_its_cell(fault: str, form: str) -> None:
     kind, plant, path = FAULTS[fault]
     module, args = network(kind)

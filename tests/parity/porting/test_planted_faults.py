@@ -25,7 +25,7 @@ def compared(name: str) -> Report:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 def test_fault_is_found_in_its_cell(name: str) -> None:
     report = compared(name)
     assert tuple(report.failing) == FAULTS[name].at

@@ -120,6 +120,11 @@ def test_gradient_is_the_same_as_a_program(case: OpCase) -> None:
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
 def test_onnx_runtime_agrees(case: OpCase) -> None:
     check_onnx(case, "float32", OPSETS)
+
+
+@pytest.mark.parametrize("case", IN_ONNX, ids=str)
+@pytest.mark.every(2)
+def test_onnx_runtime_agrees_in_other_dtypes(case: OpCase) -> None:
     for dtype in ("float64", "float16"):
         check_onnx(case, dtype)
 
