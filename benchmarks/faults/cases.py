@@ -27,7 +27,7 @@ class Case:
     Attributes:
         name: `<network>/<what is wrong>`, unique within a kind.
         network: name of the network.
-        kind: "torch", "onnx", "files", "port", "training", "two", "hidden" or "sound".
+        kind: "torch", "opaque", "onnx", "files", "port", "training", "two", "hidden" or "sound".
         cells: paths of the Cells that are wrong; empty for a sound pair.
         cause: what is wrong, in a word.
         expected: what a tool should say of the cause: `kind` (one or several); `name` (alternatives are divided

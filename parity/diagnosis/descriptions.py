@@ -37,10 +37,15 @@ def describe(change: Change, comparison: Comparison, class_name: str, arrays: Ma
     describer = _Describer(comparison, class_name, arrays)
     first, *more = change.differences
     cause = describer.exchanged(first, *more) if change.is_exchange else describer.describe(first)
-    if change.places == 1:
-        return cause
-    others = change.places - 1
-    return replace(cause, summary=f"{cause.summary} (and in {others} more place{'s' * (others > 1)})")
+    return in_places(cause, change.places)
+
+
+def in_places(cause: Cause, places: int) -> Cause:
+    """Return a cause with the number of places, if there are several."""
+    others = places - 1
+    return (
+        replace(cause, summary=f"{cause.summary} (and in {others} more place{'s' * (others > 1)})") if others else cause
+    )
 
 
 class _Describer:

@@ -12,7 +12,7 @@ from .catalogue.table import ENTRIES
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
 from .changes import changes
-from .descriptions import describe
+from .descriptions import describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
 from .rebuilding import INVALID
@@ -127,7 +127,8 @@ class Diagnosis:
                     changed = self.changed[cell.path] = replace(cell, program=program)
                     if (comparison := Comparison.of(cell, changed)) is not None:
                         self.explained[cell.path] = comparison, comparison.differences
-                    return [replace(hypothesis.cause, error=agreement.relative, gradients=agreement.gradients)]
+                    cause = in_places(hypothesis.cause, hypothesis.places)
+                    return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
     def _smallest(self, comparison: Comparison, cell: CellProgram) -> tuple[list[Difference], Agreement] | None:

@@ -22,7 +22,7 @@ EPS = {"kind": "attribute", "name": "eps", "reference": 1e-6, "candidate": 1e-5}
 
 
 def test_there_are_cases_of_every_kind_and_each_has_its_own_name() -> None:
-    assert KINDS == ("torch", "two", "hidden", "port", "onnx", "files", "training", "sound")
+    assert KINDS == ("torch", "opaque", "two", "hidden", "port", "onnx", "files", "training", "sound")
     assert len({(case.kind, case.name) for case in CASES}) == len(CASES)
     assert sum(case.is_fault for case in CASES) >= 300
 

@@ -33,7 +33,7 @@ FAULTS = [
     written("rotary halves read interleaved", "layers.1.self_attn.rotary", HALVES, INTERLEAVED[0], "interleaved",
             "interleav|slice|chunk|element", kind=LAYOUT),
     written("rotation the other way", "layers.0.self_attn.rotary", "first * cos - second * sin, second * cos + first",
-            "first * cos + second * sin, second * cos - first", "sign", "sub|add|sign"),
+            "first * cos + second * sin, second * cos - first", "sign", "sub|add|sign|negated|-1"),
     written("positions from one", "layers.1.self_attn.rotary", "positions = torch.arange(x.shape[-2], dtype=x.dtype)",
             "positions = torch.arange(1, x.shape[-2] + 1, dtype=x.dtype)\n    "
             "positions[0] = 0", "position", "position|1"),

@@ -59,7 +59,7 @@ FAULTS = [
             "norm|order"),
     written("directions exchanged", "", "x, _ = self.lstm(x)", "x = self.lstm(x)[0].roll(8, -1)", "order",
             "roll|order|direction"),
-    written("read backwards", "", "self.lstm(x)", "self.lstm(x.flip(1))", "order", "flip"),
+    written("read backwards", "", "self.lstm(x)", "self.lstm(x.flip(1))", "order", "flip|revers"),
     written("highway once", "", "self.highway(self.norm(x))", "self.highway[0](self.norm(x))", "Cell left out",
             "highway.1"),
     weight("gates of the LSTM", "lstm.weight_ih_l0", _gates((1, 0, 2, 3)), "gates", "gate|permut|exchange|order"),

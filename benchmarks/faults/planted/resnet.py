@@ -69,7 +69,7 @@ FAULTS = [
     written("normalize axis", "", "dim=1)", "dim=0)", "axis", "normalize|axis|dim"),
     written("weights left out", "pool", "(x.flatten(2) * weights)", "x.flatten(2)", "factor", "mul|weights"),
     replaced("other activation", "layer2.0.relu", lambda _: nn.SiLU(), "activation", "SiLU"),
-    replaced("other pooling", "maxpool", lambda _: nn.AvgPool2d(3, 2, 1), "pooling", "AvgPool2d"),
+    replaced("other pooling", "maxpool", lambda _: nn.AvgPool2d(3, 2, 1), "pooling", "AvgPool2d|avg_pool"),
     weight("element of a weight", "layer2.1.conv1.weight", one_element, "element", "element"),
     weight("sign of a weight", "fc.weight", lambda w: -w, "sign", "sign|negat|-1"),
     weight("kernel flipped", "layer1.0.conv2.weight", lambda w: w.flip(-1), "flipped", "flip|reverse"),

@@ -37,7 +37,7 @@ FAULTS = [
             "roll|shift"),
     written("embeddings exchanged", "", "self.encoder(self.source(source))", "self.encoder(self.target(source))",
             "other Cell", "source|target"),
-    written("source reversed", "", "self.source(source)", "self.source(source.flip(1))", "order", "flip"),
+    written("source reversed", "", "self.source(source)", "self.source(source.flip(1))", "order", "flip|revers"),
     written("memory detached", "", "self.attention(state, memory, read)",
             "self.attention(state, memory.detach(), read)", "detached", "detach|gradient",
             kind=("gradient", "structure")),

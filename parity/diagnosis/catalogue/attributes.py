@@ -17,7 +17,7 @@ from ...results.cause import Cause
 from ..cell_program import CellProgram
 from ..descriptions import plain, spelling
 from ..evidence import Evidence
-from .hypothesis import Hypothesis, with_attributes
+from .hypothesis import Hypothesis, places, with_attributes
 from .numbers import likely_numbers
 
 WORDS = {
@@ -33,18 +33,22 @@ PADDINGS = ("padding", "pads")
 def attributes(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
     """Yield each attribute with each other value that people write."""
     several = len({node.op for node in cell.program.nodes}) > 1
-    for position, node in enumerate(cell.program.nodes):
+    for node, positions in places(cell.program):
         for name, value in node.attributes.items():
-            for other in _alternatives(cell, evidence, position, node, name):
+            for other in _alternatives(cell, evidence, positions, node, name):
                 summary = f"{name} is {spelling(other)} in the candidate, {spelling(value)} in the reference"
                 cause = Cause(
                     "attribute", f"in {node.op}, {summary}" if several else summary, op=node.op, attribute=name,
                     reference_value=plain(value), candidate_value=plain(other), source="",
                 )  # fmt: skip
-                yield Hypothesis(cause, partial(with_attributes, cell.program, position, **{name: other}))
+                yield Hypothesis(
+                    cause, partial(with_attributes, cell.program, positions, **{name: other}), len(positions)
+                )
 
 
-def _alternatives(cell: CellProgram, evidence: Evidence, position: int, node: Node, name: str) -> Iterator[Any]:
+def _alternatives(
+    cell: CellProgram, evidence: Evidence, positions: tuple[int, ...], node: Node, name: str
+) -> Iterator[Any]:
     value = node.attributes[name]
     if isinstance(value, bool):
         yield not value
@@ -52,7 +56,7 @@ def _alternatives(cell: CellProgram, evidence: Evidence, position: int, node: No
         yield from (word for word in WORDS.get(name, ()) if word != value)
     elif isinstance(value, float):
         yield from likely_numbers(
-            cell, evidence, value, lambda number: with_attributes(cell.program, position, **{name: number})
+            cell, evidence, value, lambda number: with_attributes(cell.program, positions, **{name: number})
         )
     elif isinstance(value, int):
         rank = len(node.inputs[0].shape) if node.inputs and node.inputs[0] is not None else 0
@@ -73,6 +77,8 @@ def _other_tuples(name: str, value: tuple[Any, ...]) -> Iterator[tuple[Any, ...]
         if name == "permutation" and len(value) <= MAX_PERMUTED_RANK:
             yield from (order for order in permutations(value) if order != value)
             return
+        if name == "axes":
+            yield from ((axis,) for axis in value if len(value) > 1)
         for step in (-1, 1, 2, 3):
             yield tuple(item + step for item in value)
         for place in range(len(value)) if len(value) > 1 else ():
@@ -86,7 +92,7 @@ def constants(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         if constant.data.size != 1 or not is_floating(constant.value.dtype):
             continue
         own = float(constant.data.reshape(()))
-        if not math.isfinite(own):
+        if math.isnan(own):
             continue
         users = [node.op for node in cell.program.nodes if constant.value in node.inputs]
         make = partial(_with_constant, cell.program, constant.value)

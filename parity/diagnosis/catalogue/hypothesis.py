@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node
-from ....runtime.tracing import Builder
+from ....runtime.ir.types import Node, Value
+from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
 from ..evidence import Evidence
@@ -22,10 +23,12 @@ class Hypothesis:
     Attributes:
         cause: the change in words, without a proof.
         make: returns the changed program; raises an exception of `INVALID` where there is none.
+        places: number of nodes that are changed alike.
     """
 
     cause: Cause
     make: Callable[[], Program]
+    places: int = 1
 
 
 Entry = Callable[[CellProgram, Evidence], Iterator[Hypothesis]]
@@ -34,19 +37,62 @@ OtherNode = Callable[[Builder, Node, Operands], Results]
 """Appends what stands in place of one node."""
 
 
-def with_other_node(program: Program, position: int, other: OtherNode) -> Program:
-    """Return the program with the node at a position replaced."""
+def places(program: Program) -> Iterator[tuple[Node, tuple[int, ...]]]:
+    """Yield nodes that a line of code computes several times, as a loop does, and then each node; with positions."""
+    in_line: dict[tuple[str, str], list[int]] = {}
+    in_turn: dict[tuple[str, str, int], list[int]] = {}  # the first ones that each turn of a loop computes, the second
+    earlier, before = "", Counter[str]()
+    for position, node in enumerate(program.nodes):
+        line = str(node.source or "")
+        before = Counter() if line != earlier else before
+        earlier = line
+        if line:
+            in_turn.setdefault((line, node.op, before[node.op]), []).append(position)
+            in_line.setdefault((line, node.op), []).append(position)
+        before[node.op] += 1
+    for positions in dict.fromkeys(map(tuple, [*in_turn.values(), *in_line.values()])):
+        if len(positions) > 1:
+            yield program.nodes[positions[0]], positions
+    for position, node in enumerate(program.nodes):
+        yield node, (position,)
+
+
+def with_other_nodes(program: Program, positions: Collection[int], other: OtherNode) -> Program:
+    """Return the program with the nodes at some positions replaced."""
 
     def rule(builder: Builder, at: int, node: Node, operands: Operands) -> Results:
-        return other(builder, node, operands) if at == position else keep(builder, at, node, operands)
+        return other(builder, node, operands) if at in positions else keep(builder, at, node, operands)
 
     return rebuild(program, rule)
 
 
-def with_attributes(program: Program, position: int, **changes: Any) -> Program:
-    """Return the program with other attributes of the node at a position."""
-    return with_other_node(
+def with_attributes(program: Program, positions: Collection[int], **changes: Any) -> Program:
+    """Return the program with other attributes of the nodes at some positions."""
+    return with_other_nodes(
         program,
-        position,
+        positions,
         lambda builder, node, operands: append(builder, node.op, operands, {**node.attributes, **changes}),
     )
+
+
+def with_changed_value(program: Program, value: Value, change: Callable[[SymbolicTensor], SymbolicTensor]) -> Program:
+    """Return the program with a value changed wherever it is used, or returned."""
+    changed: list[SymbolicTensor] = []
+
+    def of(builder: Builder, one: SymbolicTensor) -> SymbolicTensor:
+        if not changed:
+            changed.append(change(SymbolicTensor(builder, one.value)))
+        return changed[0]
+
+    def rule(builder: Builder, position: int, node: Node, given: Operands) -> Results:
+        pairs = zip(node.inputs, given, strict=True)
+        used = [of(builder, one) if v is value and one is not None else one for v, one in pairs]
+        return keep(builder, position, node, used)
+
+    result = rebuild(program, rule)
+    if value not in program.outputs:
+        return result
+    builder = Builder.from_program(result)
+    pairs = zip(program.outputs, result.outputs, strict=True)
+    outputs = tuple(of(builder, SymbolicTensor(builder, v)).value if own is value else v for own, v in pairs)
+    return result.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=outputs)

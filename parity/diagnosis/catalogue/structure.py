@@ -15,7 +15,7 @@ from ..cell_program import CellProgram
 from ..evidence import Evidence
 from ..naming import cells_of_nodes
 from ..rebuilding import Operands, Results, append
-from .hypothesis import Hypothesis, with_other_node
+from .hypothesis import Hypothesis, places, with_other_nodes
 
 FAMILIES = (
     ("relu", "gelu", "silu", "sigmoid", "tanh", "leaky_relu", "elu", "selu", "softplus", "mish", "hardswish",
@@ -34,28 +34,32 @@ ACTIVATIONS = FAMILIES[0]
 
 def other_functions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each node with another op of its family."""
-    for position, node in enumerate(cell.program.nodes):
+    for node, positions in places(cell.program):
         for family in FAMILIES:
             for other in family if node.op in family else ():
                 if other != node.op:
                     cause = Cause(
                         "structure", f"{other} is computed in the candidate, {node.op} in the reference", op=node.op
                     )
-                    yield Hypothesis(cause, partial(_with_op, cell.program, position, other))
+                    yield Hypothesis(cause, partial(_with_op, cell.program, positions, other), len(positions))
 
 
-def _with_op(program: Program, position: int, op: str) -> Program:
+def _with_op(program: Program, positions: tuple[int, ...], op: str) -> Program:
     def other(builder: Builder, node: Node, operands: Operands) -> Results:
         names = get(op).attribute_defaults
         given = {name: value for name, value in node.attributes.items() if name in names}
-        return append(builder, op, operands, get(op).attributes(given))
+        if op == "max_pool":
+            given["dilation"] = (1,) * len(given["kernel"])
+        results = append(builder, op, operands, get(op).attributes(given))
+        # a maximum also has positions, which are of no use to what takes a mean
+        return (*results, *results)[: len(node.outputs)]
 
-    return with_other_node(program, position, other)
+    return with_other_nodes(program, positions, other)
 
 
 def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each node left out, with one of its operands in its place, and each optional operand left out."""
-    for position, node in enumerate(cell.program.nodes):
+    for node, positions in places(cell.program):
         names = get(node.op).operand_names(len(node.inputs))
         here = f" ({node.source})" if node.source else ""
         for number, value in enumerate(node.inputs):
@@ -65,11 +69,15 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
                 what = "".join(cells_of_nodes(cell, [node])[0])
                 fix = f"call {what}" if what else ""
                 cause = Cause("structure", f"{what or node.op} is left out of the candidate{here}", fix, op=node.op)
-                yield Hypothesis(cause, partial(with_other_node, cell.program, position, _passing(number)))
+                yield Hypothesis(
+                    cause, partial(with_other_nodes, cell.program, positions, _passing(number)), len(positions)
+                )
             if number >= get(node.op).required_inputs and not get(node.op).variadic:
                 summary = f"{names[number]} of {node.op} is absent in the candidate"
                 cause = Cause("structure", summary, op=node.op)
-                yield Hypothesis(cause, partial(with_other_node, cell.program, position, _without(number)))
+                yield Hypothesis(
+                    cause, partial(with_other_nodes, cell.program, positions, _without(number)), len(positions)
+                )
 
 
 def _passing(number: int) -> Any:
@@ -90,14 +98,16 @@ def _without(number: int) -> Any:
 
 def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each two operands of a node in each other's place."""
-    for position, node in enumerate(cell.program.nodes):
+    for node, positions in places(cell.program):
         names = get(node.op).operand_names(len(node.inputs))
         for i in range(len(node.inputs)):
             for j in range(i + 1, len(node.inputs)):
                 if node.inputs[i] is not None and node.inputs[j] is not None and node.inputs[i] is not node.inputs[j]:
                     summary = f"{names[i]} and {names[j]} of {node.op} are exchanged in the candidate"
                     cause = Cause("structure", summary, op=node.op)
-                    yield Hypothesis(cause, partial(with_other_node, cell.program, position, _exchanging(i, j)))
+                    yield Hypothesis(
+                        cause, partial(with_other_nodes, cell.program, positions, _exchanging(i, j)), len(positions)
+                    )
 
 
 def _exchanging(i: int, j: int) -> Any:
@@ -111,17 +121,17 @@ def _exchanging(i: int, j: int) -> Any:
 
 def additions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield an activation, and a gradient that is stopped, behind each node and at each operand."""
-    for position, node in enumerate(cell.program.nodes):
+    for node, positions in places(cell.program):
         if len(node.outputs) == 1 and is_floating(node.outputs[0].dtype):
             for op in (*ACTIVATIONS, "stop_gradient"):
-                make = partial(with_other_node, cell.program, position, _followed_by(op))
-                yield Hypothesis(_in_addition(op, f"behind {node.op}"), make)
+                make = partial(with_other_nodes, cell.program, positions, _followed_by(op))
+                yield Hypothesis(_in_addition(op, f"behind {node.op}"), make, len(positions))
         names = get(node.op).operand_names(len(node.inputs))
         for number, value in enumerate(node.inputs):
             if value is not None and is_floating(value.dtype):
                 for op in (*ACTIVATIONS, "stop_gradient"):
-                    make = partial(with_other_node, cell.program, position, _preceded_by(op, number))
-                    yield Hypothesis(_in_addition(op, f"for {names[number]} of {node.op}"), make)
+                    make = partial(with_other_nodes, cell.program, positions, _preceded_by(op, number))
+                    yield Hypothesis(_in_addition(op, f"for {names[number]} of {node.op}"), make, len(positions))
 
 
 def _in_addition(op: str, where: str) -> Cause:

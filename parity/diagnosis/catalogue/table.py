@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from . import attributes, state, structure, weights, wiring
+from . import attributes, by_values, norms, regrouping, state, structure, tables, weights, wiring
 from .hypothesis import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
+    weights.buffers,
     wiring.left_out_cells,
     structure.omissions,
     structure.other_functions,
+    norms.kinds,
     structure.exchanges,
+    by_values.outputs,
     weights.layouts,
     weights.exchanges,
     attributes.attributes,
     attributes.constants,
+    regrouping.padding_modes,
     state.momentum,
     wiring.results,
+    wiring.detached,
+    tables.tables,
+    regrouping.orders,
+    regrouping.interleaved,
     wiring.operands,
     structure.additions,
     wiring.scales,

@@ -37,6 +37,18 @@ def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         yield Hypothesis(cause, partial(_with_arrays, cell.program, other))
 
 
+def buffers(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
+    """Yield the buffers whose values in the candidate are known and differ."""
+    for name, buffer in cell.program.buffers.items():
+        array = evidence.candidate.buffers.get(name)
+        if array is not None and array.shape == buffer.data.shape and not np.array_equal(array, buffer.data):
+            shown = visible_name(name)
+            summary = f"{shown} {relation(buffer.data, array, {}) or 'has other values'} in the candidate"
+            cause = Cause("state", summary, f"copy {shown} from the reference", attribute=name)
+            changed = {**cell.program.buffers, name: replace(buffer, data=array.astype(buffer.data.dtype))}
+            yield Hypothesis(cause, partial(cell.program.replace, buffers=changed))
+
+
 def layouts(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each parameter in each other layout of the same shape."""
     for name, parameter in cell.program.parameters.items():

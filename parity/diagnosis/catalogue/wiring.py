@@ -7,19 +7,21 @@ from dataclasses import replace
 from functools import partial
 
 from ....runtime.ir.program import Program
-from ....runtime.ir.types import Node, Value, is_floating
+from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops import elementwise
+from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.registry import get
 from ....runtime.tracing import Builder, SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
-from ...sides.records import OUTPUT, OUTPUT_GRADIENT
+from ...sides.records import OUTPUT_GRADIENT
 from ..cell_program import CellProgram
 from ..descriptions import spelling
 from ..evidence import Evidence
 from ..naming import name_of_value
-from ..rebuilding import Operands, Results, keep, rebuild
-from .hypothesis import Hypothesis
+from ..rebuilding import rebuild
+from .by_values import place_of
+from .hypothesis import Hypothesis, with_changed_value
 from .numbers import likely_numbers
 
 MAX_VALUES = 40
@@ -30,12 +32,33 @@ def results(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each output or passed value with another value in its place; a Cell may be left out that way."""
     program = cell.program
     for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
-        place = "the result" if key.kind == OUTPUT else f"the value passed to {visible_name(key.path)}"
+        place = place_of(key)
         for other in _of_same_type(program, value, before=len(program.nodes)):
             outputs = (*program.outputs[:position], other, *program.outputs[position + 1 :])
             theirs, ours = (name_of_value(cell, one) for one in (other, value))
             summary = f"{place} is {theirs} in the candidate, {ours} in the reference"
             yield Hypothesis(Cause("structure", summary), partial(program.replace, outputs=outputs))
+
+
+def detached(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each value that enters the Cell, and each output and passed value, without its gradient."""
+    program = cell.program
+    text = "a gradient is stopped (detach) in the candidate only, at"
+    for value in program.inputs:
+        if is_floating(value.dtype):
+            cause = Cause("gradient", f"{text} {name_of_value(cell, value)}", op="stop_gradient")
+            yield Hypothesis(cause, partial(with_changed_value, program, value, stop_gradient))
+    for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
+        if is_floating(value.dtype):
+            cause = Cause("gradient", f"{text} {place_of(key)}", op="stop_gradient")
+            yield Hypothesis(cause, partial(_detached, program, position))
+
+
+def _detached(program: Program, position: int) -> Program:
+    builder = Builder.from_program(program)
+    outputs = list(program.outputs)
+    outputs[position] = stop_gradient(SymbolicTensor(builder, outputs[position])).value
+    return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=tuple(outputs))
 
 
 def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -72,41 +95,14 @@ def scales(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         if not is_floating(value.dtype):
             continue
         make = partial(_scaled, program, value)
-        for number in likely_numbers(cell, evidence, 1.0, make):
+        for number in (-1.0, *likely_numbers(cell, evidence, 1.0, make)):
             summary = f"{name_of_value(cell, value)} is multiplied by {spelling(number)} in the candidate"
             yield Hypothesis(Cause("structure", summary, candidate_value=number), partial(make, number))
 
 
 def _scaled(program: Program, value: Value, number: float) -> Program:
     """Return the program with a value multiplied wherever it is used."""
-    scaled: dict[Value, SymbolicTensor] = {}
-
-    def rule(builder: Builder, position: int, node: Node, given: Operands) -> Results:
-        used = [
-            _times(builder, operand, number, scaled, value) if v is value else operand
-            for v, operand in zip(node.inputs, given, strict=True)
-        ]
-        return keep(builder, position, node, used)
-
-    result = rebuild(program, rule)
-    if value not in program.outputs:
-        return result
-    builder = Builder.from_program(result)
-    tensors = [SymbolicTensor(builder, v) for v in result.outputs]
-    outputs = tuple(
-        (elementwise.mul(t, builder.constant(number, t.dtype)) if v is value else t).value
-        for v, t in zip(program.outputs, tensors, strict=True)
-    )
-    return result.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=outputs)
-
-
-def _times(
-    builder: Builder, operand: SymbolicTensor | None, number: float, known: dict[Value, SymbolicTensor], value: Value
-) -> SymbolicTensor:
-    assert operand is not None
-    if value not in known:
-        known[value] = elementwise.mul(operand, builder.constant(number, operand.dtype))
-    return known[value]
+    return with_changed_value(program, value, lambda x: elementwise.mul(x, x.builder.constant(number, x.dtype)))
 
 
 def left_out_cells(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:

@@ -9,28 +9,11 @@ import torch
 from torch import nn
 
 from cellbridge import parity
-from cellbridge.parity.comparison import causes
-from cellbridge.parity.comparison.networks import HasProgram
-from cellbridge.parity.diagnosis.cell_program import Network
 from cellbridge.parity.results.cause import Cause
-from cellbridge.parity.sides.records import Run
-from cellbridge.runtime.errors import ConversionError
 from tests.parity.diagnosis.test_torch_copies import CAUSES, report_on
 from tests.parity.diagnosis.test_torch_copies import Network as Blocks
 
-pytestmark = pytest.mark.causes
-
-
-@pytest.fixture(autouse=True)
-def _opaque_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
-    read = causes.network_of
-
-    def read_reference(side: HasProgram, run: Run) -> Network:
-        if side.name == "candidate":
-            raise ConversionError("it can't be captured")
-        return read(side, run)
-
-    monkeypatch.setattr(causes, "network_of", read_reference)
+pytestmark = [pytest.mark.causes, pytest.mark.usefixtures("opaque_candidates")]
 
 
 OTHER_WORDS = {"bias": "bias of linear is absent in the candidate"}
