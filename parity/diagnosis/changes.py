@@ -1,7 +1,7 @@
 """Differences that are one change of the code, by which they are told.
 
-Slices have several attributes that are one index, two values may be in each other's place, and a line may run several
-times: in a loop, or in a function that is called for q, k and v.
+Slices have several attributes that are one index, two values may be in each other's place, a Cell may be called at
+another place, and a line may run several times: in a loop, or in a function that is called for q, k and v.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ...runtime.ir.types import Node
+from ...runtime.ir.types import Node, Value
+from ..sides.records import OUTPUT
 from .differences import Comparison, Difference
+from .naming import Passed, called_elsewhere, cells_of_nodes, returning_cell
 
 
 @dataclass(frozen=True)
@@ -18,12 +20,15 @@ class Change:
     """One change.
 
     Attributes:
-        differences: one difference, the attributes of one slice, or two operands in each other's place.
+        differences: one difference, the attributes of one slice, two operands in each other's place, or a Cell that is
+            left out and called elsewhere.
         places: number of places with such differences; the differences are those of the first.
+        moved: for Cells that are called at another place, their paths.
     """
 
     differences: tuple[Difference, ...]
     places: int = 1
+    moved: tuple[str, ...] = ()
 
     @property
     def is_exchange(self) -> bool:
@@ -33,6 +38,8 @@ class Change:
 
 def changes(differences: Sequence[Difference], comparison: Comparison) -> list[Change]:
     """Return the changes that some differences of two programs are: those in most places first, then in their order."""
+    if moved := _moved_cells(differences, comparison):
+        return [Change(tuple(differences), moved=moved)]
     by_line: dict[Hashable, Change] = {}
     for number, change in enumerate(_in_one_place(differences, comparison)):
         line = _line(change, comparison)
@@ -54,6 +61,34 @@ def _in_one_place(differences: Sequence[Difference], comparison: Comparison) -> 
             same = [n for n in others if n not in taken and comparison.are_exchanged(difference, differences[n])][:1]
         taken.update(same)
         yield Change((difference, *(differences[n] for n in same)))
+
+
+def _moved_cells(differences: Sequence[Difference], comparison: Comparison) -> tuple[str, ...]:
+    """Return the Cells that the candidate calls at another place, if that is all that differs."""
+    if len(differences) != 2 or {d.kind for d in differences} != {"nodes"}:
+        return called_elsewhere(_passed(d, comparison) for d in differences)
+    left_out, added = sorted(differences, key=lambda d: not d.nodes)
+    if left_out.other_nodes or added.nodes:
+        return ()
+    cells, rest = cells_of_nodes(comparison.reference, left_out.nodes)
+    others, more = cells_of_nodes(comparison.candidate, added.other_nodes)
+    return tuple(cells) if len(cells) == 1 and cells == others and not rest and not more else ()
+
+
+def _passed(d: Difference, comparison: Comparison) -> Passed:
+    """What is passed to a Cell, or used elsewhere, in place of what."""
+    if d.kind == "output":
+        key = comparison.reference.output_keys[int(d.name)]
+        to = key.path if key.kind != OUTPUT else None
+        values: tuple[Value | None, Value | None] = comparison.output_pairs[int(d.name)]
+    elif d.kind == "operand":
+        node, other = (nodes[0].inputs[int(d.name)] for nodes in _nodes(d, comparison))
+        values, to = (node, other), None
+    else:
+        return Passed(None, frozenset())
+    sides = (comparison.reference, comparison.candidate)
+    paths = (returning_cell(cell, value) for cell, value in zip(sides, values, strict=True) if value is not None)
+    return Passed(to, frozenset(path for path in paths if path is not None))
 
 
 def _line(change: Change, comparison: Comparison) -> Hashable:

@@ -19,7 +19,7 @@ from ..sides.records import OUTPUT_GRADIENT, Array
 from .array_relations import relation
 from .changes import Change
 from .differences import Comparison, Difference
-from .naming import cells_of_nodes, name_of_value, taken_by
+from .naming import cells_of_nodes, in_another_place, name_of_value, taken_by
 
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
@@ -36,7 +36,12 @@ def describe(change: Change, comparison: Comparison, class_name: str, arrays: Ma
     """
     describer = _Describer(comparison, class_name, arrays)
     first, *more = change.differences
-    cause = describer.exchanged(first, *more) if change.is_exchange else describer.describe(first)
+    if change.is_exchange:
+        cause = describer.exchanged(first, *more)
+    elif change.moved:
+        cause = Cause("structure", in_another_place(change.moved), source=describer.source_of(change.differences))
+    else:
+        cause = describer.describe(first)
     return in_places(cause, change.places)
 
 
@@ -186,6 +191,12 @@ class _Describer:
             places = " and ".join(f"{name} of {n.op}" for name, n in zip(names, nodes, strict=True))
             summary = f"{ours[0]} and {ours[1]} are exchanged in the candidate, as {places}"
         return Cause("structure", summary, op=node.op, source=_source(other))
+
+    def source_of(self, differences: Sequence[Difference]) -> str:
+        """The line of the candidate in which the first of some differences is, if one is known."""
+        nodes = [node for d in differences for node in d.other_nodes]
+        nodes += [self._nodes_of(d)[1] for d in differences if None not in d.pair]
+        return next(filter(None, map(_source, nodes)), "")
 
     @staticmethod
     def _operand_name(node: Node, position: int) -> str:

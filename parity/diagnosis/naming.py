@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from ...runtime.ir.types import Node, Value
 from ...runtime.visible import visible_name
@@ -33,6 +34,43 @@ def cells_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> tuple[list[str],
     outermost = {next((n for n in around(node) if n in named), None): None for node in nodes}
     cells = [visible_name(calls[n].path.removeprefix(OWN)) for n in outermost if n is not None]
     return cells, [node for node in nodes if not whole & {*around(node)}]
+
+
+@dataclass(frozen=True)
+class Passed:
+    """Values in each other's place.
+
+    Attributes:
+        to: path of the Cell that they are passed to; None if they are used otherwise.
+        returned_by: paths of the Cells inside that return them.
+    """
+
+    to: str | None
+    returned_by: frozenset[str]
+
+
+def called_elsewhere(parts: Iterable[Passed]) -> tuple[str, ...]:
+    """Return the Cells that are called at another place, if this is what all differences come from."""
+    parts = list(parts)
+    cells = tuple(dict.fromkeys(part.to for part in parts if part.to is not None))
+    follows = [part.to is not None or not part.returned_by.isdisjoint(cells) for part in parts]
+    # the one that follows the last of them is only passed another value
+    moved = tuple(path for path in cells if any(path in part.returned_by for part in parts))
+    return moved if len(parts) > 1 and all(follows) else ()
+
+
+def in_another_place(cells: Sequence[str]) -> str:
+    """Return the words for Cells that are called at another place."""
+    names = [visible_name(path) for path in cells]
+    if len(names) == 1:
+        return f"{names[0]} is called at another place in the candidate"
+    return f"{', '.join(names[:-1])} and {names[-1]} are called in another order in the candidate"
+
+
+def returning_cell(cell: CellProgram, value: Value) -> str | None:
+    """Return the path of the Cell inside that returns a value; None if there is none."""
+    key = dict(zip(cell.program.inputs, cell.input_keys, strict=True)).get(value)
+    return key.path if key is not None and key.kind == OUTPUT_GRADIENT else None
 
 
 def name_of_value(cell: CellProgram, value: Value) -> str:

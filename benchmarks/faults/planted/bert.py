@@ -49,7 +49,7 @@ FAULTS = [
             "context.permute(0, 2, 3, 1).flatten(2)", "layout", "permute|transpose", kind=LAYOUT),
     written("residual left out", "layers.0.output", "self.dense(y) + x", "self.dense(y)", "residual", "add"),
     written("norm before adding", "layers.1.attention_output", "self.norm(self.dense(y) + x)",
-            "self.norm(self.dense(y)) + x", "order", "norm add|order"),
+            "self.norm(self.dense(y)) + x", "order", "norm add|order|place"),
     written("activation left out", "layers.0", "self.activation(self.intermediate(x))", "self.intermediate(x)",
             "activation", "activation|gelu"),
     written("wrong residual", "layers.1", "return self.output(self.activation(self.intermediate(x)), x)",

@@ -52,7 +52,7 @@ FAULTS = [
     written("skip from before the block", "", "torch.cat([x, skip], dim=1)", "torch.cat([x, self.conv_in(images)], "
             "dim=1)", "other value", "conv"),
     written("sampled up after the convolution", "", "self.up_conv(self.upsample(x))", "self.upsample(self.up_conv(x))",
-            "order", "upsample up_conv"),
+            "order", "upsample|up_conv"),
     written("last activation left out", "", "F.silu(self.norm_out(x))", "self.norm_out(x)", "activation", "silu"),
     written("time of one image", "", "time = self.time(t)", "time = self.time(t[:1].expand_as(t))", "broadcast",
             "slice|expand|t"),

@@ -6,7 +6,7 @@ what the candidate has at the outputs that differ.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import combinations, islice, permutations, product
@@ -24,7 +24,7 @@ from ...results.cause import Cause
 from ...sides.records import OUTPUT, Array, Key
 from ..cell_program import CellProgram
 from ..evidence import Evidence
-from ..naming import name_of_value
+from ..naming import Passed, called_elsewhere, in_another_place, name_of_value, returning_cell
 from ..rebuilding import INVALID, append
 from .hypothesis import Hypothesis
 from .structure import ACTIVATIONS
@@ -77,18 +77,27 @@ def outputs(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         terms[position] = [*islice(_terms(cell, value, arrays, expected), MAX_TERMS)]
     if not terms:
         return
-    missing = [f"{name} is left out of the candidate" for name in dict.fromkeys(not_called)]
     for chosen in islice(product(*terms.values()), MAX_CHOICES):
-        summary = "; ".join(
-            [*missing]
-            + [
-                f"{place_of(cell.output_keys[n])} is {term.words} in the candidate, "
-                f"{name_of_value(cell, program.outputs[n])} in the reference"
-                for n, term in zip(terms, chosen, strict=True)
-            ]
-        )
-        make = partial(_with_outputs, program, dict(zip(terms, chosen, strict=True)))
-        yield Hypothesis(Cause("structure", summary), make)
+        by_position = dict(zip(terms, chosen, strict=True))
+        summary = _summary(cell, by_position, dict.fromkeys(not_called))
+        yield Hypothesis(Cause("structure", summary), partial(_with_outputs, program, by_position))
+
+
+def _summary(cell: CellProgram, terms: dict[int, Term], not_called: Iterable[str]) -> str:
+    """Say which Cells are called elsewhere or not at all, and what is passed on."""
+    parts = [f"{name} is left out of the candidate" for name in not_called]
+    own = cell.program.outputs
+    passed = []
+    for n, term in terms.items():
+        key = cell.output_keys[n]
+        paths = (returning_cell(cell, value) for value in (own[n], *term.values))
+        passed.append(Passed(None if key.kind == OUTPUT else key.path, frozenset(p for p in paths if p is not None)))
+    if moved := called_elsewhere(passed):
+        parts.append(in_another_place(moved))
+    for n, term in terms.items():
+        place = place_of(cell.output_keys[n])
+        parts.append(f"{place} is {term.words} in the candidate, {name_of_value(cell, own[n])} in the reference")
+    return "; ".join(parts)
 
 
 def place_of(key: Key) -> str:

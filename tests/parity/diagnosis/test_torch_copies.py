@@ -361,3 +361,39 @@ def test_a_cell_that_is_called_once_more_is_named() -> None:
     candidate.load_state_dict(reference.state_dict())
     (cause,) = parity.compare(reference, candidate, (torch.randn(3, 4),)).cells[""].causes
     assert cause.summary == "block is called once more in the candidate"
+
+
+class Ordered(nn.Module):
+    def __init__(self, last: bool) -> None:
+        super().__init__()
+        self.norm, self._last = nn.Sequential(nn.Linear(4, 4), nn.Tanh()), last
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x if self._last else self.norm(x)
+        x = torch.exp(x * 0.5)
+        return self.norm(x) if self._last else x
+
+
+def test_a_cell_that_is_called_at_another_place_is_named() -> None:
+    reference, candidate = Ordered(False), Ordered(True)
+    candidate.load_state_dict(reference.state_dict())
+    (cause,) = parity.compare(reference, candidate, (torch.randn(3, 4),)).cells[""].causes
+    assert cause.summary == "norm is called at another place in the candidate"
+
+
+class Stacked(nn.Module):
+    def __init__(self, order: tuple[int, ...]) -> None:
+        super().__init__()
+        self.blocks, self.head, self._order = nn.ModuleList(nn.Linear(4, 4) for _ in range(3)), nn.Linear(4, 2), order
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for number in self._order:
+            x = self.blocks[number](x).tanh()
+        return self.head(x)  # type: ignore[no-any-return]
+
+
+def test_cells_that_are_called_in_another_order_are_named() -> None:
+    reference, candidate = Stacked((0, 1, 2)), Stacked((0, 2, 1))
+    candidate.load_state_dict(reference.state_dict())
+    (cause,) = parity.compare(reference, candidate, (torch.randn(3, 4),)).cells[""].causes
+    assert cause.summary == "blocks.1 and blocks.2 are called in another order in the candidate"
