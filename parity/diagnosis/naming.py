@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ...runtime.ir.types import Node, Value
 from ...runtime.visible import visible_name
@@ -13,19 +14,21 @@ from ..sides.records import OUTPUT_GRADIENT
 from .cell_program import CellProgram
 
 
+def calls_around(cell: CellProgram, node: Node) -> list[int]:
+    """Return the numbers of the calls that a node is in, inside a Cell, the outermost first."""
+    calls = cell.program.calls
+    found: list[int] = []
+    number: int | None = node.cell
+    while number is not None and calls[number].path != cell.path:
+        found.insert(0, number)
+        number = calls[number].parent
+    return found
+
+
 def cells_of_nodes(cell: CellProgram, nodes: Sequence[Node]) -> tuple[list[str], Sequence[Node]]:
     """Return the paths of the Cells, inside another one, that some nodes are all of, and the nodes of no such Cell."""
     calls = cell.program.calls
-
-    def around(node: Node) -> list[int]:
-        """The numbers of the calls that a node is in, inside the Cell, the outermost first."""
-        found: list[int] = []
-        number: int | None = node.cell
-        while number is not None and calls[number].path != cell.path:
-            found.insert(0, number)
-            number = calls[number].parent
-        return found
-
+    around = partial(calls_around, cell)
     sizes = Counter(number for node in cell.program.nodes for number in around(node))
     given = Counter(number for node in nodes for number in around(node))
     whole = {number for number in given if given[number] == sizes[number]}
@@ -73,11 +76,24 @@ def returning_cell(cell: CellProgram, value: Value) -> str | None:
     return key.path if key is not None and key.kind == OUTPUT_GRADIENT else None
 
 
+def inner_cell_returning(cell: CellProgram, value: Value) -> str:
+    """Return the path of the Cell inside, judged with this one, that computes a value for nodes outside it; else ""."""
+    program = cell.program
+    node = program.producers.get(value)
+    if node is None:
+        return ""
+    users = [calls_around(cell, other) for other in program.nodes if value in other.inputs]
+    calls = (n for n in calls_around(cell, node) if not any(n in user for user in users))
+    return next((program.calls[n].path.removeprefix(OWN) for n in calls), "")
+
+
 def name_of_value(cell: CellProgram, value: Value) -> str:
     """Return what a value of a Cell is, in words."""
     program = cell.program
     if value in program.producers:
         node = program.producers[value]
+        if inner := inner_cell_returning(cell, value):
+            return f"what {visible_name(inner)} returns"
         if node.op == "slice" and node.inputs[0] is not None:
             return f"{taken_by(node)} of {name_of_value(cell, node.inputs[0])}"
         alike = [other for other in program.nodes if other.op == node.op]

@@ -30,7 +30,7 @@ FAULTS = [
             "sigmoid"),
     written("scale added", "blocks.1.se", "x * F.hardsigmoid", "x + F.hardsigmoid", "operator", "add mul"),
     written("maximum instead of mean", "blocks.2.se", "F.adaptive_avg_pool2d(x, 1)", "F.adaptive_max_pool2d(x, 1)",
-            "pooling", "max"),
+            "pooling", "max|largest"),
     written("activation left out", "blocks.0.se", "self.act(self.reduce(scale))", "self.reduce(scale)", "activation",
             "act|relu"),
     written("squeeze left out", "blocks.1", "self.project(self.se(y))", "self.project(y)", "Cell left out", "se"),

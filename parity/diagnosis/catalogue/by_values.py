@@ -24,7 +24,7 @@ from ...results.cause import Cause
 from ...sides.records import OUTPUT, Array, Key
 from ..cell_program import CellProgram
 from ..evidence import Evidence
-from ..naming import Passed, called_elsewhere, in_another_place, name_of_value, returning_cell
+from ..naming import Passed, called_elsewhere, in_another_place, inner_cell_returning, name_of_value, returning_cell
 from ..rebuilding import INVALID, append
 from .hypothesis import Hypothesis
 from .structure import ACTIVATIONS
@@ -90,6 +90,8 @@ def _summary(cell: CellProgram, terms: dict[int, Term], not_called: Iterable[str
     passed = []
     for n, term in terms.items():
         key = cell.output_keys[n]
+        if (inner := inner_cell_returning(cell, own[n])) and own[n] not in term.values:
+            parts.append(f"{visible_name(inner)} is left out of the candidate")
         paths = (returning_cell(cell, value) for value in (own[n], *term.values))
         passed.append(Passed(None if key.kind == OUTPUT else key.path, frozenset(p for p in paths if p is not None)))
     if moved := called_elsewhere(passed):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from . import attributes, by_values, norms, regrouping, state, structure, tables, weights, wiring
+from . import attributes, by_values, gradients, norms, regrouping, state, structure, tables, weights, wiring
 from .hypothesis import Entry
 
 ENTRIES: tuple[Entry, ...] = (
     weights.values,
     weights.buffers,
+    gradients.frozen,
+    gradients.scaled,
     wiring.left_out_cells,
     structure.omissions,
     structure.other_functions,
@@ -21,7 +23,8 @@ ENTRIES: tuple[Entry, ...] = (
     regrouping.padding_modes,
     state.momentum,
     wiring.results,
-    wiring.detached,
+    wiring.exchanges,
+    gradients.detached,
     tables.tables,
     regrouping.orders,
     regrouping.interleaved,

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 
 from ....runtime.ir.program import Program
 from ....runtime.ir.types import Value, is_floating
 from ....runtime.ops import elementwise
-from ....runtime.ops.boundary import stop_gradient
 from ....runtime.ops.registry import get
-from ....runtime.tracing import Builder, SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
 from ...sides.records import OUTPUT_GRADIENT
@@ -26,6 +24,8 @@ from .numbers import likely_numbers
 
 MAX_VALUES = 40
 """The most values that are tried in the place of another."""
+MAX_EXCHANGED = 40
+"""The most values of which each two are exchanged."""
 
 
 def results(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -40,25 +40,16 @@ def results(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
             yield Hypothesis(Cause("structure", summary), partial(program.replace, outputs=outputs))
 
 
-def detached(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
-    """Yield each value that enters the Cell, and each output and passed value, without its gradient."""
+def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield each two values of one type in each other's place, wherever they are used."""
     program = cell.program
-    text = "a gradient is stopped (detach) in the candidate only, at"
-    for value in program.inputs:
-        if is_floating(value.dtype):
-            cause = Cause("gradient", f"{text} {name_of_value(cell, value)}", op="stop_gradient")
-            yield Hypothesis(cause, partial(with_changed_value, program, value, stop_gradient))
-    for position, (value, key) in enumerate(zip(program.outputs, cell.output_keys, strict=True)):
-        if is_floating(value.dtype):
-            cause = Cause("gradient", f"{text} {place_of(key)}", op="stop_gradient")
-            yield Hypothesis(cause, partial(_detached, program, position))
-
-
-def _detached(program: Program, position: int) -> Program:
-    builder = Builder.from_program(program)
-    outputs = list(program.outputs)
-    outputs[position] = stop_gradient(SymbolicTensor(builder, outputs[position])).value
-    return program.replace(nodes=tuple(builder.nodes), constants=tuple(builder.constants), outputs=tuple(outputs))
+    values = [*program.inputs, *(v for node in program.nodes for v in node.outputs)][:MAX_EXCHANGED]
+    for number, one in enumerate(values):
+        for other in values[number + 1 :]:
+            if one.type == other.type and one.shape:
+                first, second = name_of_value(cell, one), name_of_value(cell, other)
+                cause = Cause("structure", f"{first} and {second} are exchanged in the candidate")
+                yield Hypothesis(cause, partial(_with_values, program, {one: other, other: one}))
 
 
 def operands(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
@@ -116,15 +107,15 @@ def left_out_cells(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
         if other.type == value.type:
             name = visible_name(key.path)
             cause = Cause("structure", f"{name} is left out of the candidate", f"call {name}")
-            yield Hypothesis(cause, partial(_with_value, program, value, other))
+            yield Hypothesis(cause, partial(_with_values, program, {value: other}))
 
 
-def _with_value(program: Program, value: Value, other: Value) -> Program:
-    """Return the program with another value wherever one is used."""
+def _with_values(program: Program, others: Mapping[Value, Value]) -> Program:
+    """Return the program with other values wherever some are used."""
 
     def chosen(v: Value | None) -> Value | None:
-        return other if v is value else v
+        return None if v is None else others.get(v, v)
 
     nodes = tuple(replace(node, inputs=tuple(map(chosen, node.inputs))) for node in program.nodes)
-    outputs = tuple(other if v is value else v for v in program.outputs)
+    outputs = tuple(others.get(v, v) for v in program.outputs)
     return rebuild(program.replace(nodes=nodes, outputs=outputs))

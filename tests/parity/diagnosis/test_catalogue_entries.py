@@ -69,6 +69,10 @@ def heads(order: str) -> Step:
     return step
 
 
+def _halved(x: Tensor) -> Tensor:
+    return 0.5 * x + (0.5 * x).detach()
+
+
 CASES: dict[str, tuple[Step, Step, str]] = {
     "order of Cells": (
         lambda net, x: net.second(net.first(x)), lambda net, x: net.first(net.second(x)), "the value passed to first",
@@ -113,6 +117,16 @@ CASES: dict[str, tuple[Step, Step, str]] = {
         lambda net, x: net.first(x.masked_fill(x < x.mean(1, keepdim=True), -torch.inf).softmax(1)),
         lambda net, x: net.first(x.masked_fill(x < x.mean(1, keepdim=True), -3.0).softmax(1)),
         "-3 in the candidate, -inf in the reference",
+    ),
+    "gradient halved": (
+        lambda net, x: net.second(net.first(x).tanh()),
+        lambda net, x: net.second(_halved(net.first(x)).tanh()),
+        "the gradient of what first returns is multiplied by 0.5 in the candidate",
+    ),
+    "exchanged": (
+        lambda net, x: net.first(x).softmax(-1) @ net.second(x).mT,
+        lambda net, x: net.second(x).softmax(-1) @ net.first(x).mT,
+        "what first returns and what second returns are exchanged in the candidate",
     ),
     "sign": (lambda net, x: net.first(x) - x, lambda net, x: net.first(x) + x, "add is computed in the candidate, sub"),
 }  # fmt: skip
@@ -176,3 +190,9 @@ def test_a_buffer() -> None:
     report = parity.compare(nn.Sequential(reference), nn.Sequential(candidate), (X,))
     (cause,) = report.cells["0"].causes
     assert cause.summary == "0.running_mean is all zeros in the candidate"
+
+
+def test_a_frozen_parameter() -> None:
+    reference, candidate = nn.Linear(6, 6), nn.Linear(6, 6)
+    candidate.bias.requires_grad_(False)
+    assert of_layers(reference, candidate, X).summary == "0.bias is frozen in the candidate only"
