@@ -10,7 +10,7 @@ from ...runtime.errors import UsageError
 from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options
-from .conversion import compare_with_onnx
+from .conversion import compare_model_files, compare_with_onnx
 from .outcome import file_of, finish, require_outputs
 
 
@@ -27,11 +27,14 @@ def compare(
     verbose: bool,
     judging: JudgingOptions,
 ) -> None:
-    """Compare two ONNX files that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
+    """Compare two networks that should compute the same: CANDIDATE with REFERENCE, outputs and gradients.
 
-    Or REFERENCE is a model file, as for parity run: then the ONNX file, whoever wrote it, is compared with the torch
-    model Cell by Cell, on all inputs of the model file and at several sizes of dynamic dimensions. Cells that the file
-    computes together are judged in the Cell around them.
+    Both are ONNX files, or both are model files, as for parity run, or an ONNX file is compared with a model file.
+
+    A model file is compared Cell by Cell, on all inputs of REFERENCE; CANDIDATE needs no inputs(), and may define cells
+    and weights, which pair Cells and parameters of other names. Networks keep their own weights; both files are run
+    with the same seed. An ONNX file, whoever wrote it, is compared at several sizes of dynamic dimensions. Cells
+    that it computes together are judged in the Cell around them.
 
     Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
     shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same Cells (for
@@ -39,23 +42,24 @@ def compare(
     program, the results of ONNX Runtime on both files are compared. A quantized file is compared with a float file in
     steps of its quantizers (docs/quantized.md).
     """
-    inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": candidate, "--inputs": judging.inputs}
+    inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": file_of(candidate), "--inputs": judging.inputs}
     require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read, judging.repro)
     options: OptionKeywords = {**judging.options, "model": candidate, "seed": seed}
-    if _is_model_file(candidate):
+    of_modules = _is_model_file(candidate)
+    if of_modules and not _is_model_file(reference):
         raise UsageError(
-            f"CANDIDATE must be an ONNX file, given {candidate}\n"
-            "  what to do: judge a model file with parity run; an ONNX file against it with parity compare MODEL.py "
-            "MODEL.onnx; two modules in Python, with parity.compare(reference, candidate, args) or assert_parity"
+            f"an ONNX file is compared with a model file, given {reference} and {candidate}\n"
+            f"  what to do: exchange them: parity compare {candidate} {reference}"
         )
     if _is_model_file(reference):
         if judging.inputs_option is not None:
             raise UsageError(
                 f"{judging.inputs_option} is for ONNX files: the model file {reference} defines inputs() itself"
             )
-        if not Path(candidate).is_file():  # checked before torch and the model are loaded
+        if not of_modules and not Path(candidate).is_file():  # checked before torch and the model are loaded
             raise UsageError(f"no such file: {candidate}")
-        finish(compare_with_onnx(reference, candidate, verbose, options), verbose, judging.files, judging.repro)
+        compare_with = compare_model_files if of_modules else compare_with_onnx
+        finish(compare_with(reference, candidate, verbose, options), verbose, judging.files, judging.repro)
     from ..onnx_files.compare import compare_onnx
 
     with TerminalProgress() as progress:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
 from ..inputs.dynamic_axes import with_dynamic_axes
-from ..inputs.model_file import load
+from ..inputs.model_file import load, load_candidate
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
@@ -70,6 +70,27 @@ def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: Op
                 onnx_file,
                 user_file.args,
                 user_file.kwargs,
+                more_inputs=user_file.more_inputs,
+                progress=progress,
+                **(options | {"loss": user_file.loss}),
+            )
+
+
+def compare_model_files(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:
+    """Return the report on the network of a model file compared with that of another one, on its inputs."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file, other = load(reference, options["seed"]), load_candidate(candidate, options["seed"])
+        from ..checking.engine import compare
+
+        with quiet(verbose):
+            return compare(
+                user_file.module,
+                other.module,
+                user_file.args,
+                user_file.kwargs,
+                cells=other.cells,
+                weights=other.weights,
                 more_inputs=user_file.more_inputs,
                 progress=progress,
                 **(options | {"loss": user_file.loss}),

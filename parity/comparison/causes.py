@@ -14,7 +14,7 @@ from ...runtime.errors import CellbridgeError
 from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
-from ..diagnosis.settings import in_words_of_settings
+from ..diagnosis.settings import in_words_of_settings, with_fixes
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.cause import Cause
@@ -102,6 +102,8 @@ def add_causes(
             causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
             explains = partial(_explains, path, reference, settings[1], evidence, run)
             causes = in_words_of_settings(causes, *settings, explains)
+        if class_name:
+            causes = with_fixes(causes, settings[0])
         cell.causes += causes
         cell.add_graph(graph)
         if path in diagnosis.failing:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from ...runtime.ir.types import Node, Value
+from ...runtime.visible import visible_name
 from ..sides.records import OUTPUT
 from .differences import Comparison, Difference
 from .naming import Passed, called_elsewhere, cells_of_nodes, returning_cell
@@ -109,3 +111,11 @@ def _nodes(difference: Difference, comparison: Comparison) -> tuple[Sequence[Nod
     if i is None or j is None:
         return difference.nodes, difference.other_nodes
     return [comparison.reference.program.nodes[i]], [comparison.candidate.program.nodes[j]]
+
+
+def line_of_reference(differences: Sequence[Difference], comparison: Comparison) -> str:
+    """Return file and line of the reference in which the first of some differences is; "" if they aren't known."""
+    in_nodes = [d for d in differences if d.kind in ("attribute", "constant", "operand", "nodes")]
+    sources = [node.source for d in in_nodes for node in _nodes(d, comparison)[0]]
+    source = next((source for source in sources if source is not None and source.file), None)
+    return visible_name(f"{Path(source.file).name}:{source.line}") if source is not None else ""

@@ -11,7 +11,7 @@ from ..results.cell_graph import CellGraph
 from .catalogue.table import ENTRIES
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
-from .changes import changes
+from .changes import changes, line_of_reference
 from .descriptions import describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
@@ -125,9 +125,12 @@ class Diagnosis:
                     continue
                 if agreement.holds:
                     changed = self.changed[cell.path] = replace(cell, program=program)
+                    cause = in_places(hypothesis.cause, hypothesis.places)
                     if (comparison := Comparison.of(cell, changed)) is not None:
                         self.explained[cell.path] = comparison, comparison.differences
-                    cause = in_places(hypothesis.cause, hypothesis.places)
+                        line = line_of_reference(comparison.differences, comparison)
+                        if line and line not in cause.summary and len(cell.program.nodes) > 1:
+                            cause = replace(cause, summary=f"{cause.summary} (reference: {line})")
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
+from .descriptions import spelling
 
 OF_COMPUTATION = frozenset({"attribute", "structure", "state"})
 """Kinds of causes that a module's attribute may stand behind."""
@@ -60,6 +61,24 @@ def in_words_of_settings(
         )
     rest = [cause for cause in causes if cause not in explained]
     return [replace(cause, together=1 + len(rest)) for cause in (named, *rest)]
+
+
+def with_fixes(causes: list[Cause], reference: Mapping[str, Any]) -> list[Cause]:
+    """Return causes whose fixes name an attribute of the module if it has one of that name, else one of an operation.
+
+    Args:
+        causes: the causes of a Cell.
+        reference: attributes of the reference's module, with its "class"; empty if they aren't known.
+    """
+    return [_with_fix(c, reference) if c.kind == "attribute" and c.attribute and reference else c for c in causes]
+
+
+def _with_fix(cause: Cause, reference: Mapping[str, Any]) -> Cause:
+    name = visible_name(cause.attribute)
+    if cause.attribute in reference:
+        value = spelling(reference[cause.attribute])
+        return replace(cause, fix=f"{visible_name(reference['class'])}(..., {name}={value})")
+    return replace(cause, fix=f"use {name}={spelling(cause.reference_value)}")
 
 
 def _same(a: Any, b: Any) -> bool:

@@ -72,6 +72,49 @@ def load(target: str, seed: int = 0) -> ModelFile:
     Raises:
         UsageError: the file doesn't exist, raises, or lacks a definition. The user's exception is the cause.
     """
+    user_file, module = _open(target, seed)
+    every_input = user_file.inputs()
+    args, kwargs = next(every_input)
+    loss = user_file.loss()
+    dynamic_shapes = user_file.optional("dynamic_shapes")
+    if inspect.isfunction(dynamic_shapes):
+        dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
+    cell = user_file.cell()
+    cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
+    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input)
+
+
+def load_candidate(target: str, seed: int = 0) -> Candidate:
+    """Run a model file that is compared with another one, and return its network; it needs no inputs.
+
+    Args:
+        target: as for `load`.
+        seed: seed of torch's random number generator; networks that are built alike get the same weights.
+
+    Raises:
+        UsageError: as for `load`.
+    """
+    user_file, module = _open(target, seed)
+    return Candidate(module, *(user_file.mapping(name, module) for name in ("cells", "weights")))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """The definitions of a model file that is compared with another one.
+
+    Attributes:
+        module: the network.
+        cells: paths in the reference by paths in this network; None if the file has none.
+        weights: as for `parity.compare`; None if the file has none.
+    """
+
+    module: nn.Module
+    cells: Mapping[str, str] | None
+    weights: Mapping[Any, Any] | None
+
+
+def _open(target: str, seed: int) -> tuple[_UserFile, nn.Module]:
+    """Run a model file, and return it with its network."""
     head, _, factory = target.rpartition(":")
     if not head or not factory.isidentifier():
         head, factory = target, ""
@@ -84,16 +127,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     torch.manual_seed(seed)
     source = _import_module(head) if is_module else _run_file(Path(head))
     user_file = _UserFile(source, head)
-    module = user_file.model(factory or "model")
-    every_input = user_file.inputs()
-    args, kwargs = next(every_input)
-    loss = user_file.loss()
-    dynamic_shapes = user_file.optional("dynamic_shapes")
-    if inspect.isfunction(dynamic_shapes):
-        dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
-    cell = user_file.cell()
-    cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
-    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input)
+    return user_file, user_file.model(factory or "model")
 
 
 class _UserFile:

@@ -336,10 +336,10 @@ def test_a_file_in_half_precision_is_judged_in_it(tmp_path: Path) -> None:
     assert not compare_onnx(half, changed(half, wrong, change)).ok
 
 
-def test_a_model_file_is_no_candidate(path: str) -> None:
+def test_the_model_file_is_the_reference_of_an_onnx_file(path: str) -> None:
     result = invoked("compare", path, "fixtures/unet.py:model")
     assert result.exit_code == 2
-    assert "CANDIDATE must be an ONNX file, given fixtures/unet.py:model" in result.output
+    assert f"parity compare fixtures/unet.py:model {path}" in " ".join(result.output.split())
 
 
 # ---- bad files ----

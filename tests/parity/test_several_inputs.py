@@ -273,9 +273,9 @@ def test_what_is_converted_is_the_call_with_the_first_inputs(tmp_path: Path) -> 
     ("arguments", "message"),
     [
         (["MODEL", "none.onnx"], "no such file: none.onnx"),
-        (["MODEL", "MODEL", "--shape", "x=1,2"], "CANDIDATE must be an ONNX file"),
+        (["MODEL", "MODEL", "--shape", "x=1,2"], "--shape is for ONNX files: the model file"),
         (["MODEL", "some.onnx", "--shape", "x=1,2"], "--shape is for ONNX files: the model file"),
-        (["some.onnx", "MODEL"], "an ONNX file against it with parity compare MODEL.py MODEL.onnx"),
+        (["some.onnx", "MODEL"], "exchange them: parity compare"),
     ],
 )
 def test_compare_says_which_files_it_takes(tmp_path: Path, arguments: list[str], message: str) -> None:

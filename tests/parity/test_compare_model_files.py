@@ -1,0 +1,86 @@
+"""`parity compare MODEL.py MODEL.py`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from cellbridge.parity.cli import main
+
+MODEL = """
+import torch
+from torch import nn
+
+class Scale(nn.Module):
+    def forward(self, x):
+        return x.mean(1, keepdim=True) * NUMBER
+
+def model():
+    return nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))
+
+def inputs():
+    yield (torch.linspace(-1, 1, 24).reshape(2, 3, 4),)
+    yield (torch.linspace(-2, 1, 12).reshape(1, 3, 4),)
+"""
+
+
+def compared(tmp_path: Path, old: str, new: str, *options: str) -> Result:
+    (tmp_path / "old.py").write_text(MODEL.replace("NUMBER", "2.0"))
+    (tmp_path / "new.py").write_text(MODEL.replace("NUMBER", "2.0").replace(old, new))
+    return CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py"), *options])
+
+
+def test_equal_networks_hold_on_all_inputs(tmp_path: Path) -> None:
+    result = compared(tmp_path, "x.mean(1, keepdim=True)", "x.sum(1, keepdim=True) / x.shape[1]")
+    assert result.exit_code == 0, result.output
+    assert "Parity holds" in result.output
+    assert "2 inputs" in " ".join(result.output.split())
+
+
+@pytest.mark.causes
+@pytest.mark.parametrize(
+    ("old", "new", "cell", "fix"),
+    [
+        ("nn.LayerNorm(4)", "nn.LayerNorm(4, eps=1e-3)", "0", "LayerNorm(..., eps=1e-05)"),
+        ("mean(1,", "mean(2,", "1", "use axes=(1,)"),  # no attribute of the class Scale
+    ],
+)
+def test_a_difference_is_found_with_its_fix(tmp_path: Path, old: str, new: str, cell: str, fix: str) -> None:
+    result = compared(tmp_path, old, new)
+    assert result.exit_code == 1, result.output
+    assert f"Parity fails in 1 Cell: {cell}" in result.output
+    assert f"to fix: {fix}" in result.output
+
+
+def test_a_candidate_needs_no_inputs_and_may_pair_cells(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(MODEL.replace("NUMBER", "2.0"))
+    new = MODEL.replace("NUMBER", "2.0").partition("def inputs")[0]
+    new = new.replace("nn.Sequential(nn.LayerNorm(4), Scale(), nn.Linear(4, 3))", "Net()")
+    new += """
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.scale, self.out = nn.LayerNorm(4), Scale(), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(self.scale(self.norm(x)))
+
+cells = {"norm": "0", "scale": "1", "out": "2"}
+"""
+    (tmp_path / "new.py").write_text(new)
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py")])
+    assert result.exit_code == 0, result.output
+    assert "4 Cells: 4 pass" in result.output
+
+
+def test_what_is_missing_or_wrong_is_said(tmp_path: Path) -> None:
+    result = compared(tmp_path, "def model", "def network")
+    assert result.exit_code == 2
+    assert "new.py defines no `model`" in result.output
+    (tmp_path / "new.py").unlink()
+    result = CliRunner().invoke(main, ["compare", str(tmp_path / "old.py"), str(tmp_path / "new.py")])
+    assert result.exit_code == 2
+    assert "new.py" in result.output
+    assert "Traceback" not in result.output
