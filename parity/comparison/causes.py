@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
+from ..diagnosis.cell_graphs import cell_graph
 from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
@@ -155,7 +156,7 @@ class _AsFile:
 
 
 def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: Noise) -> None:
-    """Keep the Cells in which ONNX Runtime isn't precise enough, isolated, so that they can be reproduced.
+    """Keep the Cells in which ONNX Runtime isn't precise enough, isolated, to draw and to reproduce them.
 
     Args:
         report: the report.
@@ -174,6 +175,7 @@ def add_roundings(report: Report, reference: Side, side: ExportedSide, noise: No
         for path in sorted(failing):
             for number in network.calls_of(path)[:1]:
                 program = network.cut(number)
+                report.cells[path].add_graph(cell_graph(program))
                 report.reproducible.append(FailingCell(path, side.name, program, program, in_onnxruntime=True))
     except CellbridgeError:  # nothing is kept, and a reproduction that is asked for is missing with the reason
         return

@@ -157,6 +157,9 @@ def test_a_cell_of_an_exported_model(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.failing == ["product"]
     (cause,) = report.cells["product"].causes
     assert cause.optimizers == ("MatmulTransposeFusion",)
+    graph = report.cells["product"].graph
+    assert graph is not None
+    assert {"tanh", "matmul"} <= {node.name for node in graph.nodes}
 
 
 class Planted(Experiment):
