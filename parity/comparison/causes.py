@@ -99,12 +99,12 @@ def add_causes(
         causes, graph = diagnosis.causes(path, class_name), diagnosis.graph(path)
         if len(causes) != 1 and (in_file := as_file.causes(path, causes)):
             causes, graph = in_file
+        if class_name:
+            causes = with_fixes(causes, settings[0])
         if isinstance(reference, HasSettings) and time.monotonic() < deadline:
             causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
             explains = partial(_explains, path, reference, settings[1], evidence, run)
             causes = in_words_of_settings(causes, *settings, explains)
-        if class_name:
-            causes = with_fixes(causes, settings[0])
         cell.causes += causes
         cell.add_graph(graph)
         if path in diagnosis.failing:

@@ -25,10 +25,11 @@ from .records import (
     Arguments,
     Array,
     Draw,
+    Key,
     ParameterInfo,
     Records,
     Run,
-    feed_or_keep,
+    feed_value,
     native_capabilities,
     random_cotangents,
 )
@@ -200,6 +201,7 @@ class _BoundaryObserver:
         self.records = records
         self.producers = keys.program.producers
         self.replay = Replay(keys.run)
+        self._fed: dict[tuple[int, np.dtype[Any]], tuple[Array, Array]] = {}
 
     def __call__(self, node: Node, array: Array) -> Array:
         keys = self.keys.keys(node)
@@ -213,8 +215,18 @@ class _BoundaryObserver:
             for one in keys:
                 self.records.add(one, array)
                 self.records.sources[one] = self._source(node)
-            array = feed_or_keep(self.run.feed, key, array)
+            array = self._feed_or_keep(key, array)
         return self.replay.gradient(key, array)
+
+    def _feed_or_keep(self, key: Key, array: Array) -> Array:
+        """Return the value to feed; values at several boundaries that are one array are converted once."""
+        value = feed_value(self.run.feed, key)
+        if value is None or value.shape != array.shape:
+            return array
+        place = id(value), array.dtype
+        if place not in self._fed:
+            self._fed[place] = value, value.astype(array.dtype, copy=False)
+        return self._fed[place][1]
 
     def _source(self, node: Node) -> str:
         """The source line of the op that computed the value at the boundary."""

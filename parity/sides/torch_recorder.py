@@ -15,6 +15,7 @@ from ...runtime.programs.call import as_array
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
 from .precision import add_jitter, is_inexact
+from .recorded_arrays import RecordedArrays
 from .records import (
     INPUT,
     INPUT_GRADIENT,
@@ -51,7 +52,8 @@ class Recorder:
 
     Attributes:
         records: the records of the run.
-        fed_tensors: inputs and outputs of Cells that require gradients, if values are fed.
+        taps: zeros whose gradients make boundaries take part in the backward pass, if values are fed.
+        recorded: the arrays of tensors that were recorded.
         leaves: tensors that were put in place of the outputs of Cells that raised.
         partners: for each output of the root, the index of its partner in the reference.
     """
@@ -63,7 +65,7 @@ class Recorder:
         self.noted: list[Exception] = []
         self.leaves: list[torch.Tensor] = []
         self.backward: list[tuple[str, int]] = []  # calls whose backward pass is running, innermost last
-        self.fed_tensors: list[torch.Tensor] = []
+        self.taps: list[torch.Tensor] = []
         self.restart()
 
     def restart(self) -> None:
@@ -73,9 +75,10 @@ class Recorder:
         self.running: list[_RunningCall] = []
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
-        self.fed_tensors.clear()
+        self.taps.clear()
         self.leaves.clear()
         self.backward.clear()
+        self.recorded = RecordedArrays()
         self.generator = np.random.default_rng(self.run.jitter)
         self.replay = Replay(self.run)
 
@@ -95,17 +98,14 @@ class Recorder:
                 parameter = module._parameters[attribute]
                 assert parameter is not None
                 key = Key(call.path, call.index, "parameter_gradient", name)
-                module._parameters[attribute] = _BoundaryFunction.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
+                module._parameters[attribute], _ = _BoundaryFunction.apply(parameter, self, key, parameter.detach())  # type: ignore[no-untyped-call]
 
     def input(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that enters a Cell."""
         call = self.records.calls[number]
         reference = self.run.slots.get((call.path, call.index, INPUT), [])
         name = reference_slot(slot, self.slots[number], reference)
-        result = self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)
-        if self.run.feed is not None and result.requires_grad:
-            self.fed_tensors.append(result)
-        return result
+        return self._cross(number, INPUT, INPUT_GRADIENT, name, tensor)
 
     def returns(self, number: int, result: Any, slots: Sequence[str]) -> None:
         """Pair a Cell's outputs with those in the reference."""
@@ -122,10 +122,7 @@ class Recorder:
 
     def output(self, number: int, position: int, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         """Record, and return the replacement of, a tensor that leaves a Cell."""
-        result = self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
-        if self.run.feed is not None and result.requires_grad:
-            self.fed_tensors.append(result)
-        return result
+        return self._cross(number, OUTPUT, OUTPUT_GRADIENT, self.output_names[position], tensor)
 
     def leave(self, number: int, module: torch.nn.Module) -> None:
         """Put the shared parameters back."""
@@ -170,15 +167,17 @@ class Recorder:
     def _cross(self, number: int, kind: str, gradient_kind: str, slot: str, tensor: torch.Tensor) -> torch.Tensor:
         call = self.records.calls[number]
         key = Key(call.path, call.index, kind, slot)
-        passed = self._record(key, tensor)
+        array, passed = self._record(key, tensor)
         if not tensor.requires_grad:
             self.records.untracked.add(key)
             if not self._feeds_gradient(key, passed):
-                return passed.clone() if passed is tensor else passed
+                return self.recorded.keep(passed.clone(), array)
             tensor = passed.detach().requires_grad_()
             self.leaves.append(tensor)
-        result: torch.Tensor = _BoundaryFunction.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
-        return result
+        result, tap = _BoundaryFunction.apply(tensor, self, key._replace(kind=gradient_kind), passed)  # type: ignore[no-untyped-call]
+        if self.run.feed is not None and tap.requires_grad:
+            self.taps.append(tap)
+        return self.recorded.keep(result, array)
 
     def _feeds_gradient(self, key: Key, tensor: torch.Tensor) -> bool:
         """Whether the reference has a gradient here: where a tensor was detached, only the Cell before is wrong."""
@@ -186,18 +185,25 @@ class Recorder:
         fed = feed is not None and key in feed.values and key not in feed.untracked
         return fed and self.run.grads and is_inexact(tensor)
 
-    def _record(self, key: Key, tensor: torch.Tensor) -> torch.Tensor:
-        """Record the tensor at a boundary and return the value to pass on.
+    def _record(self, key: Key, tensor: torch.Tensor) -> tuple[Array | None, torch.Tensor]:
+        """Record the tensor at a boundary; return the value to pass on, after its array, if that was recorded.
 
         The modes of the run see the tensor once, and double precision widens a float32 one. They are disabled while
         the recorder computes, because each of its calls would pass through all of them.
         """
         whole = tensor.detach().resolve_conj()
         with torch._C.DisableTorchFunction():
-            whole = self._with_array(whole, key, self.replay.value)
+            own = self._with_array(whole, key, self.replay.value)
             if self.run.inner or not key.path:
-                self.records.add(key, as_array(whole).copy())
-            return self._with_array(self.value_to_pass(key, whole), key, self.replay.gradient)
+                array = self.recorded.of(tensor) if own is whole else None
+                self.records.add(key, as_array(own).copy() if array is None else array)
+            to_pass = self.value_to_pass(key, own)
+            passed = self._with_array(to_pass, key, self.replay.gradient)
+            if passed is not to_pass:
+                return None, passed
+            if passed is own:
+                return self.records.values.get(key), passed
+            return self.recorded.of(passed), passed
 
     def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
         """Return a tensor with what a function returns for its array, where choices are replayed."""
@@ -212,16 +218,17 @@ class Recorder:
         A fed value of another shape replaces an input or output (the Cells after it continue with the reference's
         values), but not a gradient.
         """
-        recorded = feed_value(self.run.feed, key)
+        value = feed_value(self.run.feed, key)
+        if value is None and self.run.jitter is None:
+            return tensor
         like = torch.view_as_real(tensor) if tensor.is_complex() else tensor
         passed = like
-        if recorded is not None and tensor.is_complex() and recorded.shape[-1:] != (2,):
-            recorded = None  # the reference has real numbers there
-        if recorded is not None and (key.kind in (INPUT, OUTPUT) or recorded.shape == tuple(like.shape)):
-            passed = torch.from_numpy(np.array(recorded))
+        if value is not None and tensor.is_complex() and value.shape[-1:] != (2,):
+            value = None  # the reference has real numbers there
+        if value is not None and (key.kind in (INPUT, OUTPUT) or value.shape == tuple(like.shape)):
+            passed = self.recorded.tensor_of(value, like.dtype)
         if self.run.jitter is not None and like.is_floating_point():
             passed = add_jitter(passed, self.generator, like.dtype, self.run.jitter_units)
-        passed = passed.to(like.dtype) if passed.dtype != like.dtype else passed
         return torch.view_as_complex(passed) if tensor.is_complex() else passed
 
     def gradient(self, key: Key, gradient: torch.Tensor) -> torch.Tensor:
@@ -232,7 +239,10 @@ class Recorder:
             return gradient
         self.backward = [other for other in self.backward if other != call]
         self.backward += [call] if key.kind == OUTPUT_GRADIENT else []
-        return self._record(key, gradient)
+        array, passed = self._record(key, gradient)
+        if self.run.feed is not None:
+            passed = passed.clone()  # a backward pass written by hand may change it in place
+        return self.recorded.keep_gradient(passed, array)
 
 
 def _text(error: Exception) -> str:
@@ -240,15 +250,21 @@ def _text(error: Exception) -> str:
 
 
 class _BoundaryFunction(torch.autograd.Function):
-    """Passes on the value, or the one fed, forward; and the gradient, or the one fed, backward."""
+    """Passes on the value, or the one fed, forward; and the gradient, or the one fed, backward.
+
+    It also returns a zero. If that is a root of the backward pass, with the gradient zero, the value has a gradient
+    even if nothing uses it.
+    """
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         ctx.recorder, ctx.key, ctx.like = recorder, key, (x.shape, x.dtype)
-        return passed.clone()
+        return passed.clone(), passed.new_zeros(())
 
     @staticmethod
-    def backward(ctx: Any, g: torch.Tensor) -> Any:
+    def backward(ctx: Any, g: torch.Tensor, _: torch.Tensor) -> Any:
         passed = ctx.recorder.gradient(ctx.key, g)
         shape, dtype = ctx.like
         # the gradient of a value with another shape than the reference's means nothing, and the Cell has failed already

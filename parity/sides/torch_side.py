@@ -157,7 +157,7 @@ class TorchSide:
         with contextlib.ExitStack() as stack:
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
             # can't see
-            stack.callback(recorder.fed_tensors.clear)
+            stack.callback(recorder.taps.clear)
             stack.callback(recorder.leaves.clear)
             train = not self.train if run.other_mode else self.train
             stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=train))
@@ -278,8 +278,8 @@ class TorchSide:
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
-        # what crosses a boundary is a root too, with cotangent zero: it is fed a gradient even if nothing uses it
-        roots += [(out, torch.zeros_like(out)) for out in recorder.fed_tensors]
+        # what crosses a boundary takes part too: it is fed a gradient even if nothing uses it
+        roots += [(tap, torch.zeros_like(tap)) for tap in recorder.taps]
         parameters = {name: p for name, p in named_parameters(self.module) if p.requires_grad}
         targets = [*parameters.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(targets)

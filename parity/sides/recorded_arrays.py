@@ -1,0 +1,63 @@
+"""`RecordedArrays`: what is recorded at several boundaries, such as those of nested Cells, is one array."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+import torch
+
+from .records import Array
+
+
+class RecordedArrays:
+    """The arrays of tensors that have crossed a boundary, for the next boundary that the same tensors cross.
+
+    A tensor that was changed in place since has no array.
+    """
+
+    def __init__(self) -> None:
+        self._of_tensors: dict[int, tuple[weakref.ref[torch.Tensor], int, Array]] = {}
+        self._last_gradient: tuple[torch.Tensor, int, Array] | None = None
+        self._fed: dict[tuple[int, torch.dtype], tuple[Array, torch.Tensor]] = {}
+
+    def keep(self, tensor: torch.Tensor, array: Array | None) -> torch.Tensor:
+        """Keep the array of a tensor, if it has one; return the tensor."""
+        if array is not None:
+            self._of_tensors[id(tensor)] = weakref.ref(tensor), tensor._version, array
+        return tensor
+
+    def keep_gradient(self, gradient: torch.Tensor, array: Array | None) -> torch.Tensor:
+        """Keep the array of the last gradient, if it has one; return the gradient."""
+        self._last_gradient = None if array is None else (gradient, gradient._version, array)
+        return gradient
+
+    def of(self, tensor: torch.Tensor) -> Array | None:
+        """Return the array of a tensor; None if it isn't known."""
+        known = self._of_tensors.get(id(tensor))
+        if known is not None and known[0]() is tensor and known[1] == tensor._version:
+            return known[2]
+        if self._last_gradient is not None:
+            gradient, version, array = self._last_gradient
+            if tensor._version == gradient._version == version and _is_same_memory(tensor, gradient):
+                return array
+        return None
+
+    def tensor_of(self, array: Array, dtype: torch.dtype) -> torch.Tensor:
+        """Return a recorded array as a tensor, which must not be changed in place, and keep what it holds."""
+        if (id(array), dtype) not in self._fed:
+            tensor = torch.from_numpy(array if array.flags.writeable else np.array(array)).to(dtype)
+            held: Any = tensor.float() if dtype == torch.bfloat16 else tensor
+            self._fed[id(array), dtype] = array, tensor
+            if not tensor.is_complex() and dtype != torch.bfloat16:
+                self.keep(tensor, held.numpy())
+        return self._fed[id(array), dtype][1]
+
+
+def _is_same_memory(tensor: torch.Tensor, other: torch.Tensor) -> bool:
+    """Whether two tensors are the same numbers in memory."""
+    if not tensor.layout == other.layout == torch.strided:
+        return False
+    layout = tensor.shape, tensor.stride(), tensor.dtype
+    return tensor.data_ptr() == other.data_ptr() and layout == (other.shape, other.stride(), other.dtype)
