@@ -135,7 +135,8 @@ class InterpreterSide:
         of_parameters = {n: v for n, v in backward.parameter_gradients.items() if v is not None}
         wanted = [*program.outputs, *updates.values(), *of_parameters.values()]
         wanted += [value for value in backward.input_gradients if value is not None]
-        results = execute(backward.program, [*inputs, *seeds], wanted=wanted, draws=draws, observe=observer)
+        with_gradients = _with_data_of(program, backward.program)
+        results = execute(with_gradients, [*inputs, *seeds], wanted=wanted, draws=draws, observe=observer)
         computed = dict(zip(wanted, results, strict=True))
         records.updates = {name: computed[value] for name, value in updates.items()}
         records.parameter_gradients = dict.fromkeys(backward.parameter_gradients)
@@ -177,6 +178,13 @@ def _with_updated_buffers(program: Program, inputs: list[Array], draws: dict[str
     new_values = dict(zip(updates, execute(program, inputs, wanted=list(updates.values()), draws=draws), strict=True))
     buffers = {name: replace(b, data=new_values.get(name, b.data)) for name, b in program.buffers.items()}
     return program.replace(buffers=buffers)
+
+
+def _with_data_of(program: Program, other: Program) -> Program:
+    """Return another program with the parameters and buffers of this one, which may have been changed."""
+    parameters = {name: replace(p, data=program.parameters[name].data) for name, p in other.parameters.items()}
+    buffers = {name: replace(b, data=program.buffers[name].data) for name, b in other.buffers.items()}
+    return other.replace(parameters=parameters, buffers=buffers)
 
 
 def _with_steps(program: Program, steps: Mapping[str, Array]) -> Program:

@@ -146,3 +146,26 @@ def test_the_cell_that_keeps_state_is_named():
     report = parity.compare(one, other, (X,))
     assert report.failing == ["second"]
     assert {c.probe for c in report.cells["second"].failures} == {"another call before"}
+
+
+class Centered(nn.Module):
+    """A module that keeps a moving mean of its inputs in eval mode too, and subtracts it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            self.mean.mul_(0.9).add_(0.1 * x.mean(0))
+        return x - self.mean
+
+
+def test_gradients_of_later_calls_are_those_of_the_buffers_that_earlier_ones_leave() -> None:
+    module = nn.Sequential(nn.Linear(4, 4), Centered(), nn.Linear(4, 2))
+    for report in (
+        parity.check(module, (torch.randn(5, 4),), probe=True),
+        parity.compare(module, from_torch(module, (torch.randn(5, 4),)), (torch.randn(5, 4),), probe=True),
+    ):
+        assert report.ok, str(report)
+        assert "other calls before" in report.probes
