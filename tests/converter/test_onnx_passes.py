@@ -236,22 +236,29 @@ def check_folded(case: Any, dtype: str, opset: int) -> None:
 
 
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
+@pytest.mark.every(2)
 def test_every_op_on_constants_is_folded_rightly(case: Any) -> None:
     check_folded(case, "float32", opsets.BEST)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("dtype", "opset"), [("float64", 20), ("float16", 23), ("float16", 18), ("float32", 18)])
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-def test_every_op_on_constants_is_folded_rightly_elsewhere(case: Any, dtype: str, opset: int) -> None:
-    check_folded(case, dtype, opset)
+def test_every_op_on_constants_is_folded_rightly_elsewhere(case: Any, subtests: pytest.Subtests) -> None:
+    for dtype, opset in (("float64", 20), ("float16", 23), ("float16", 18), ("float32", 18)):
+        with subtests.test(dtype=dtype, opset=opset):
+            check_folded(case, dtype, opset)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
-@pytest.mark.parametrize("opset", range(opsets.OLDEST, opsets.newest() + 1))
 @pytest.mark.parametrize("case", IN_ONNX, ids=str)
-def test_every_op_holds_in_every_opset(case: Any, opset: int, dtype: str) -> None:
+def test_every_op_holds_in_every_opset(case: Any, subtests: pytest.Subtests) -> None:
+    for opset in range(opsets.OLDEST, opsets.newest() + 1):
+        for dtype in ("float32", "float16", "float64"):
+            with subtests.test(opset=opset, dtype=dtype):
+                check_at_opset(case, opset, dtype)
+
+
+def check_at_opset(case: Any, opset: int, dtype: str) -> None:
     if opset == 17 and (case.op.startswith("bitwise_") or case.attributes.get("reduction") in ("max", "min")):
         if case.op.startswith("bitwise_") and any(np.asarray(x).dtype == bool for x in case.inputs):
             check_onnx(case, dtype, [opset])

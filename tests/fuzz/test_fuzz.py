@@ -21,8 +21,8 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
 def test_mutants_do_no_harm() -> None:
-    found = list(fuzz(0, range(40)))
-    assert [one for one in found if isinstance(one, int)] == list(range(40))
+    found = list(fuzz(0, range(25)))
+    assert [one for one in found if isinstance(one, int)] == list(range(25))
     assert not [str(one) for one in found if isinstance(one, Failure)]
 
 
@@ -44,7 +44,7 @@ def test_planted_faults_are_found_and_told_apart() -> None:
     assert again["what"] == "KeyError"
 
 
-@pytest.mark.parametrize(("target", "mutants"), [("torch", 3), ("report", 2)])
+@pytest.mark.parametrize(("target", "mutants"), [("torch", 2), ("report", 1)])
 def test_what_leaves_does_no_harm(target: str, mutants: int) -> None:
     assert not [str(one) for one in fuzz(0, range(mutants), target) if isinstance(one, Failure)]
 

@@ -66,7 +66,7 @@ def write(pytester: pytest.Pytester, *, factor: int = 2, unused: bool = False) -
 
 def test_one_item_per_cell_and_side(pytester: pytest.Pytester) -> None:
     write(pytester)
-    result = pytester.runpytest_subprocess("-v", "parity_net.py")
+    result = pytester.runpytest_inprocess("-v", "parity_net.py")
     result.assert_outcomes(passed=8)
     result.stdout.fnmatch_lines(["parity_net.py::(root)[[]interpreter[]] PASSED*", "*last[[]onnxruntime[]] PASSED*"])
 

@@ -139,7 +139,7 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("name", CAUSES)
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 def test_the_cause_is_named(name: str) -> None:
     change, path, kind, summary = CAUSES[name]
     report = report_on(change)

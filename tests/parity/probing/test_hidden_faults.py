@@ -29,6 +29,7 @@ X = torch.randn(4, 6, generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("name", NAMES)
+@pytest.mark.every(2)
 def test_a_hidden_fault_is_found(name: str) -> None:
     fault = FAULTS[name]
     right, wrong, args = fault.pair()
