@@ -10,21 +10,12 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.cell_hooks import pause_watching
 
-
-class ControlFlowInPython(TorchFunctionMode):
-    """A mode in which torch's higher-order operators run as plain Python."""
-
-    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        in_python = _IN_PYTHON.get(str(func)) if isinstance(func, torch._ops.HigherOrderOperator) else None
-        if in_python is None:
-            return func(*args, **(kwargs or {}))
-        with pause_watching(), self:  # a mode is off while it handles a call; turn it on again for nested control flow
-            return in_python(*args, **(kwargs or {}))
+def in_python(func: Any) -> Callable[..., Any] | None:
+    """The plain Python of a higher-order operator; None for other functions."""
+    return _IN_PYTHON.get(str(func)) if isinstance(func, torch._ops.HigherOrderOperator) else None
 
 
 def _cond(pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], operands: Any = ()) -> Any:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -69,10 +70,10 @@ class DoublePrecision(TorchFunctionMode):
         kwargs = dict(kwargs or {})
         if func in _CASTS:
             return args[0].double()
-        unconverted, operands = (args[:1], args[1:]) if _refers_to_first(func) else ((), args)
-        if "out" not in kwargs:
-            operands, kwargs = map_only(torch.Tensor, _widen, (operands, kwargs))
-        args = (*unconverted, *operands)
+        kept = 1 if _refers_to_first(getattr(func, "__name__", "")) else 0
+        double = in_double if "out" not in kwargs else _dtypes_in_double
+        args = (*args[:kept], *[double(arg) for arg in args[kept:]])
+        kwargs = {name: double(value) for name, value in kwargs.items()}
         if func in _COMPLEX_CASTS:
             return args[0].cdouble()
         if func is torch.nn.functional.rms_norm and args[3:] in ((), (None,)) and kwargs.get("eps") is None:
@@ -97,25 +98,38 @@ class DoublePrecision(TorchFunctionMode):
         if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
             rounded = not has_change("assigned numbers") or _has_several_tensors(args[1])
             args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
-        args, kwargs = map_only(torch.dtype, lambda dtype: _WIDER.get(dtype, dtype), (args, kwargs))
         return func(*args, **kwargs)
 
 
-def map_only(kind: type[Any], change: Callable[[Any], Any], tree: Any) -> Any:
-    """`pytree.tree_map_only`, but much faster on plain tuples, lists and dicts: every torch call passes through it."""
-    if isinstance(tree, kind):
-        return change(tree)
-    plain = type(tree)
-    if plain is tuple:
-        return tuple([map_only(kind, change, part) for part in tree])
-    if plain is list:
-        return [map_only(kind, change, part) for part in tree]
-    if plain is dict:
-        return {key: map_only(kind, change, part) for key, part in tree.items()}
-    return tree if plain in _LEAVES else pytree.tree_map_only(kind, change, tree)
+def in_double(tree: Any) -> Any:
+    """Return an argument of a torch function with its tensors and dtypes in double precision.
+
+    Every torch call passes through it, so plain tuples, lists and dicts don't take the time of a pytree.
+    """
+    kind = type(tree)
+    if kind in _TENSORS:
+        return _widen(tree)
+    if kind in _OTHERS:
+        return tree
+    if kind is torch.dtype:
+        return _WIDER.get(tree, tree)
+    if kind is tuple:
+        return tuple([in_double(part) for part in tree])
+    if kind is list:
+        return [in_double(part) for part in tree]
+    if kind is dict:
+        return {key: in_double(part) for key, part in tree.items()}
+    if isinstance(tree, torch.Tensor):
+        return _widen(tree)
+    return pytree.tree_map_only((torch.Tensor, torch.dtype), in_double, tree)
 
 
-_LEAVES = frozenset({type(None), bool, int, float, complex, str, torch.Tensor, torch.nn.Parameter, torch.dtype})
+_TENSORS = frozenset({torch.Tensor, torch.nn.Parameter})
+_OTHERS = frozenset({type(None), bool, int, float, complex, str})
+
+
+def _dtypes_in_double(tree: Any) -> Any:
+    return pytree.tree_map_only(torch.dtype, in_double, tree)
 
 
 def _has_several_tensors(index: Any) -> bool:
@@ -126,9 +140,9 @@ def _has_several_tensors(index: Any) -> bool:
     return isinstance(index, tuple) and sum(isinstance(place, (torch.Tensor, np.ndarray, list)) for place in index) > 1
 
 
-def _refers_to_first(func: Any) -> bool:
-    """Whether a torch function changes its first argument, or returns a reference to it."""
-    name = getattr(func, "__name__", "")
+@functools.lru_cache(maxsize=10_000)
+def _refers_to_first(name: str) -> bool:
+    """Whether a torch function of this name changes its first argument, or returns a reference to it."""
     in_place = name.endswith("_") and not name.endswith("__")
     return in_place or name.startswith("__i") or name in ("__get__", "__set__", "__getitem__", "__setitem__", "detach")
 

@@ -12,40 +12,44 @@ from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from ...converter.capture.cell_hooks import pause_watching
 from ...runtime.programs.call import as_array
+from .control_flow import in_python
 from .precision import add_jitter
 from .records import Array, Draw
 
 
-class KeepRequiresGrad(TorchFunctionMode):
-    """A mode in which `x.requires_grad = True` is allowed for an `x` that has a gradient already.
+class RecordableCalls(TorchFunctionMode):
+    """A mode in which networks run that a recorded run would fail on.
 
-    A network sets it on a tensor made from an input, to get gradients for a part that it checkpoints. Since gradients
-    of inputs are compared, this tensor isn't a leaf, for which torch refuses the assignment.
+    Control flow runs as plain Python. `x.requires_grad = True` is allowed for an `x` that has a gradient already: a
+    network sets it on a tensor made from an input, to get gradients for a part that it checkpoints. Since gradients of
+    inputs are compared, this tensor isn't a leaf, for which torch refuses the assignment.
     """
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func == torch.Tensor.requires_grad.__set__ and args[1] is True and args[0].requires_grad:  # type: ignore[attr-defined]
+        if func == _SET_REQUIRES_GRAD and args[1] is True and args[0].requires_grad:
             return None
-        return func(*args, **kwargs or {})
+        control_flow = in_python(func)
+        if control_flow is None:
+            return func(*args, **(kwargs or {}))
+        with pause_watching(), self:  # a mode is off while it handles a call; turn it on again for nested control flow
+            return control_flow(*args, **(kwargs or {}))
 
 
-class StableSorts(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode in which sorting and `topk` keep equal elements in order; torch's own order depends on the processor.
+_SET_REQUIRES_GRAD = torch.Tensor.requires_grad.__set__  # type: ignore[attr-defined]
 
-    A Cell that is fed values computed from sorted rows can be judged only if both sides sort alike.
-    """
 
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if func is torch.ops.aten.sort.default:
-            given = dict(zip(("dim", "descending"), args[1:], strict=False))
-            return torch.ops.aten.sort.stable(args[0], stable=True, **given)
-        if func is torch.ops.aten.topk.default:
-            given = {"k": 1, "dim": -1, "largest": True} | dict(zip(("k", "dim", "largest"), args[1:], strict=False))
-            ways = {"stable": True, "dim": given["dim"], "descending": given["largest"]}
-            parts = torch.ops.aten.sort.stable(args[0], **ways)
-            return tuple(part.narrow(given["dim"], 0, given["k"]).clone() if part.ndim else part for part in parts)
-        return func(*args, **kwargs or {})
+def _stable_sort(tensor: torch.Tensor, dim: int = -1, descending: bool = False) -> Any:
+    return torch.ops.aten.sort.stable(tensor, stable=True, dim=dim, descending=descending)
+
+
+def _stable_topk(tensor: torch.Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
+    parts = _stable_sort(tensor, dim, largest)
+    return tuple(part.narrow(dim, 0, k).clone() if part.ndim else part for part in parts)
+
+
+_STABLE = {torch.ops.aten.sort.default: _stable_sort, torch.ops.aten.topk.default: _stable_topk}
 
 
 # these write their random numbers into the second operand: slopes where the first operand is at most 0, 1 elsewhere
@@ -53,7 +57,10 @@ _SLOPES = frozenset({torch.ops.aten.rrelu_with_noise.default, torch.ops.aten.rre
 
 
 class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """A mode that records torch's random draws, Cell by Cell, or replays recorded ones.
+    """A mode that records torch's random draws, Cell by Cell, or replays recorded ones, and sorts stably.
+
+    Sorting and `topk` keep equal elements in order, where torch's own order depends on the processor: a Cell that is
+    fed values computed from sorted rows can be judged only if both sides sort alike.
 
     If a backward pass draws from a generator state that an earlier draw started from, it repeats that draw
     (`torch.utils.checkpoint` reruns a part of the forward pass).
@@ -73,7 +80,7 @@ class Draws(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if not _draws(func, args, kwargs):
-            return func(*args, **kwargs)
+            return _STABLE.get(func, func)(*args, **kwargs)
         slope_input = args[0].clone() if func in _SLOPES else None
         state = hashlib.sha256(torch.get_rng_state().numpy().tobytes()).digest()
         result = func(*args, **kwargs)

@@ -21,7 +21,6 @@ from ...converter.structure.program_names import named_buffers, named_modules, n
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
-from .control_flow import ControlFlowInPython
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .parameter_uses import ParameterUses
@@ -45,7 +44,7 @@ from .records import (
 )
 from .rounded_numbers import perturb_attributes
 from .torch_exceptions import catch_exceptions
-from .torch_modes import Draws, JitteredOperators, KeepRequiresGrad, StableSorts
+from .torch_modes import Draws, JitteredOperators, RecordableCalls
 from .torch_program import capture_program
 from .torch_recorder import Recorder
 
@@ -186,10 +185,10 @@ class TorchSide:
                 stack.enter_context(uses)
                 recorder.records.used_elsewhere = uses.elsewhere
             buffers_before = {name: b.clone() for name, b in named_buffers(self.module)}
-            stack.enter_context(ControlFlowInPython())
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
-            with watch(self.module, recorder, self.cell_paths), KeepRequiresGrad(), StableSorts(), draws:  # type: ignore[no-untyped-call]
+            stack.enter_context(RecordableCalls())
+            with watch(self.module, recorder, self.cell_paths), draws:
                 result = self._call(args, kwargs, recorder)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -211,7 +210,7 @@ class TorchSide:
     def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
         """Call the module once, to set its state, with the draws of the call that is recorded."""
         draws = Draws(run.draws, recorder.cell)
-        with ControlFlowInPython(), watch(self.module, recorder, self.cell_paths), StableSorts(), draws:  # type: ignore[no-untyped-call]
+        with RecordableCalls(), watch(self.module, recorder, self.cell_paths), draws:
             self._call(args, kwargs, recorder)
         recorder.restart()
 

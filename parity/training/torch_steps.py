@@ -16,10 +16,9 @@ from ...converter.capture.export_errors import eager_error
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
-from ..sides.control_flow import ControlFlowInPython
 from ..sides.precision import DoublePrecision, add_jitter, convert, default_dtype, in_dtype, is_inexact
 from ..sides.records import Array, Draw
-from ..sides.torch_modes import Draws, StableSorts
+from ..sides.torch_modes import Draws, RecordableCalls
 from ..sides.torch_side import require_gradient
 from .loss_network import Loss, LossNetwork, autocast_dtype, under_autocast
 from .quantities import LOSS, OVERFLOW, Quantities, Quantity, TrainingRecord, optimizer_state
@@ -195,9 +194,8 @@ class _TrainingLoop:
             if self.dtype == "float64":
                 stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.parameter_dtype))
-            stack.enter_context(ControlFlowInPython())
+            stack.enter_context(RecordableCalls())
             stack.enter_context(torch.enable_grad())
-            stack.enter_context(StableSorts())  # type: ignore[no-untyped-call]
             stack.enter_context(self.draws)
             yield
 

@@ -9,13 +9,12 @@ import pytest
 import torch
 from torch.utils import _pytree as pytree
 
-from cellbridge.parity.sides.precision import map_only
+from cellbridge.parity.sides.precision import in_double
 
 Pair = namedtuple("Pair", "first second")
 X = torch.ones(2)
 
 
-@pytest.mark.parametrize("kind", [torch.Tensor, torch.dtype])
 @pytest.mark.parametrize(
     "tree",
     [
@@ -28,11 +27,12 @@ X = torch.ones(2)
     ],
     ids=str,
 )
-def test_it_is_tree_map_only(kind: type[Any], tree: Any) -> None:
-    def changed(leaf: Any) -> Any:
-        return "changed", id(leaf)
+def test_tensors_and_dtypes_are_double(tree: Any) -> None:
+    def double(leaf: Any) -> Any:
+        return torch.float64 if isinstance(leaf, torch.dtype) else leaf.double()
 
-    found = map_only(kind, changed, tree)
-    expected = pytree.tree_map_only(kind, changed, tree)
+    found = in_double(tree)
+    expected = pytree.tree_map_only((torch.Tensor, torch.dtype), double, tree)
     assert str(found) == str(expected)
+    assert "float32" not in str(found)
     assert type(found) is type(expected)
