@@ -44,9 +44,8 @@ def test_planted_faults_are_found_and_told_apart() -> None:
     assert again["what"] == "KeyError"
 
 
-@pytest.mark.parametrize(("target", "mutants"), [("torch", 2), ("report", 1)])
-def test_what_leaves_does_no_harm(target: str, mutants: int) -> None:
-    assert not [str(one) for one in fuzz(0, range(mutants), target) if isinstance(one, Failure)]
+def test_what_leaves_does_no_harm() -> None:
+    assert not [str(one) for one in fuzz(0, range(4), "torch,report") if isinstance(one, Failure)]
 
 
 def test_later_targets_leave_the_others_as_they_were() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,8 +74,10 @@ def choose(root: Path, seed: int, each: int) -> list[Fault]:
     random = Random(seed)
     chosen: list[Fault] = []
     for area in AREAS:
-        files = {path: faults(path.read_text(), path.relative_to(root).as_posix(), area) for path in _files(root, area)}
-        files = {path: found for path, found in files.items() if found}
+        in_file = {
+            path: faults(path.read_text(), path.relative_to(root).as_posix(), area) for path in _files(root, area)
+        }
+        files = {path: list(found) for path, found in in_file.items() if found}
         places: set[tuple[str, int]] = set()
         while len(places) < each and files:
             folder = random.choice(sorted({path.parent for path in files}))
@@ -93,7 +96,8 @@ def _files(root: Path, area: str) -> list[Path]:
     return [path for folder in folders for path in sorted((root / folder).rglob("*.py"))]
 
 
-def faults(source: str, file: str, area: str) -> list[Fault]:
+@functools.cache
+def faults(source: str, file: str, area: str) -> tuple[Fault, ...]:
     """Every fault of an area that a file can have."""
     lines = source.splitlines()
     found = []
@@ -105,7 +109,7 @@ def faults(source: str, file: str, area: str) -> list[Fault]:
                 after = (line[: start[1]] + text.encode() + line[end[1] :]).decode()
                 if start[0] == end[0] and after != before:
                     found.append(Fault(area, file, start[0], before.strip(), after.strip()))
-    return list(dict.fromkeys(found))
+    return tuple(dict.fromkeys(found))
 
 
 def _parts(tree: ast.Module, area: str) -> Iterator[ast.AST]:

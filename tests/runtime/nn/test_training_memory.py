@@ -12,9 +12,9 @@ import pytest
 
 from cellbridge.runtime import Tensor, amp, grad, nn, ops, value_and_grad
 
-STEPS = 500
+STEPS = 300
 FEW = 10  # objects that may be left after fifty steps; one a step is a leak
-ALLOWED = 40 * 1024  # bytes; if every step kept one tensor of one element, it would be twice as much
+ALLOWED = 40 * 1024  # bytes; if every step kept one tensor of one element, it would be more
 
 RNG = np.random.default_rng(0)
 DATA = [Tensor(RNG.normal(size=(4, 3)).astype(np.float32)) for _ in range(4)]
