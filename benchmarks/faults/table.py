@@ -11,7 +11,7 @@ from .tools import FIRST
 Row = Mapping[str, Any]
 """What `Outcome.to_dict` returns."""
 
-WIDTHS = {"found": 8, "placed": 9, "innocent": 10, "cause": 8, "explained": 11, "side": 8, "seconds": 9}
+WIDTHS = {"found": 8, "placed": 11, "innocent": 10, "cause": 8, "explained": 11, "side": 8, "seconds": 8}
 SHARES = {"found": "found", "placed": "placed", "cause": "is_cause", "explained": "explained", "side": "side"}
 
 
@@ -22,7 +22,7 @@ def text(rows: Sequence[Row]) -> str:
 
 
 def _of_first(rows: Sequence[Row]) -> str:
-    lines = [f"{FIRST:<12}{'cases':>5}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())]
+    lines = [f"{FIRST:<10}{'cases':>6}" + "".join(f"{name:>{width}}" for name, width in WIDTHS.items())]
     faults = [row for row in rows if row["kind"] != SOUND]
     for kind in dict.fromkeys(row["kind"] for row in faults):
         lines.append(_line(kind, [row for row in faults if row["kind"] == kind]))
@@ -32,7 +32,7 @@ def _of_first(rows: Sequence[Row]) -> str:
     if sound:
         alarms, refused = sum(row["found"] for row in sound), sum(bool(row["error"]) for row in sound)
         seconds = sum(row["seconds"] for row in sound) / len(sound)
-        lines.append(f"{SOUND:<12}{len(sound):>5}   {alarms} false alarms, {refused} refused, {seconds:.1f} s each")
+        lines.append(f"{SOUND:<10}{len(sound):>6}   {alarms} false alarms, {refused} refused, {seconds:.1f} s each")
     return "\n".join(lines)
 
 
@@ -40,7 +40,7 @@ def _line(name: str, rows: Sequence[Row]) -> str:
     figures = {column: _share([row[key] for row in rows]) for column, key in SHARES.items()}
     figures["innocent"] = str(sum(row["innocent"] for row in rows))
     figures["seconds"] = f"{sum(row['seconds'] for row in rows) / len(rows):.1f}"
-    return f"{name:<12}{len(rows):>5}" + "".join(f"{figures[column]:>{width}}" for column, width in WIDTHS.items())
+    return f"{name:<10}{len(rows):>6}" + "".join(f"{figures[column]:>{width}}" for column, width in WIDTHS.items())
 
 
 def _share(values: Sequence[bool | None]) -> str:

@@ -32,7 +32,7 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # what a library prints is no answer
     warnings.simplefilter("ignore")
-    for name in given.target.split(",") if given.target else targets.ALL:
+    for name in [given.target] if given.target else targets.ALL:
         _warm(name)
     for number in range(given.start, given.stop):
         answers.write(json.dumps({"begins": number}) + "\n")
@@ -50,10 +50,9 @@ def _warm(name: str) -> None:
 
 
 def run(seed: int, number: int, target: str | None = None) -> dict[str, Any] | None:
-    """Run one mutant, of the target or, in turn, of several with commas between; what is wrong, or None."""
+    """Run one mutant; what is wrong, or None."""
     source = random.Random(f"{seed}:{number}")
-    names = target.split(",") if target else [targets.choose_target(source, seed, number)]
-    name = names[number % len(names)]
+    name = target or targets.choose_target(source, seed, number)
     function = targets.planted_faults if name == "planted" else targets.ALL[name][0]
     with tempfile.TemporaryDirectory() as folder:
         try:

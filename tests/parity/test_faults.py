@@ -28,7 +28,7 @@ def test_pair(pair: Pair) -> None:
 
 
 @pytest.mark.causes
-@pytest.mark.parametrize("seed", [*range(2), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 10))])
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 10))])
 def test_random_pair(seed: int) -> None:
     _judge(random_pair(seed))
 

@@ -49,7 +49,7 @@ def test_eval_in_float64(name: str) -> None:
     check(name, dtype="float64").raise_if_failed()
 
 
-@pytest.mark.parametrize("name", slow_but("transformer_encoder"))
+@pytest.mark.parametrize("name", slow_but("lstm_classifier"))
 def test_train(name: str) -> None:
     check(name, train=True).raise_if_failed()
 
