@@ -54,7 +54,7 @@ class Comparer:
     natural: bool = False
     is_port: bool = False
     only: bool = False
-    _judged: dict[tuple[Any, ...], dict[str, Any]] = field(default_factory=dict)
+    _judged: dict[tuple[Any, ...], tuple[dict[str, Any], Any]] = field(default_factory=dict)
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """Return all comparisons of a run of the side, as (Cell path, comparison)."""
@@ -172,10 +172,12 @@ class Comparer:
         self, check: str, key: NoiseKey, value: Array, truth: Array, reference: Array, group_size: float = 0.0
     ) -> dict[str, Any]:
         noise, bound = self.noise.error(key, check), self.noise.bound(key, check)
-        arrays = (id(value), id(truth), id(reference), check, noise, group_size, id(bound))
-        if arrays not in self._judged:  # values at several boundaries may be one array
-            self._judged[arrays] = judge(check, value, truth, reference, noise, self.tolerance, group_size, bound)
-        fields = dict(self._judged[arrays])
+        arrays = value, truth, reference, bound
+        case = (*map(id, arrays), check, noise, group_size)
+        if case not in self._judged:  # values at several boundaries may be one array
+            judged = judge(check, value, truth, reference, noise, self.tolerance, group_size, bound)
+            self._judged[case] = judged, arrays  # alive, so that no other array has the same id
+        fields = dict(self._judged[case][0])
         if fields["status"] == FAIL and value.shape == truth.shape:
             shown = truth if check == "meaning" else reference
             fields["error_map"] = error_map(value, truth, shown, fields.get("bar", 0.0), fields.get("index"))
