@@ -29,7 +29,7 @@ from .records import (
     ParameterInfo,
     Records,
     Run,
-    feed_value,
+    feed_value_like,
     native_capabilities,
     random_cotangents,
 )
@@ -228,8 +228,8 @@ class _BoundaryObserver:
 
     def _feed_or_keep(self, key: Key, array: Array) -> Array:
         """Return the value to feed; values at several boundaries that are one array are converted once."""
-        value = feed_value(self.run.feed, key)
-        if value is None or value.shape != array.shape:
+        value = feed_value_like(self.run.feed, key, array)
+        if value is None:
             return array
         place = id(value), array.dtype
         if place not in self._fed:

@@ -324,12 +324,16 @@ def feed_value(feed: Records | None, key: Key) -> Array | None:
     return np.zeros(feed.values[value].shape) if has_gradient else None
 
 
+def feed_value_like(feed: Records | None, key: Key, like: Array) -> Array | None:
+    """Return the value to feed at `key`; None if there is none of the shape of `like`."""
+    value = feed_value(feed, key)
+    return value if value is not None and value.shape == like.shape else None
+
+
 def feed_or_keep(feed: Records | None, key: Key, like: Array) -> Array:
     """Return the value to feed at `key` in the dtype of `like`; `like` itself if there is none of that shape."""
-    recorded = feed_value(feed, key)
-    if recorded is None or recorded.shape != like.shape:
-        return like
-    return recorded.astype(like.dtype, copy=False)
+    value = feed_value_like(feed, key, like)
+    return like if value is None else value.astype(like.dtype, copy=False)
 
 
 def reference_slot(slot: str, own: Sequence[str], reference: Sequence[str]) -> str:
