@@ -91,10 +91,10 @@ def walk_values(value: Any, opens: Callable[[Any], bool], depth: int = MAX_DEPTH
 
 
 def _is_holder(value: Any) -> bool:
-    return type(value) in _CONTAINERS or _is_plain_object(value)
+    return type(value) in _CONTAINERS or is_plain_object(value)
 
 
-def _is_plain_object(value: Any) -> bool:
+def is_plain_object(value: Any) -> bool:
     """Whether the attributes are the whole state of the object; modules and functions aren't plain."""
     excluded = (torch.nn.Module, torch.Tensor, type, ModuleType, Mapping, list, tuple, deque)
     return type(getattr(value, "__dict__", None)) is dict and not callable(value) and not isinstance(value, excluded)

@@ -21,6 +21,7 @@ from .noise import Noise
 from .odd_one_out import Implementations, find_odd_one_out
 from .precision_causes import add_precision_causes
 from .runtime_causes import RunsInOnnxRuntime, add_runtime_causes
+from .state_causes import add_state_causes
 
 
 @dataclass
@@ -75,7 +76,8 @@ class CauseSearch:
             report: the report.
             side: the side that failed.
             seconds: the longest search.
-            on_probe: truth, records and noise of a probe that failed, if the given inputs don't.
+            on_probe: truth, records and noise of a probe, or of a second call, that failed where the first call on the
+                given inputs doesn't.
         """
         deadline = time.monotonic() + seconds
         if side.name in self.failing_records:
@@ -90,6 +92,8 @@ class CauseSearch:
                 seconds,
                 grads=report.grads,
             )
+        elif on_probe is not None and (on_probe[2].run.before or on_probe[2].run.second):
+            add_state_causes(report, self.reference, side, *on_probe, seconds)
         elif on_probe is not None:
             add_causes(report, self.reference, side, *on_probe, seconds, grads=on_probe[2].run.grads)
         else:

@@ -34,6 +34,9 @@ class SecondCall:
         owners: the Cell of each parameter and buffer.
         rounded: sides whose numbers may have been rounded to float32.
         choices: finds what the reference has chosen.
+
+    Attributes:
+        evidence: by name of a side that failed, truth, records and noise of the run in float64.
     """
 
     def __init__(
@@ -51,6 +54,7 @@ class SecondCall:
         self.owners = owners
         self.rounded = rounded
         self.choices = choices
+        self.evidence: dict[str, tuple[Records, Records, Noise]] = {}
 
     def judge(self, side: Side, *, replays_choices: bool) -> list[tuple[str, Comparison]]:
         """Return the comparisons of a second call as (Cell path, comparison); none for a side without state.
@@ -66,7 +70,11 @@ class SecondCall:
             noise = Noise(self.reference, truth, replace(run, dtype=self.working_dtype), unmeasured=True)
             found = self._compare(side, run, truth, noise)
         if fails(found) and side.capabilities.cells:
-            found = self._failing_cells(side, run) + found
+            of_root = self.evidence.get(side.name)
+            inside = self._failing_cells(side, run)
+            if not inside and of_root is not None:
+                self.evidence[side.name] = of_root
+            found = inside + found
         return found
 
     def _failing_cells(self, side: Side, run: Run) -> list[tuple[str, Comparison]]:
@@ -88,13 +96,16 @@ class SecondCall:
         def compare() -> list[tuple[str, Comparison]]:
             return comparer.compare("meaning", records)
 
-        return remeasure(
+        found = remeasure(
             compare(),
             compare,
             (fails, lambda: not noise.samples["rounding"] and noise.sample()),
             (fails, lambda: noise.allow_rounded_numbers(self.rounded)),
             (fails, lambda: noise.sample("meaning")),
         )
+        if fails(found):
+            self.evidence[side.name] = truth, records, noise
+        return found
 
     @cached_property
     def _reference(self) -> tuple[Run, Records, Noise] | None:

@@ -220,7 +220,9 @@ class Trial:
         seconds = self.options.diagnose_seconds
         if seconds == 0 or not report.failing:
             return
-        on_probe = None if self.prober is None else self.prober.evidence.pop(side.name, None)
+        on_probe = self._second_call.evidence.pop(side.name, None)
+        if self.prober is not None:
+            on_probe = self.prober.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
             self.progress.stage("causes", None)
             if seconds is None:

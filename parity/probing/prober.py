@@ -68,8 +68,8 @@ class Prober:
         judged: names of the probes that a side was judged on.
         notes: remarks for the reader of the report.
         spent: seconds that probing took.
-        evidence: by name of a side that failed, truth, records and noise of the isolated run in float64, if there was
-            one without other calls before.
+        evidence: by name of a side that failed, truth, records and noise of the isolated run in float64, or of the run
+            end to end after other calls.
     """
 
     reference: TorchSide
@@ -238,7 +238,7 @@ class Prober:
             (may_be_rounding, lambda: check == "meaning" and noise.allow_rounded_numbers(self.rounded)),
             (may_be_rounding, lambda: noise.sample(check)),
         )
-        if found and feeding == ISOLATED and check == "meaning" and not run.before:
+        if found and check == "meaning" and (feeding == ISOLATED or run.before):
             self.evidence[side.name] = truth, records, noise
         return found
 

@@ -14,10 +14,10 @@ class Cause:
 
     Attributes:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
-            "state" (a buffer and its update), "gradient" (a branch is detached, a parameter frozen), "precision"
-            (values are rounded) or "optimizer" (of a training: the optimizer, or what is done to gradients before it
-            gets them); "onnxruntime" (a fault of ONNX Runtime, found by running the same model with other settings) or
-            "model" (the exported ONNX model is wrong).
+            "state" (a buffer and its update, or what is kept from one call to the next), "gradient" (a branch is
+            detached, a parameter frozen), "precision" (values are rounded) or "optimizer" (of a training: the
+            optimizer, or what is done to gradients before it gets them); "onnxruntime" (a fault of ONNX Runtime, found
+            by running the same model with other settings) or "model" (the exported ONNX model is wrong).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.
@@ -28,6 +28,7 @@ class Cause:
         reference_value: its value in the reference; None for arrays and where there is none.
         candidate_value: its value in the candidate.
         source: file, line and text in the candidate; empty if unknown.
+        calls: number of calls before the one that differs, for what is kept between them; else 0.
         steps: number of training steps whose updates were replayed with the change; 0 for a Cell.
         node: name of the first wrong node in ONNX Runtime's optimized graph; empty if it is unknown, or has none.
         optimizers: the optimizers of ONNX Runtime that change the result.
@@ -46,6 +47,7 @@ class Cause:
     reference_value: Any = None
     candidate_value: Any = None
     source: str = ""
+    calls: int = 0
     steps: int = 0
     node: str = ""
     optimizers: tuple[str, ...] = ()
@@ -66,6 +68,9 @@ class Cause:
         what = "outputs and gradients" if self.gradients else "outputs"
         change = "with that" if self.together == 1 else f"with all {self.together} causes"
         how = f"to {self.error:.0e}" if self.error else "exactly"
+        if self.calls:
+            before = "a call" if self.calls == 1 else f"{self.calls} calls"
+            return f"without that, after {before} before, the Cells agree {how} in {what}"
         if self.steps:
             return f"{change}, the replayed updates agree {how} over {self.steps} step{'s' * (self.steps > 1)}"
         return f"{change}, the reference's Cell agrees {how} in {what}"

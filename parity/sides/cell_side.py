@@ -7,6 +7,7 @@ records of the torch side.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from .cell_watcher import Watcher
 from .eager import Eager
 from .frameworks import Framework
 from .interpreter_side import InterpreterSide
+from .kept_state import KeptState
 from .layouts import Layout
 from .port_program import in_names_of_module, trace_port
 from .records import Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
@@ -122,14 +124,20 @@ class CellSide:
         values = self._values()
         if run.parameter_steps:
             values = self._with_steps(values, run.parameter_steps)
-        watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, run)
+        unfed = replace(run, feed=None)
+        watcher = Watcher(self.framework, self.cell, self.pairing, self.weights, self.layouts, unfed)
         train = not self.train if run.other_mode else self.train
         with self.framework.prepare(self.cell, values, run.dtype, train, bool(run.perturbed)), watcher.watching():
             own = (self.args, self.kwargs)
+            state = None if run.forget is None else self._state()
             for arguments in [own] if run.second is not None else map(self._own_arguments, run.before):
                 before, arrays = self._caller(watcher, arguments)
                 self.framework.run(before, self._inputs(arrays, run.dtype), parameters, None)
-                watcher.restart()
+                watcher.restart(unfed)
+            watcher.restart(run)
+            if state is not None and run.forget is not None:
+                watcher.records.kept = state.changed()
+                state.restore(run.forget)
             call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
             if run.second == "varied":
                 arrays = [other_numbers(array) for array in arrays]
@@ -145,6 +153,11 @@ class CellSide:
                 self._record_gradients(records, dict(zip(map(id, parameters), gradients, strict=True)))
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records
+
+    def _state(self) -> KeptState:
+        """What the Cells keep, by the paths of the modules that they are the ports of."""
+        modules = {pair.cell: pair.module for pair in self.pairing.pairs}
+        return KeptState((modules.get(path, path), inner) for path, inner in self.cell.cells_and_names())
 
     def _own_arguments(self, arguments: Arguments) -> Arguments:
         """The Cell's arguments, from the module's."""

@@ -63,11 +63,11 @@ class Watcher:
         self.pairing = pairing
         self.weights = weights
         self.layouts = layouts
-        self.run = run
-        self.restart()
+        self.restart(run)
 
-    def restart(self) -> None:
-        """Discard all records, for a new run."""
+    def restart(self, run: Run) -> None:
+        """Discard all records, for a new run with these settings."""
+        self.run = run
         self.records = Records()
         self.replay = Replay(self.run)
         self.active_calls: list[_ActiveCall] = []

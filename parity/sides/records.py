@@ -18,6 +18,7 @@ from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.tree import Structure
 from ..pairing.structures import ResultMatch, match_results
 from .choices import Choice
+from .kept_state import StateName
 from .resolution import Resolution
 
 Array = np.ndarray[Any, Any]
@@ -103,6 +104,8 @@ class Records:
         untracked: inputs and outputs without a gradient: nothing before them is trained, or they were detached.
         notes: remarks on this side for the reader of the report.
         resolutions: resolution of the kernels that computed values, if known.
+        kept: what the calls before changed and left for the recorded one (`Run.forget`), with its value if that is a
+            number.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -125,6 +128,7 @@ class Records:
     untracked: set[Key] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
+    kept: dict[StateName, int | float | None] = field(default_factory=dict)
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value."""
@@ -177,7 +181,10 @@ class Run:
         second: run the network forward twice, keeping its state, and record the second call, on inputs with other
             numbers ("varied") or on the same ("same"). None for a single call.
         arguments: the reference's arguments to run on, in place of those that the side was made with; None for those.
-        before: arguments of calls that are made before, keeping the network's state; only the last call is recorded.
+        before: arguments of calls that are made before, keeping the network's state; only the last call is recorded,
+            and fed.
+        forget: what is put back, before the call that is recorded, to what it was before the first call; None to look
+            for no state that is kept.
         other_mode: run in train mode where the side runs in eval mode, and the other way round.
         perturbed: number, from 1 to `Capabilities.perturbations`, of the perturbation of numbers and tables that may
             have been rounded to float32; 0 for none; see `rounded_numbers`.
@@ -201,6 +208,7 @@ class Run:
     second: Literal["varied", "same"] | None = None
     arguments: Arguments | None = None
     before: Sequence[Arguments] = ()
+    forget: frozenset[StateName] | None = None
     other_mode: bool = False
     same_codes: bool = False
     parameter_steps: Mapping[str, Array] = field(default_factory=dict)

@@ -66,21 +66,14 @@ class Recorder:
         self.leaves: list[torch.Tensor] = []
         self.backward: list[tuple[str, int]] = []  # calls whose backward pass is running, innermost last
         self.taps: list[torch.Tensor] = []
-        self.restart()
-
-    def restart(self) -> None:
-        """Discard all records, for a new run."""
         self.records = Records()
         self.slots: list[Sequence[str]] = []
         self.running: list[_RunningCall] = []
         self.partners: list[int | None] = []
         self.output_names: list[str] = []
-        self.taps.clear()
-        self.leaves.clear()
-        self.backward.clear()
         self.recorded = RecordedArrays()
-        self.generator = np.random.default_rng(self.run.jitter)
-        self.replay = Replay(self.run)
+        self.generator = np.random.default_rng(run.jitter)
+        self.replay = Replay(run)
 
     def cell(self) -> tuple[str, int]:
         """Path and index of the running Cell call."""

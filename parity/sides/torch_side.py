@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
+from .kept_state import KeptState
 from .parameter_uses import ParameterUses
 from .precision import (
     DoublePrecision,
@@ -175,8 +177,16 @@ class TorchSide:
                     parameter.data = parameter.data + torch.from_numpy(np.asarray(run.parameter_steps[name]))
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
+            state = (
+                None
+                if run.forget is None
+                else KeptState((path, inner) for path, _, inner in named_modules(self.module))
+            )
             for args_before, kwargs_before in before_inputs:
-                self._call_before(run, recorder, args_before, kwargs_before)
+                self._call_before(run, args_before, kwargs_before)
+            if state is not None and run.forget is not None:
+                recorder.records.kept = state.changed()
+                state.restore(run.forget)
             if self.catches and run.feed is not None:
                 stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
             draws = Draws(run.draws, recorder.cell)
@@ -207,12 +217,12 @@ class TorchSide:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
-    def _call_before(self, run: Run, recorder: Recorder, args: Any, kwargs: Any) -> None:
-        """Call the module once, to set its state, with the draws of the call that is recorded."""
+    def _call_before(self, run: Run, args: Any, kwargs: Any) -> None:
+        """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
+        recorder = Recorder(replace(run, feed=None), self.shared)
         draws = Draws(run.draws, recorder.cell)
         with RecordableCalls(), watch(self.module, recorder, self.cell_paths), draws:
             self._call(args, kwargs, recorder)
-        recorder.restart()
 
     def _call(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         """Call the module; return None if it raises and that is recorded."""
