@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
+from cellbridge.parity.comparison.weak_inputs import weak_input_notes
+from cellbridge.parity.sides.records import INPUT, Key, Records
 
 
 class Masked(nn.Module):
@@ -53,6 +56,12 @@ def test_a_mask_of_ones_hides_that_it_is_ignored_and_says_so() -> None:
     assert not parity.compare(Masked(), Masked(ignores_mask=True), (TOKENS, MASK, SCALE)).ok
     report = parity.compare(Masked(), Masked(ignores_mask=True), (TOKENS, torch.ones_like(MASK), SCALE))
     assert any("mask is 1" in note for note in report.notes)
+
+
+def test_a_large_whole_number_is_shown_with_all_digits() -> None:
+    key = Key("", 0, INPUT, "ids")
+    notes = weak_input_notes(Records(values={key: np.full(3, 12345678)}, slots={("", 0, INPUT): ["ids"]}))
+    assert notes[0].startswith("ids is 12345678 in every element")
 
 
 def test_inputs_that_vary_and_single_numbers_are_not_noted() -> None:

@@ -15,6 +15,7 @@ from cellbridge.runtime import ops
 from cellbridge.runtime.errors import CellbridgeError, ConversionError
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import is_floating
+from cellbridge.runtime.ops import get
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import Array, cotangents, inputs_of, one_node_program
@@ -171,3 +172,14 @@ def test_a_slice_out_of_range_is_no_other_slice() -> None:
     for i, j in ((0, 5), (1, -5), (2**62, 0)):
         with pytest.raises(CellbridgeError):
             compiled(x, ms.Tensor([i]), ms.Tensor([j]))
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_the_exponential_of_matrices_of_one_number() -> None:
+    numbers = np.array([np.nan, np.inf, -np.inf, -0.0, 1.5], np.float32)[:, None, None]
+    matrix_exp = get("matrix_exp")
+    found = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(numbers)).asnumpy()
+    np.testing.assert_allclose(found, np.exp(numbers), 1e-6)
+    pairs = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
+    turned = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(pairs)).asnumpy()
+    np.testing.assert_allclose(turned, [[np.cos(1), np.sin(1)], [-np.sin(1), np.cos(1)]], 1e-6)
