@@ -47,6 +47,8 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/inputs/model_file.py::", "import importlib"): USER,
     ("converter/capture/holders.py::_Snapshot.restore", "delattr"): USER,
     ("converter/capture/holders.py::_Snapshot.restore", "setattr"): USER,
+    ("parity/sides/kept_state.py::_Place.write", "delattr"): USER,
+    ("parity/sides/kept_state.py::_Place.write", "setattr"): USER,
     ("parity/inputs/model_file.py::_UserFile.optional", "getattr"): USER,
     ("parity/inputs/model_file.py::_UserFile.model", "getattr"): USER,
     ("parity/differences/calls.py::_resolve", "getattr"): "reads attributes of the user's Cell that its source names",

@@ -45,7 +45,8 @@ def add_state_causes(
     search = _Search(reference, side, run, evidence, time.monotonic() + seconds)
     for path, cell in report.cells.items():
         failures = [c for c in cell.failures if c.side == side.name and c.status == FAIL]
-        if any(c.feeding == "isolated" for c in failures) or (run.feed is None and not path and failures):
+        by_itself = any(c.feeding == "isolated" or c.kind == "call" for c in failures)
+        if by_itself or (run.feed is None and not path and failures):
             cell.causes += search.attributes(path) or search.state(path)
 
 
@@ -96,7 +97,11 @@ class _Search:
         return []
 
     def _agreement(self, path: str, ours: Names, theirs: Names) -> Agreement:
-        """Return how the sides agree in a Cell if names of each are put back to what they were before all calls."""
+        """Return how the sides agree in a Cell if names of each are put back to what they were before all calls.
+
+        End to end, the outputs of the root are compared.
+        """
+        path = path if self.run.feed is not None else ""
         failed = Agreement(0.0, 0.0, 0, frozenset(), gradients=False)
         if time.monotonic() > self.deadline:
             return failed

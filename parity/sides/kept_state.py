@@ -41,7 +41,9 @@ class _Place(NamedTuple):
         return names.get(self.name, _ABSENT)
 
     def write(self, value: Any) -> None:
-        if isinstance(self.holder, type):
+        if isinstance(self.holder, type) and value is _ABSENT:
+            delattr(self.holder, self.name)
+        elif isinstance(self.holder, type):
             setattr(self.holder, self.name, value)
         elif value is _ABSENT:
             self.holder.pop(self.name, None)

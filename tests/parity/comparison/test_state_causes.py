@@ -169,6 +169,24 @@ class PortOfNetwork(cells.Cell):
         return self.last(self.activation(self.first(x)))
 
 
+def test_a_table_that_is_too_short_for_the_next_call() -> None:
+    class Positions(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x + torch.arange(x.shape[1])[:, None]
+
+    class FirstPositions(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            self.positions = getattr(self, "positions", torch.arange(x.shape[1]))
+            return x + self.positions[:, None]
+
+    one, other = network(Positions()), network(FirstPositions())
+    report = parity.compare(one, other, (torch.randn(2, 7, 3),), probe=True)
+    assert "raises RuntimeError" in str(report)
+    assert only_cause(report).summary == (
+        "the candidate keeps self.positions from one call to the next, the reference doesn't"
+    )
+
+
 def test_what_a_port_keeps() -> None:
     names = {"first": "0", "activation": "1", "last": "2"}
     report = parity.compare(network(Plain()), PortOfNetwork(), (X,), cells=names)

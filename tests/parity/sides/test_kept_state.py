@@ -48,6 +48,7 @@ CHANGES: dict[str, Callable[[Any], object]] = {
     "queue": lambda owner: owner.queue.appendleft(3),
     "plain": lambda owner: owner.plain.tensors[0].zero_(),
     "names": lambda owner: owner.names.add("b"),
+    "fresh_of_class": lambda owner: setattr(type(owner), "fresh_of_class", 1),
     "fresh": lambda owner: setattr(owner, "fresh", 1),
 }
 
