@@ -34,7 +34,7 @@ def places(root: torch.nn.Module) -> Iterator[tuple[Place, Any]]:
         for name, value in vars(module).items():
             if name not in OF_EVERY_MODULE:
                 yield Place(path, name), value
-        for kind in _custom_classes(type(module)):
+        for kind in custom_classes(type(module)):
             for name, value in vars(kind).items():
                 if _may_hold(name, value):
                     yield Place(path, name), value
@@ -43,7 +43,7 @@ def places(root: torch.nn.Module) -> Iterator[tuple[Place, Any]]:
                     yield Place(path, name, is_global=True), namespace.get(name)
 
 
-def _custom_classes(kind: type) -> list[type]:
+def custom_classes(kind: type) -> list[type]:
     """The class and its base classes, without those of torch and Python."""
     return [base for base in kind.__mro__ if base.__module__.partition(".")[0] not in ("torch", "builtins")]
 
@@ -62,9 +62,13 @@ def _names_in(code: CodeType) -> frozenset[str]:
     return frozenset(code.co_names).union(*inner)
 
 
+def is_special(name: str) -> bool:
+    """Whether a name is one of Python's own, as `__doc__`."""
+    return name.startswith("__") and name.endswith("__")
+
+
 def _may_hold(name: str, value: Any) -> bool:
-    is_special = name.startswith("__") and name.endswith("__")
-    return not is_special and (value is None or isinstance(value, torch.Tensor) or _is_holder(value))
+    return not is_special(name) and (value is None or isinstance(value, torch.Tensor) or _is_holder(value))
 
 
 def parts_of(value: Any) -> list[Any]:
@@ -115,7 +119,7 @@ class _Snapshot:
 
     def __init__(self, root: torch.nn.Module) -> None:
         self.attributes = {module: _without(vars(module), _LEFT_ALONE) for module in root.modules()}
-        kinds = dict.fromkeys(kind for module in self.attributes for kind in _custom_classes(type(module)))
+        kinds = dict.fromkeys(kind for module in self.attributes for kind in custom_classes(type(module)))
         self.classes = {kind: {name: v for name, v in vars(kind).items() if _may_hold(name, v)} for kind in kinds}
         self.globals = [
             (namespace, name, namespace.get(name, _ABSENT))

@@ -78,17 +78,15 @@ class _Search:
         for names in _choices(theirs, ours):
             agreement = self._agreement(path, [], names)
             if agreement.holds:
-                words = _listed(names, path)
-                other = "keeps something else there" if {*names} & {*ours} else "doesn't"
-                summary = f"the candidate keeps {words} from one call to the next, the reference {other}"
-                return [self._cause(summary, f"don't keep {words} from one call to the next", agreement, names)]
+                words = f"{_listed(names, path)} from one call to the next"
+                summary = f"the candidate keeps {words}, the reference {_contrast(names, ours)}"
+                return [self._cause(summary, f"don't keep {words}", agreement, names)]
         for names in _choices(ours, theirs):
             agreement = self._agreement(path, names, [])
             if agreement.holds:
-                words = _listed(names, path)
-                other = "keeps something else there" if {*names} & {*theirs} else "doesn't"
-                summary = f"the reference keeps {words} from one call to the next, the candidate {other}"
-                return [self._cause(summary, f"keep {words} from one call to the next", agreement, names)]
+                words = f"{_listed(names, path)} from one call to the next"
+                summary = f"the reference keeps {words}, the candidate {_contrast(names, theirs)}"
+                return [self._cause(summary, f"keep {words}", agreement, names)]
         for names in _choices({name: ours[name] for name in ours if name in theirs}, {}):
             agreement = self._agreement(path, names, names)
             if agreement.holds:
@@ -146,6 +144,11 @@ def _choices(kept: Kept, elsewhere: Kept) -> Iterator[Names]:
         yield from ([name] for name in names)
     if len(names) > 1:
         yield names
+
+
+def _contrast(names: Names, elsewhere: Kept) -> str:
+    """What the other side does with names that one side keeps."""
+    return "keeps something else there" if any(name in elsewhere for name in names) else "doesn't"
 
 
 def _listed(names: Names, path: str) -> str:

@@ -129,15 +129,14 @@ class CellSide:
         train = not self.train if run.other_mode else self.train
         with self.framework.prepare(self.cell, values, run.dtype, train, bool(run.perturbed)), watcher.watching():
             own = (self.args, self.kwargs)
-            state = None if run.forget is None else self._state()
+            state = KeptState([] if run.forget is None else self._cells_by_module())
             for arguments in [own] if run.second is not None else map(self._own_arguments, run.before):
                 before, arrays = self._caller(watcher, arguments)
                 self.framework.run(before, self._inputs(arrays, run.dtype), parameters, None)
                 watcher.restart(unfed)
             watcher.restart(run)
-            if state is not None and run.forget is not None:
-                watcher.records.kept = state.changed()
-                state.restore(run.forget)
+            watcher.records.kept = state.changed()
+            state.restore(run.forget or ())
             call, arrays = self._caller(watcher, own if run.arguments is None else self._own_arguments(run.arguments))
             if run.second == "varied":
                 arrays = [other_numbers(array) for array in arrays]
@@ -154,10 +153,10 @@ class CellSide:
             self._record_updates(records, {id(p): self.framework.array(p) for p in parameters}, as_dtype(run.dtype))
         return records
 
-    def _state(self) -> KeptState:
-        """What the Cells keep, by the paths of the modules that they are the ports of."""
+    def _cells_by_module(self) -> list[tuple[str, Any]]:
+        """The Cells, each with the path of the module that it is the port of, or its own."""
         modules = {pair.cell: pair.module for pair in self.pairing.pairs}
-        return KeptState((modules.get(path, path), inner) for path, inner in self.cell.cells_and_names())
+        return [(modules.get(path, path), inner) for path, inner in self.cell.cells_and_names()]
 
     def _own_arguments(self, arguments: Arguments) -> Arguments:
         """The Cell's arguments, from the module's."""

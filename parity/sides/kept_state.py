@@ -13,14 +13,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from ...converter.capture.holders import MAX_DEPTH, OF_EVERY_MODULE, is_plain_object
+from ...converter.capture.holders import MAX_DEPTH, OF_EVERY_MODULE, custom_classes, is_plain_object, is_special
 from ...runtime.common.tensor import Tensor, from_array
 from ...runtime.nn.cell import Cell
 
 _ABSENT = object()
 _OF_EVERY_CELL = frozenset(vars(Cell()))
-_LIBRARIES = ("torch", "builtins", "cellbridge")
-"""Packages whose classes keep nothing for a network."""
 
 
 class StateName(NamedTuple):
@@ -81,10 +79,9 @@ class KeptState:
     def _places(self) -> dict[StateName, _Place]:
         found: dict[StateName, _Place] = {}
         for path, owner in self._owners:
-            for kind in type(owner).__mro__:
-                if kind.__module__.partition(".")[0] not in _LIBRARIES:
-                    names = [name for name, value in vars(kind).items() if _is_data(name, value)]
-                    found |= {StateName(path, name): _Place(kind, name) for name in names}
+            for kind in custom_classes(type(owner)):
+                names = [name for name, value in vars(kind).items() if _is_data(name, value)]
+                found |= {StateName(path, name): _Place(kind, name) for name in names}
             excluded = OF_EVERY_MODULE if isinstance(owner, torch.nn.Module) else _OF_EVERY_CELL
             own = [name for name, value in vars(owner).items() if name not in excluded and _is_data(name, value)]
             found |= {StateName(path, name): _Place(vars(owner), name) for name in own}
@@ -96,8 +93,7 @@ class KeptState:
 
 
 def _is_data(name: str, value: Any) -> bool:
-    is_special = name.startswith("__") and name.endswith("__")
-    return not is_special and not callable(value) and not isinstance(value, (property, classmethod, staticmethod))
+    return not is_special(name) and not callable(value) and not isinstance(value, (property, classmethod, staticmethod))
 
 
 def _copy(value: Any, depth: int = MAX_DEPTH) -> Any:

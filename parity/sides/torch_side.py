@@ -177,16 +177,12 @@ class TorchSide:
                     parameter.data = parameter.data + torch.from_numpy(np.asarray(run.parameter_steps[name]))
             if run.jitter is not None and not self._takes_numbers:
                 stack.enter_context(JitteredOperators(run.jitter, run.jitter_units))
-            state = (
-                None
-                if run.forget is None
-                else KeptState((path, inner) for path, _, inner in named_modules(self.module))
-            )
+            watched = [] if run.forget is None else named_modules(self.module)
+            state = KeptState((path, inner) for path, _, inner in watched)
             for args_before, kwargs_before in before_inputs:
                 self._call_before(run, args_before, kwargs_before)
-            if state is not None and run.forget is not None:
-                recorder.records.kept = state.changed()
-                state.restore(run.forget)
+            recorder.records.kept = state.changed()
+            state.restore(run.forget or ())
             if self.catches and run.feed is not None:
                 stack.enter_context(catch_exceptions(self.module, recorder, self.cell_paths))
             draws = Draws(run.draws, recorder.cell)

@@ -15,7 +15,6 @@ from cellbridge.runtime import ops
 from cellbridge.runtime.errors import CellbridgeError, ConversionError
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ir.types import is_floating
-from cellbridge.runtime.ops import get
 from cellbridge.runtime.ops.random import RANDOM_OPS
 from tests.runtime.ops.cases import OpCase
 from tests.runtime.ops.checks import Array, cotangents, inputs_of, one_node_program
@@ -177,7 +176,7 @@ def test_a_slice_out_of_range_is_no_other_slice() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_the_exponential_of_matrices_of_one_number() -> None:
     numbers = np.array([np.nan, np.inf, -np.inf, -0.0, 1.5], np.float32)[:, None, None]
-    matrix_exp = get("matrix_exp")
+    matrix_exp = ops.get("matrix_exp")
     found = ms.jit(lambda x: matrix_exp(x))(ms.Tensor(numbers)).asnumpy()
     np.testing.assert_allclose(found, np.exp(numbers), 1e-6)
     pairs = np.array([[0.0, 1.0], [-1.0, 0.0]], np.float32)
