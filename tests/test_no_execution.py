@@ -37,8 +37,6 @@ OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
 EXCEPTIONS: dict[Found, str] = {
-    ("converter/capture/checkpoints.py::_replace", "getattr"): OWN,
-    ("converter/capture/checkpoints.py::_replace", "setattr"): OWN,
     ("converter/capture/shapes_spec.py::", "import importlib"): "for modules that torch has since 2.14",
     ("runtime/ir/program.py::", "setattr"): OWN,
     ("runtime/ops/symbolic_methods.py::_attach", "setattr"): OWN,
@@ -101,8 +99,8 @@ EXCEPTIONS: dict[Found, str] = {
         "converter/capture/known_numbers.py::settings_as_numbers",
         "type(name, bases, ...)",
     ): "names of the module's classes",
-    ("converter/capture/libraries.py::_replace", "getattr"): OWN,
-    ("converter/capture/libraries.py::_replace", "setattr"): OWN,
+    ("converter/capture/libraries.py::replace_attribute", "getattr"): OWN,
+    ("converter/capture/libraries.py::replace_attribute", "setattr"): OWN,
     ("converter/capture/prepare.py::prepare", "recompile"): "torch.export's own graph; `to_torch` makes names harmless",
     ("converter/capture/prepare.py::_inline_regions", "getattr"): EXPORTED,
     ("converter/capture/prepare.py::_inline_regions", "setattr"): EXPORTED,

@@ -10,6 +10,7 @@ import torch
 import torch.utils.checkpoint
 
 from ..torch_version import has_change
+from .libraries import replace_attribute
 
 
 @contextlib.contextmanager
@@ -27,19 +28,8 @@ def keep_activations() -> Iterator[None]:
         replacements["_checkpoint_without_reentrant_generator_impl"] = _forward_context_generator_impl
     with contextlib.ExitStack() as stack:
         for name, function in replacements.items():
-            stack.enter_context(_replace(name, function))
+            stack.enter_context(replace_attribute(torch.utils.checkpoint, name, function))
         yield
-
-
-@contextlib.contextmanager
-def _replace(name: str, function: Any) -> Iterator[None]:
-    """Within the context, torch's checkpoints use `function` in place of their own function `name`."""
-    original = getattr(torch.utils.checkpoint, name)
-    setattr(torch.utils.checkpoint, name, function)
-    try:
-        yield
-    finally:
-        setattr(torch.utils.checkpoint, name, original)
 
 
 class _PlainCall:

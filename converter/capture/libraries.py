@@ -30,19 +30,21 @@ def without_value_checks() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         layers = torch.nn.modules.transformer
         stack.enter_context(
-            _replace(layers, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True)
+            replace_attribute(
+                layers, "_detect_is_causal_mask", lambda mask, is_causal=None, size=None: is_causal is True
+            )
         )
-        stack.enter_context(_replace(torch.distributions.Distribution, "_validate_args", False))
+        stack.enter_context(replace_attribute(torch.distributions.Distribution, "_validate_args", False))
         stack.enter_context(
-            _replace(_BatchNorm, "forward", functools.partialmethod(_batch_norm_forward, _BatchNorm.forward))
+            replace_attribute(_BatchNorm, "forward", functools.partialmethod(_batch_norm_forward, _BatchNorm.forward))
         )
         margin_loss = torch._C._nn.multilabel_margin_loss
         stack.enter_context(
-            _replace(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, margin_loss))
+            replace_attribute(torch._C._nn, "multilabel_margin_loss", functools.partial(_margin_loss, margin_loss))
         )
         masks = sys.modules.get("transformers.masking_utils")
         if hasattr(masks, "is_torchdynamo_exporting"):
-            stack.enter_context(_replace(masks, "is_torchdynamo_exporting", lambda: False))
+            stack.enter_context(replace_attribute(masks, "is_torchdynamo_exporting", lambda: False))
         yield
 
 
@@ -70,7 +72,8 @@ def _margin_loss(original: Callable[..., Tensor], input: Tensor, target: Tensor,
 
 
 @contextlib.contextmanager
-def _replace(owner: Any, name: str, value: Any) -> Iterator[None]:
+def replace_attribute(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Within the context, an attribute of a module or class has this value."""
     before = getattr(owner, name)
     setattr(owner, name, value)
     try:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ import torch
 from .autocast_regions import DecomposeInAutocast, DetachInAutocast
 from .cell_hooks import watch
 from .data_dependence import AvoidDataDependence
+from .decompositions import decompose, decompositions
 from .export_errors import explain_errors, silence_torch_logs
 from .functional import functionalize
 from .known_decisions import KnownDecisions
@@ -24,13 +24,6 @@ from .result_shapes import trace_by_shape
 from .tables.complex_table import COMPLEX, is_complex
 from .tables.table import TABLE
 from .unrecorded import ClampVariance, RecordData
-
-# operators that torch can decompose, but doesn't by default
-EXTRA_DECOMPOSITIONS = [
-    torch.ops.aten.grid_sampler_2d.default,
-    torch.ops.aten.dist.default,
-    torch.ops.aten.ldexp.Tensor,
-]
 
 INSTANCE_NORM = torch.ops.aten.instance_norm.default
 
@@ -105,9 +98,7 @@ def _trace(
             table = table | {INSTANCE_NORM: default[INSTANCE_NORM]}
         # an operator whose translation is for real tensors only is decomposed where it is applied to complex ones
         table = table | {op: default[op] for op in _complex_operators(exported.graph_module) if op in default}
-        # also makes in-place operators functional
-        decomposed: torch.export.ExportedProgram = exported.run_decompositions(table)
-        return decomposed
+        return decompose(exported, table)
 
 
 def _call_wrapper(module: torch.nn.Module) -> torch.nn.Module:
@@ -143,40 +134,3 @@ def _complex_operators(module: torch.nn.Module) -> set[Any]:
         if node.op == "call_function" and str(node.target) in TABLE and str(node.target) not in COMPLEX
         if any(is_complex(n.meta.get("val")) for n in (node, *node.all_input_nodes))
     }
-
-
-@functools.cache
-def decompositions() -> dict[Any, Any]:
-    """torch's decompositions for the operators that the table lacks.
-
-    Random operators aren't decomposed either: their random numbers are recorded and replayed one by one.
-    """
-    default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
-    rules = dict(default) | torch._decomp.get_decompositions(EXTRA_DECOMPOSITIONS)
-    sampler = torch.ops.aten.grid_sampler_2d.default
-    rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
-    return {
-        operator: rule
-        for operator, rule in rules.items()
-        if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
-    }
-
-
-def _grid_sampler(
-    rule: Callable[..., torch.Tensor],
-    a: torch.Tensor,
-    grid: torch.Tensor,
-    interpolation_mode: int = 0,
-    padding_mode: int = 0,
-    align_corners: bool = False,
-) -> torch.Tensor:
-    """torch's decomposition of `grid_sampler_2d`, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
-
-    torch's own has the gradient of `clamp`, which passes at the bounds. Bicubic sampling clips no coordinates.
-    """
-    border, reflection, bicubic = 1, 2, 2
-    if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:
-        distance = grid.abs()
-        at_bound = distance >= 1 if padding_mode == border else distance == 1
-        grid = torch.where(at_bound, grid.sign(), grid)
-    return rule(a, grid, interpolation_mode, padding_mode, align_corners)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from cellbridge.converter.capture.decompositions import decompositions
 from cellbridge.converter.capture.numbers import ELEMENT
 from cellbridge.converter.capture.tables.complex_table import COMPLEX
 from cellbridge.converter.capture.tables.table import TABLE
-from cellbridge.converter.capture.torch_graph import decompositions
 
 NOT_TRANSLATED = {
     "aten._adaptive_avg_pool2d_backward.default": "of a backward pass: programs are differentiated by themselves",

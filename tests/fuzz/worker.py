@@ -56,7 +56,7 @@ def run(seed: int, number: int, target: str | None = None) -> dict[str, Any] | N
     function = targets.planted_faults if name == "planted" else targets.ALL[name][0]
     with tempfile.TemporaryDirectory() as folder:
         try:
-            with limited(SECONDS, MEMORY, processor=True):
+            with limited(1 if name == "planted" else SECONDS, MEMORY, processor=True):
                 function(source, Path(folder))
         except CellbridgeError as error:
             if not str(error) or len(str(error)) > 20_000:

@@ -1,0 +1,77 @@
+"""torch's decompositions of the operators that have no translation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace
+from torch.export import exported_program
+
+from .libraries import replace_attribute
+from .tables.table import TABLE
+
+# operators that torch can decompose, but doesn't by default
+EXTRA = [
+    torch.ops.aten.grid_sampler_2d.default,
+    torch.ops.aten.dist.default,
+    torch.ops.aten.ldexp.Tensor,
+]
+
+
+@functools.cache
+def decompositions() -> dict[Any, Any]:
+    """torch's decompositions for the operators that the table lacks.
+
+    Random operators aren't decomposed either: their random numbers are recorded and replayed one by one.
+    """
+    default = torch.export.default_decompositions().items()  # type: ignore[no-untyped-call]
+    rules = dict(default) | torch._decomp.get_decompositions(EXTRA)
+    sampler = torch.ops.aten.grid_sampler_2d.default
+    rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
+    return {
+        operator: rule
+        for operator, rule in rules.items()
+        if str(operator) not in TABLE and torch.Tag.nondeterministic_seeded not in operator.tags
+    }
+
+
+def decompose(exported: torch.export.ExportedProgram, rules: Mapping[Any, Any]) -> torch.export.ExportedProgram:
+    """Replace operators by what these rules compute, and in-place operators by functional ones.
+
+    torch registers each composite operator of ATen, about 500, with a kernel of its own for each of 20 dispatch keys,
+    which takes longer than the trace of a small module. What the dispatcher does by itself needs no registration.
+    """
+    composite = _collect_all_valid_cia_ops_for_aten_namespace()
+    by_itself = {operator for operator in composite if _is_own_kernel(rules.get(operator), operator)}
+    rest = {operator: rule for operator, rule in rules.items() if operator not in by_itself}
+    with replace_attribute(exported_program, "_collect_all_valid_cia_ops", lambda: composite - by_itself):
+        decomposed: torch.export.ExportedProgram = exported.run_decompositions(rest)
+    return decomposed
+
+
+def _is_own_kernel(rule: Any, operator: Any) -> bool:
+    """Whether a rule calls the kernel in which ATen composes the operator of others."""
+    return isinstance(rule, functools.partial) and rule.keywords.get("kernel") is operator
+
+
+def _grid_sampler(
+    rule: Callable[..., torch.Tensor],
+    a: torch.Tensor,
+    grid: torch.Tensor,
+    interpolation_mode: int = 0,
+    padding_mode: int = 0,
+    align_corners: bool = False,
+) -> torch.Tensor:
+    """torch's decomposition of `grid_sampler_2d`, with the gradient 0 at the bounds: ATen clip_coordinates_set_grad.
+
+    torch's own has the gradient of `clamp`, which passes at the bounds. Bicubic sampling clips no coordinates.
+    """
+    border, reflection, bicubic = 1, 2, 2
+    if align_corners and padding_mode in (border, reflection) and interpolation_mode != bicubic:
+        distance = grid.abs()
+        at_bound = distance >= 1 if padding_mode == border else distance == 1
+        grid = torch.where(at_bound, grid.sign(), grid)
+    return rule(a, grid, interpolation_mode, padding_mode, align_corners)
