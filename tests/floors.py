@@ -42,7 +42,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("__init__.py",),
     ),
     "converter": (
-        ("exclusive.py", "torch_version.py", "warning.py", "unsupported.py"),
+        ("exclusive.py", "seed.py", "torch_version.py", "warning.py", "unsupported.py"),
         ("dtypes.py",),
         ("structure",),
         ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),

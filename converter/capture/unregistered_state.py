@@ -13,6 +13,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...runtime.errors import ConversionError, UsageError
+from ..seed import manual_seed
 from ..warning import warn
 from .copying import copy_module
 from .export_errors import raise_if_eager_fails
@@ -112,7 +113,7 @@ def _differ(module: torch.nn.Module, first: Any, then: Any) -> bool:
 
 
 def _call(network: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    torch.manual_seed(0)
+    manual_seed(0)
     return pytree.tree_leaves(network(*args, **kwargs))
 
 

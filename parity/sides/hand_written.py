@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ...converter.capture.custom_backward import Function, intercept_functions, run_backward, run_forward
+from ...converter.seed import manual_seed
 from .precision import DoublePrecision, default_dtype, in_dtype
 
 NEAR = 1e-9
@@ -56,7 +57,7 @@ class Audit:
         results = result if isinstance(result, tuple) else (result,)
         outputs = again if isinstance(again, tuple) else (again,)
         non_differentiable = set(map(id, context.non_differentiable))
-        torch.manual_seed(0)
+        manual_seed(0)
         cotangents = [_cotangent(y, id(y) in non_differentiable) for y in outputs]
         returned = run_backward(kind, context, cotangents)
         roots = [

@@ -17,6 +17,7 @@ from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
 from ...converter.capture.other_numbers import with_other_numbers
 from ...converter.dtypes import numpy_dtype
+from ...converter.seed import manual_seed
 from ...converter.structure.depth import depth_of, raise_recursion_limit
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import CellbridgeError, UsageError
@@ -154,7 +155,7 @@ class TorchSide:
         """Run once; see `Run`."""
         dtype: torch.dtype = getattr(torch, run.dtype)
         recorder = Recorder(run, self.shared)
-        torch.manual_seed(self.seed)
+        manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             # each of them refers through torch's graph to the recorder, in a cycle that Python's garbage collector
             # can't see

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from ...converter.seed import manual_seed
 from ...runtime.ir.types import BFLOAT16, as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
@@ -62,7 +63,7 @@ class TorchTraining:
         training = TrainingRecord(network_state(network))
         generator = np.random.default_rng(jitter) if jitter is not None else None
         sampled = Draws(draws or {}, lambda: ("", 0))
-        torch.manual_seed(self.seed)
+        manual_seed(self.seed)
         with contextlib.ExitStack() as stack:
             if dtype == "float64":
                 stack.enter_context(default_dtype(torch.float64))

@@ -13,6 +13,7 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.checkpoints import keep_activations
 from ...converter.capture.copying import copy_module
 from ...converter.capture.export_errors import eager_error
+from ...converter.seed import manual_seed
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
@@ -84,7 +85,7 @@ class TorchSteps:
             parameter.grad = None
             if self.config.is_frozen(name):
                 parameter.requires_grad_(False)
-        torch.manual_seed(self.seed)
+        manual_seed(self.seed)
         with in_dtype(network, run_dtype, through=self.parameter_dtype, train=True), keep_activations():
             loop = _TrainingLoop(network, self.config, dtype, self.parameter_dtype, jitter, draws or {}, units)
             batches = iter([_cast(batch, self.parameter_dtype, run_dtype) for batch in self.batches])
