@@ -33,6 +33,7 @@ class Conversions:
     Attributes:
         module: the reference.
         program: the captured program, judged in the interpreter and in ONNX Runtime.
+        given: the positional inputs that it was captured on, if it is for their sizes alone; else None.
         back: torch modules made from the program, by side name.
         opset: opset of the ONNX model.
         sides: names of the sides to judge; all if empty.
@@ -40,6 +41,7 @@ class Conversions:
 
     module: torch.nn.Module
     program: Program
+    given: tuple[Any, ...] | None
     back: Mapping[str, torch.nn.Module]
     opset: int | None
     sides: Sequence[str]
@@ -70,6 +72,8 @@ class Conversions:
             *back_sides,
         ]
         reference = torch_side("torch", self.module, args, kwargs, options)
+        if args is self.given:
+            reference.use_program(self.program)
         return judge_sides(reference, [s for s in sides if is_selected(s.name, self.sides)], options, self.progress)
 
     def judge_at_other_sizes(

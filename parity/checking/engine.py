@@ -128,7 +128,8 @@ def check(
     if round_trip:
         stages.stage("convert back", None)
         back = ways_back(program)
-    conversions = Conversions(module, program, back, opset, sides, chosen, stages)
+    given = args if dynamic_shapes is None else None
+    conversions = Conversions(module, program, given, back, opset, sides, chosen, stages)
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         report = conversions.judge_inputs(args, keywords)

@@ -21,6 +21,7 @@ from ...converter.seed import manual_seed
 from ...converter.structure.depth import depth_of, raise_recursion_limit
 from ...converter.structure.program_names import named_buffers, named_modules, named_parameters
 from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from .gradient_code import cells_with_gradient_code
@@ -96,6 +97,7 @@ class TorchSide:
         self.capabilities = native_capabilities(working_dtype, second_call=True, live=True)
         self.seed = seed
         self.shared = _shared_parameters(module, cell_paths, shared)
+        self._programs: dict[bool | None, Program] = {}  # on the given inputs, by mode
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
 
     @property
@@ -117,10 +119,20 @@ class TorchSide:
             ConversionError: it can't be captured.
         """
         working = str(self.working_dtype).removeprefix("torch.")
-        args, kwargs = (run and run.arguments) or (self.args, self.kwargs)
         train = not self.train if run is not None and run.other_mode else self.train
-        program = capture_program(self.module, args, dict(kwargs), None, working, train)
+        if run is not None and run.arguments:
+            args, kwargs = run.arguments
+            program = capture_program(self.module, args, dict(kwargs), None, working, train)
+        else:
+            args, kwargs = self.args, self.kwargs
+            if train not in self._programs:
+                self._programs[train] = capture_program(self.module, args, dict(kwargs), None, working, train)
+            program = self._programs[train]
         return InterpreterSide(self.name, program, args, kwargs, working_dtype=working, seed=self.seed)
+
+    def use_program(self, program: Program) -> None:
+        """Take a program that was captured on the given inputs in the side's own mode instead of capturing another."""
+        self._programs[self.train] = program
 
     def settings(self, path: str) -> dict[str, Any]:
         """The numbers, flags, words and tuples of them among the public attributes of a module, and its class."""
@@ -138,10 +150,12 @@ class TorchSide:
         own = vars({name: inner for name, _, inner in named_modules(self.module)}[path])
         before = {name: own[name] for name in values}
         own.update(values)
+        programs, self._programs = self._programs, {}
         try:
             yield
         finally:
             own.update(before)
+            self._programs = programs
 
     def cells_with_gradient_code(self) -> set[str]:
         """Paths of the Cells whose own code sets gradients, by a `torch.autograd.Function` or a hook."""

@@ -11,6 +11,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 
 from cellbridge.converter import from_onnx
 from cellbridge.converter.onnx_in import folding
+from cellbridge.converter.onnx_in.model import protos
 from cellbridge.runtime import CellbridgeError, ConversionError
 from cellbridge.runtime.programs.interpreter import execute
 from tests.converter.test_onnx_in import model
@@ -55,7 +56,12 @@ def test_many_names_of_dimensions(name: str) -> None:
         from_onnx(_model([helper.make_node("Relu", ["x0"], ["y"])], shapes))
 
 
-def test_long_expressions_of_dimensions_are_read_once_and_not_without_end() -> None:
+@pytest.mark.parametrize("work", [protos.MAX_WORK // 5, pytest.param(protos.MAX_WORK, marks=pytest.mark.slow)])
+def test_long_expressions_of_dimensions_are_read_once_and_not_without_end(
+    work: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protos, "MAX_WORK", work)
+
     def sums(count: int) -> ModelProto:
         texts = ["+".join(f"a{i}_{k}" for i in range(120)) for k in range(count)]
         shapes: dict[str, list[int | str]] = {f"x{k}": [text] * 20 for k, text in enumerate(texts)}

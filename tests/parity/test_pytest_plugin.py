@@ -309,13 +309,32 @@ COUNTED = """
 """
 
 
+AS_A_WORKER = """
+
+def pytest_collection_finish(session):
+    session.config.workerinput = {"testrunuid": "run"}
+
+def pytest_sessionfinish(session):
+    del session.config.workerinput
+"""
+
+
+def test_workers_share_one_check(pytester: pytest.Pytester) -> None:
+    """As workers of xdist do, one after the other and in this process."""
+    write(pytester, factor=3)
+    pytester.makeconftest((textwrap.dedent(COUNTED) + AS_A_WORKER).replace("CRASHES", "False"))
+    (pytester.path / "all").mkdir()
+    for worker in ("gw0", "gw1"):
+        result = pytester.runpytest_inprocess(f"--basetemp={pytester.path / 'all' / worker}", "parity_net.py")
+        result.assert_outcomes(passed=7, failed=1)
+        result.stdout.fnmatch_lines(["FAILED parity_net.py::twice[[]interpreter[]]*"])
+    assert (pytester.path / "count").read_text() == "checked\n"
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("distribution", "passed"),
-    [
-        (["-n", "2"], 7),
-        pytest.param(["--dist", "each", "--tx", "2*popen"], 14, marks=pytest.mark.slow),
-        pytest.param(["--dist", "loadfile", "-n", "2"], 7, marks=pytest.mark.slow),
-    ],
+    [(["-n", "2"], 7), (["--dist", "each", "--tx", "2*popen"], 14), (["--dist", "loadfile", "-n", "2"], 7)],
 )
 def test_workers_of_xdist_share_one_check(pytester: pytest.Pytester, distribution: list[str], passed: int) -> None:
     write(pytester, factor=3)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 import cellbridge.runtime as ms
 from cellbridge import converter, parity
 from cellbridge.parity.results.comparison import PASS, SKIPPED, UNPAIRED
+from cellbridge.parity.sides import torch_program
 from cellbridge.runtime.errors import ParityError, UsageError
 from tests.parity.networks import mixed
 
@@ -521,3 +522,33 @@ def test_the_indices_of_equal_elements_are_the_first_on_every_side(asked: dict[s
     args = (torch.randn(20, 20, generator=torch.Generator().manual_seed(0)),)
     assert parity.check(Top(), args).ok
     assert parity.compare(Top(), Other(), args).ok is ((torch.topk(args[0].relu(), 5, **asked)[0] != 0).all().item())
+
+
+class TripledGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient * 3
+
+
+class WithWrongGradient(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = TripledGradient.apply(x)
+        return y
+
+
+@pytest.mark.causes
+def test_causes_are_looked_for_in_the_program_that_was_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    captures = []
+
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        captures.append(kwargs.get("differentiated"))
+        return converter.from_torch(*args, **kwargs)
+
+    monkeypatch.setattr(torch_program, "from_torch", counted)
+    report = parity.check(WithWrongGradient(), (torch.randn(3, 4),))
+    assert report.failing
+    assert [bool(differentiated) for differentiated in captures] == [False, True]
