@@ -172,7 +172,7 @@ def test_installed_command_refuses_a_missing_file(scripts: Path, tmp_path: Path)
 
 def test_installed_plugin_collects_a_model(scripts: Path, tmp_path: Path) -> None:
     (tmp_path / "parity_tiny.py").write_text(MODEL_FILE)
-    output = run(scripts / "python", "-m", "pytest", "-v", "parity_tiny.py", cwd=tmp_path)
+    output = run(scripts / "python", "-m", "pytest", "--collect-only", "-q", "parity_tiny.py", cwd=tmp_path)
     assert "parity_tiny.py::0[interpreter]" in output
     assert "parity_tiny.py::1[interpreter]" in output
 

@@ -57,7 +57,7 @@ def assert_same(found: Any, wanted: list[Tensor]) -> None:
 
 @pytest.mark.parametrize("kind", REAL_OR_COMPLEX)
 @pytest.mark.parametrize("name", sorted(OF_SQUARE.keys() - UNSYMMETRIC))
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_values_and_gradients(name: str, kind: str) -> None:
     module, program, inputs = captured(name, kind)
     outputs, gradients = with_gradients(module, inputs)

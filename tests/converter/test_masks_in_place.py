@@ -105,7 +105,7 @@ CAPTURED = [
 
 @pytest.mark.parametrize("mask", [MASK, OTHER_MASK, torch.ones(4, 5, dtype=torch.bool)], ids=["same", "other", "all"])
 @pytest.mark.parametrize("change", CAPTURED)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_changes_by_a_mask_are_captured(change: Callable[..., Tensor], mask: Tensor) -> None:
     assert_matches_torch(TimeMix(change), X, MASK, other_args=(X.flip(0), mask))
 

@@ -334,6 +334,7 @@ def test_a_cast_to_float32_comes_before_a_transposition() -> None:
 
 @pytest.mark.parametrize("train", [False, True], ids=["outputs", "states"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.every(2)
 def test_the_directions_of_a_recurrent_layer_are_one_node(kind: str, train: bool) -> None:
     class Layers(nn.Module):
         def __init__(self) -> None:

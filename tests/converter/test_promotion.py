@@ -142,7 +142,7 @@ class Composed(nn.Module):
 
 @pytest.mark.filterwarnings("ignore:.*chain_matmul is deprecated")
 @pytest.mark.parametrize("name", COMPOSED)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_autocast_reaches_the_parts_of_operators(name: str) -> None:
     torch.manual_seed(0)
     module, x = Composed(COMPOSED[name]), torch.randn(2, 4, 4)
@@ -168,7 +168,7 @@ class RecurrentInAutocast(nn.Module):
 
 @pytest.mark.parametrize("behind", [False, True], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN", "LSTMCell", "GRUCell", "RNNCell"])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_recurrent_layers_in_an_autocast_region(kind: str, behind: bool) -> None:
     torch.manual_seed(0)
     options = {} if kind.endswith("Cell") else {"batch_first": True, "bidirectional": True}

@@ -111,7 +111,7 @@ def _outer_part(x: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OF_SQUARE)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_values_and_gradients(check: Check, name: str, kind: str) -> None:
     dtype = KINDS[kind]
     check(OF_SQUARE[name], _square(dtype), _matrices(2, 4, 3, dtype=dtype), tolerance=1e-9)
@@ -189,7 +189,7 @@ EMPTY: dict[str, Callable[[Tensor], Any]] = {
 
 @pytest.mark.parametrize("name", EMPTY)
 @pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (0, 3, 3)], ids=str)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_empty_matrices(check: Check, name: str, shape: tuple[int, ...]) -> None:
     check(EMPTY[name], torch.zeros(shape), gradients=False)
 

@@ -322,6 +322,7 @@ MODULATED = {
 
 
 @pytest.mark.parametrize("name", MODULATED)
+@pytest.mark.every(2)
 def test_groups_may_be_a_symbolic_batch(name: str) -> None:
     module = MODULATED[name]
     sizes = (7, 6)[: module.filters.ndim - 3]

@@ -468,7 +468,7 @@ def test_an_argument_that_no_default_can_be_is_refused() -> None:
 
 
 @pytest.mark.parametrize("module_class", CONTROL_FLOW)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_control_flow(module_class: type[nn.Module]) -> None:
     torch.manual_seed(1)
     original = module_class().double()

@@ -47,6 +47,7 @@ class Learned(nn.Module):
 @pytest.mark.parametrize("per_channel", [False, True])
 @pytest.mark.parametrize("factor", [1.0, 0.25])
 @pytest.mark.parametrize("train", [False, True])
+@pytest.mark.every(2)
 def test_learned_step_sizes(per_channel: bool, factor: float, train: bool) -> None:
     torch.manual_seed(0)
     report = parity.check(Learned(per_channel, factor), (X,), train=train, round_trip=True)

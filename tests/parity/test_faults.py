@@ -22,7 +22,7 @@ SLOW_PAIRS = [pytest.param(pair, marks=pytest.mark.slow) for pair in PAIRS[1::2]
 
 
 @pytest.mark.parametrize("pair", [*PAIRS[::2], *SLOW_PAIRS, *SHAPE_PAIRS, *EQUAL_PAIRS], ids=lambda pair: pair.name)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_pair(pair: Pair) -> None:
     _judge(pair)
 

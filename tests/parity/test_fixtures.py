@@ -36,6 +36,7 @@ def check(name: str, **options: object) -> parity.Report:
 
 
 @pytest.mark.parametrize("name", slow_but(*SMALL))  # the README runs resnet18
+@pytest.mark.every(2)
 def test_eval_in_float32(name: str) -> None:
     report = check(name)
     report.raise_if_failed()

@@ -119,7 +119,7 @@ def test_another_result_fails(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", [*RIGHT, *WRONG])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_what_was_captured_is_right(case: str) -> None:
     for form in {**RIGHT, **WRONG}[case][:2]:
         report = parity.check(Returns(form), (X,))

@@ -164,6 +164,7 @@ def test_rounding_that_is_larger_than_that_of_torch_is_found() -> None:
         ({"after": lambda net: net.first.weight.set_data(net.first.weight.sin())}, 1, "parameter first.weight, after"),
     ],
 )
+@pytest.mark.every(2)
 def test_a_fault_is_found_in_the_first_step_where_it_shows(faults: Any, step: int, told: str) -> None:
     report = compare(**faults)
     assert report.differing == step

@@ -54,6 +54,7 @@ WRAPPED: dict[str, Callable[[Network], Any]] = {
 
 
 @pytest.mark.parametrize("how", WRAPPED)
+@pytest.mark.every(2)
 def test_a_wrapped_module_is_compared_cell_by_cell(how: str) -> None:
     wrapped = WRAPPED[how](Network())
     names = list(wrapped.state_dict())

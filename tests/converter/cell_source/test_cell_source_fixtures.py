@@ -40,6 +40,7 @@ def test_in_eval_mode(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["transformer_encoder_mha", "lstm_classifier", *TRAINED, *LARGE])
+@pytest.mark.every(2)
 def test_in_train_mode_with_the_same_draws(name: str) -> None:
     check(name, train=True)
 
@@ -52,7 +53,7 @@ def test_minilm(train: bool) -> None:
 
 @pytest.mark.parametrize("train", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("name", [name for name in MODELS if name not in ("unet", "transformer_encoder")])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_networks_that_faults_are_planted_in(name: str, train: bool) -> None:
     torch.manual_seed(0)
     module, args = MODELS[name]()

@@ -21,7 +21,7 @@ OTHER_WORDS = {"bias": "bias of linear is absent in the candidate"}
 
 # a frozen parameter isn't computed; the others are told apart by the code alone
 @pytest.mark.parametrize("name", [name for name in CAUSES if name not in ("frozen", "activation", "number", "sign")])
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_cause_is_named(name: str) -> None:
     change, path, _, summary = CAUSES[name]
     (cause,) = report_on(change).cells[path].causes

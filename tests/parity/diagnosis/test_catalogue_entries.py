@@ -133,6 +133,7 @@ CASES: dict[str, tuple[Step, Step, str]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.every(2)
 def test_the_mistake_is_named(name: str) -> None:
     reference, candidate, words = CASES[name]
     assert words in cause_of(reference, candidate).summary

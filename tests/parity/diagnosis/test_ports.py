@@ -34,7 +34,7 @@ def report_on(name: str) -> Report:
 
 
 @pytest.mark.parametrize("name", CAUSES)
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 def test_the_cause_is_named(name: str) -> None:
     (path,) = FAULTS[name].at
     causes = report_on(name).cells[path].causes

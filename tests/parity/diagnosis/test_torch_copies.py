@@ -139,7 +139,7 @@ CAUSES = {
 
 
 @pytest.mark.parametrize("name", CAUSES)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_the_cause_is_named(name: str) -> None:
     change, path, kind, summary = CAUSES[name]
     report = report_on(change)
@@ -174,6 +174,7 @@ def test_where_it_is_and_what_to_do() -> None:
         (nn.CELU(), nn.ELU(alpha=0.7), False, ""),
     ],
 )
+@pytest.mark.every(2)
 def test_the_attribute_of_a_module_is_named(
     reference: nn.Module, candidate: nn.Module, train: bool, words: str
 ) -> None:

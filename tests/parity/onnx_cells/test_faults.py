@@ -73,7 +73,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("fault", "form"), CASES)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_a_fault_is_found_in_its_cell(fault: str, form: str) -> None:
     kind, plant, path = FAULTS[fault]
     module, args = network(kind)

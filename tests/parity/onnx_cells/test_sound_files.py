@@ -83,6 +83,7 @@ def test_the_program_of_a_file(kind: type[nn.Module]) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(2)
 def test_a_file_that_onnxruntime_optimized(kind: type[nn.Module], tmp_path: Path) -> None:
     module, args = network(kind)
     options = onnxruntime.SessionOptions()
@@ -95,6 +96,7 @@ def test_a_file_that_onnxruntime_optimized(kind: type[nn.Module], tmp_path: Path
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.every(2)
 def test_a_file_of_the_older_exporter_of_torch(kind: type[nn.Module], tmp_path: Path) -> None:
     module, args = network(kind)
     try:

@@ -25,7 +25,7 @@ def compared(name: str) -> Report:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@pytest.mark.every(5)
+@pytest.mark.every(10)
 def test_fault_is_found_in_its_cell(name: str) -> None:
     report = compared(name)
     assert tuple(report.failing) == FAULTS[name].at

@@ -203,7 +203,7 @@ def test_to_float_is_less_precise_and_means_the_same() -> None:
 
 @pytest.mark.parametrize("train", [False, True])
 @pytest.mark.parametrize("name", ["residual", "encoder", "lstm", "decoder", "u-net"])
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_a_captured_program_is_a_right_port(name: str, train: bool) -> None:
     module, _, args = made(name)
     cell = nn.GraphCell(converter.from_torch(module.train(train), args, train=train))

@@ -74,6 +74,7 @@ PORTS: dict[str, tuple[Any, Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", PORTS)
+@pytest.mark.every(2)
 def test_a_rounding_of_numbers_is_no_fault(name: str) -> None:
     torch.manual_seed(0)
     held, function, ported, of_cell = PORTS[name]

@@ -104,7 +104,7 @@ def test_an_argument_of_the_optimizer(recipe: Recipe, arguments: Any, expected: 
         (replace(ADAM, factors=(1.0, 0.5)), {"factors": ()}, ("lr schedule", None, None), "has no schedule"),
     ],
 )
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_another_step(recipe: Recipe, changes: Any, expected: tuple[str, Any, Any], words: str) -> None:
     report = compare(recipe, **changes)
     assert found(report) == {expected}

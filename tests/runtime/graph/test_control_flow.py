@@ -477,7 +477,7 @@ def test_function(function: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_gradient(function: Callable[..., Any]) -> None:
     on_tape = ms.jit(ms.grad(total(function)))  # differentiated while it is traced
     of_program = ms.grad(total(ms.jit(function)))
