@@ -17,6 +17,7 @@ from ...runtime.programs.plan import Step, plan
 from ..sides.records import Array
 from .estimates import Application, Estimate, Units
 from .rules import RULES
+from .subprograms import ANALYSES
 
 
 def analyse(program: Program, inputs: Sequence[Array], wanted: Sequence[Value], units: Units) -> list[Estimate]:
@@ -37,11 +38,15 @@ def analyse(program: Program, inputs: Sequence[Array], wanted: Sequence[Value], 
         UsageError: the inputs don't fit the program.
         CellbridgeError: an op failed.
     """
-    arrays = program.constant_data | dict(zip(program.inputs, inputs, strict=True))
     with np.errstate(all="ignore"):
-        values = {value: units.rounded(array) for value, array in arrays.items()}
-        run = _Analysis(values, bind(program, inputs), units)
-        run.run(plan(program, wanted))
+        return _run(program, [units.rounded(array) for array in inputs], wanted, units)
+
+
+def _run(program: Program, inputs: Sequence[Estimate], wanted: Sequence[Value], units: Units) -> list[Estimate]:
+    values = {value: units.rounded(array) for value, array in program.constant_data.items()}
+    values |= dict(zip(program.inputs, inputs, strict=True))
+    run = _Analysis(values, bind(program, [x.value for x in inputs]), units)
+    run.run(plan(program, wanted))
     return [run.values[value] for value in wanted]
 
 
@@ -59,6 +64,10 @@ class _Analysis(Evaluation):
     def apply(self, step: Step, operands: list[Any]) -> tuple[Estimate, ...]:
         """Return the estimates of a step's outputs."""
         attributes = self.attributes(step)
+        of_bodies = ANALYSES.get(step.op.name)
+        estimates = None if of_bodies is None else of_bodies(self._run_body, operands, **attributes)
+        if estimates is not None:
+            return tuple(estimates)
         arrays = [None if x is None else x.value for x in operands]
         outputs = evaluate(step.op, arrays, attributes, tuple(value.type for value in step.node.outputs))
         if not any(is_floating(y.dtype) for y in outputs):
@@ -74,3 +83,6 @@ class _Analysis(Evaluation):
         return tuple(
             Estimate(y, bound if is_floating(y.dtype) else None) for y, bound in zip(outputs, bounds, strict=True)
         )
+
+    def _run_body(self, body: Program, operands: Sequence[Estimate]) -> list[Estimate]:
+        return _run(body, operands, body.outputs, self.units)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..sides.records import Array
-from . import normalizations, recurrent, sums, transforms
+from . import factorizations, normalizations, recurrent, sums, transforms
 from .estimates import Application, bound_of, together
 
 Rule = Callable[[Application], tuple[Array | None, ...] | None]
@@ -43,6 +43,11 @@ def cast(a: Application) -> tuple[Array | None, ...] | None:
     if a.outputs[0].dtype != np.float64:
         return None
     return a.map(bound_of) if a.first.bound is not None else (a.units.rounded(a.outputs[0]).bound,)
+
+
+def passed_on(a: Application) -> tuple[Array | None, ...]:
+    """The op returns its first operands."""
+    return tuple(None if x is None else x.bound for x in a.operands[: len(a.outputs)])
 
 
 def extremum(a: Application) -> tuple[Array, ...]:
@@ -87,6 +92,7 @@ RULES: dict[str, Rule] = {
     "cumsum": sums.cumulated,
     **dict.fromkeys(INTERPOLATED, sums.interpolated),
     **dict.fromkeys(BILINEAR, sums.bilinear),
+    "own_gradient": passed_on,
     **dict.fromkeys(("reduce_max", "reduce_min"), extremum),
     **dict.fromkeys(("adaptive_max_pool", "max_pool"), extremum_in_window),
     **dict.fromkeys(("sort", "topk"), order_statistics),
@@ -109,8 +115,12 @@ RULES: dict[str, Rule] = {
     "gru_gradient": recurrent.gru_gradient,
     "lstm_gradient": recurrent.lstm_gradient,
     "rnn_gradient": recurrent.rnn_gradient,
+    "cholesky": factorizations.cholesky,
+    "determinant": factorizations.determinant,
     "dft": transforms.dft,
+    "eigh": factorizations.eigh,
     "inverse": transforms.inverse,
+    "log_determinant": factorizations.log_determinant,
     "solve": transforms.solve,
     "solve_triangular": transforms.solve_triangular,
 }

@@ -72,7 +72,7 @@ def solve_triangular(a: Application) -> tuple[Array, ...] | None:
 
 
 def _error_of_solution(a: Application, matrix: Array, bound: Array, x: Array, of_right: Array) -> Array:
-    factors = 3 * math.sqrt(matrix.shape[-1]) * a.units.sums * _product_of_factors(matrix)
+    factors = 3 * math.sqrt(matrix.shape[-1]) * a.units.sums * product_of_factors(matrix)
     return _first_order(matrix, together(factors, bound), x, of_right, a.units.results)
 
 
@@ -82,7 +82,7 @@ def _first_order(matrix: Array, of_matrix: Array, x: Array, of_right: Array, uni
     return together(np.sqrt(np.square(np.linalg.inv(matrix)) @ squares), unit * x)
 
 
-def _product_of_factors(matrix: Array) -> Array:
+def product_of_factors(matrix: Array) -> Array:
     """`|L| |U|` of Gaussian elimination with partial pivoting, with the rows in their original order."""
     upper = np.array(matrix)
     count = upper.shape[-1]

@@ -66,6 +66,20 @@ def test_solutions_are_within_their_bounds(size: int) -> None:
     require_close(torch.linalg.solve_triangular(a, b, upper=False), x, bound, least=1e-1)
 
 
+@pytest.mark.parametrize("size", [2, 16, 64])
+def test_factors_determinants_and_eigenvalues_are_within_their_bounds(size: int) -> None:
+    random = np.random.default_rng(size)
+    matrix = random.standard_normal((4, size, size)) / np.sqrt(size)
+    positive = matrix @ matrix.swapaxes(-1, -2) + 0.1 * np.eye(size)
+    (a,), factor, bound = bounded("cholesky", [positive])
+    require_close(torch.linalg.cholesky(a), factor, np.where(np.tri(size, dtype=bool), bound, 1), least=1e-2)
+    (a,), value, bound = bounded("determinant", [matrix])
+    require_close(torch.linalg.det(a), value, bound, least=1e-2)
+    (a,), values, bound = bounded("eigh", [positive])
+    require_close(torch.linalg.eigvalsh(a), values, bound, least=1e-2)
+    assert bound.max() < 1e-4 * values.max()
+
+
 @pytest.mark.parametrize("layer", ["LSTM", "GRU", "RNN"])
 def test_a_long_sequence_is_within_its_bound(layer: str) -> None:
     torch.manual_seed(0)
