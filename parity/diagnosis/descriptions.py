@@ -174,10 +174,27 @@ class _Describer:
     def _operand(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
         position = int(d.name)
+        if (weight := self._weight(node.inputs, other.inputs, position)) is not None:
+            return weight
         ours, theirs = (self._name(n, position, side) for side, n in enumerate((node, other)))
         name = self._operand_name(node, position)
         summary = f"{name} of {node.op} is {theirs} in the candidate, {ours} in the reference"
         return Cause("structure", summary, op=node.op, source=_source(other))
+
+    def _weight(self, ours: Sequence[Value | None], theirs: Sequence[Value | None], position: int) -> Cause | None:
+        """Return the cause of a parameter that the candidate holds without its name, if the operand is one."""
+        if position >= min(len(ours), len(theirs)):
+            return None
+        reference, candidate = self.programs
+        names = {p.value: name for name, p in reference.parameters.items()}
+        known = {p.value for name, p in candidate.parameters.items() if name in reference.parameters}
+        name, value = names.get(ours[position]), theirs[position]  # type: ignore[arg-type]
+        data = None if value is None or value in known else candidate.constant_data.get(value)
+        if name is None or data is None:
+            return None
+        return self._stored(
+            Difference("parameter", name=name, reference=reference.parameters[name].data, candidate=data)
+        )
 
     def exchanged(self, first: Difference, second: Difference) -> Cause:
         """Return the cause of two operands in each other's place."""

@@ -15,6 +15,7 @@ from .changes import changes, line_of_reference
 from .descriptions import describe, in_places
 from .differences import Comparison, Difference
 from .evidence import Agreement, Evidence
+from .linear_forms import as_linear
 from .rebuilding import INVALID
 
 
@@ -95,6 +96,8 @@ class Diagnosis:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
         theirs = self.candidate_call(number)
         try:
+            if theirs is not None and any(node.op == "linear" for node in cell.program.nodes):
+                theirs = as_linear(theirs)
             comparison = None if theirs is None else Comparison.of(cell, theirs)
         except INVALID:
             return []

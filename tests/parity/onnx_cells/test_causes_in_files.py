@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+import torch
+from onnx import numpy_helper
 from torch import nn
 
 from cellbridge import parity
@@ -49,4 +53,49 @@ def test_one_cause_is_named_and_proved(fault: str) -> None:
     assert report.failing == [path]
     (cause,) = report.cells[path].causes
     assert is_right(cause), cause
+    assert cause.error < 1e-6
+
+
+class Projections(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.with_bias = nn.Linear(4, 4)
+        self.without = nn.Linear(4, 3, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.without(self.with_bias(x).tanh())
+        return y
+
+
+@pytest.mark.parametrize(
+    ("number", "path", "change", "how"),
+    [
+        (0, "with_bias", change_element, "with_bias.weight differs in 1 element"),
+        (0, "with_bias", np.transpose, "with_bias.weight is transposed"),
+        (1, "without", np.negative, "without.weight is negated"),
+    ],
+)
+def test_weights_that_an_exporter_transposes_and_renames(
+    number: int, path: str, change: Callable[[np.ndarray], np.ndarray], how: str, tmp_path: Path
+) -> None:
+    """Torch's exporters write a linear layer as MatMul with a transposed weight, and Add."""
+    torch.manual_seed(0)
+    module, args = Projections(), (torch.randn(2, 3, 4),)
+    file = str(tmp_path / "model.onnx")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.onnx.export(module, args, file, dynamo=False)
+    model = onnx.load(file)
+    product = [node for node in model.graph.node if node.op_type == "MatMul"][number]
+    assert not product.input[1].startswith(path)
+    (weight,) = [one for one in model.graph.initializer if one.name == product.input[1]]
+    weight.CopyFrom(
+        numpy_helper.from_array(np.ascontiguousarray(change(numpy_helper.to_array(weight).copy())), weight.name)
+    )
+    report = parity.compare(module, model, args)
+    assert report.failing == [path]
+    (cause,) = report.cells[path].causes
+    assert cause.kind == "weight"
+    assert cause.summary.startswith(how)
+    assert cause.attribute == f"{path}.weight"
     assert cause.error < 1e-6
