@@ -29,7 +29,7 @@ class OnnxFault:
         expected: as in `Case`.
         words: as in `Case`.
         change: changes a model.
-        exporter: what writes the file, "cellbridge" or "torch".
+        exporter: what writes the file: "cellbridge", "torch" (the older exporter) or "torch.export" (the newer one).
     """
 
     network: str
@@ -282,7 +282,44 @@ FAULTS_OF_TORCHS = [
     operator("unet", "/down2/Add_1", "Sub", "sub add"),
 ]  # fmt: skip
 
+FAULTS_OF_TORCHS_NEWER = {  # by the Cell, which the names of nodes don't tell
+    "down_norm": [attribute("convnext", "node_layer_norm_3", "epsilon", 1e-6, 1e-4)],
+    "stage2.0.grn": [exchanged("convnext", "node_div_2"), left_out("convnext", "node_add_10", "add")],
+    "down": [initializer("convnext", "node_conv2d_3", 1, "element", element, "element")],
+    "h.1.ln_1": [attribute("gpt2", "node_layer_norm_2", "epsilon", 1e-5, 1e-3)],
+    "h.1.attn.c_attn": [initializer("gpt2", "node_matmul_6", 1, "element", element, "element")],
+    "h.1.attn": [attribute("gpt2", "node_softmax_1", "axis", -1, -2, rank=4)],
+    "h.1": [left_out("gpt2", "node_add_11", "add")],
+    "layers.1.self_attn.rotary": [exchanged("llama", "node_sub_2"), left_out("llama", "node_add_7", "add")],
+    "layers.1.self_attn.q_proj": [initializer("llama", "node_linear_7", 1, "sign", lambda w: -w, "sign|negat|-1")],
+    "layers.1.self_attn": [attribute("llama", "node_softmax_1", "axis", -1, -2, rank=4)],
+    "norm": [attribute("lstm_tagger", "node_layer_norm", "epsilon", 1e-5, 1e-3)],
+    "layers.1.mixer.in_proj": [initializer("mamba", "node_linear_4", 1, "element", element, "element")],
+    "blocks.1.se.expand": [initializer("mobilenet", "node_conv2d_9", 1, "element", element, "element")],
+    "layers.1.norm1": [attribute("moe", "node_layer_norm_2", "epsilon", 1e-5, 1e-3)],
+    "layers.1.mixture": [exchanged("moe", "node_div_3")],
+    "layers.1": [left_out("moe", "node_add_7", "add")],
+    "layer2.0": [left_out("resnet", "node_add_2", "add")],
+    "attention": [attribute("seq2seq", "node_softmax_2", "axis", -1, -2, rank=2)],
+    "decoder.0.cross_attention.q": [initializer("t5", "node_linear_18", 1, "element", element, "element")],
+    "decoder.0.cross_attention": [
+        attribute("t5", "node_softmax_3", "axis", -1, -2, rank=4),
+        left_out("t5", "node_add_21", "add"),
+    ],
+    "blocks.1.norm2": [attribute("vit", "node_layer_norm_3", "epsilon", 1e-6, 1e-4)],
+    "blocks.1.mlp.fc1": [initializer("vit", "node_MatMul_51", 1, "element", element, "element")],
+    "blocks.1.attn": [attribute("vit", "node_softmax_1", "axis", -1, -2, rank=4)],
+    "blocks.1": [left_out("vit", "node_add_4", "add")],
+    "layers.1.res": [initializer("wavenet", "node_conv1d_7", 1, "element", element, "element")],
+}
+
 FAULTS = [
     *FAULTS_OF_OURS,
     *(replace(fault, label=f"torch's file, {fault.label}", exporter="torch") for fault in FAULTS_OF_TORCHS),
 ]
+NEWER_FAULTS = [
+    replace(fault, label=f"torch's newer file, {fault.label}", cell=cell, exporter="torch.export")
+    for cell, faults in FAULTS_OF_TORCHS_NEWER.items()
+    for fault in faults
+]
+"""Faults in files of torch's newer exporter, which needs onnxscript."""

@@ -6,6 +6,7 @@ Each is judged twice: against the module ("onnx"), and file against file ("files
 from __future__ import annotations
 
 import functools
+import importlib.util
 import io
 import shutil
 import tempfile
@@ -22,18 +23,24 @@ from cellbridge import converter
 
 from .cases import Case
 from .networks import NETWORKS
-from .onnx_edits import FAULTS, OnnxFault
+from .onnx_edits import FAULTS, NEWER_FAULTS, OnnxFault
 from .pairs import Pair
 
 KINDS = ("onnx", "files")
+HAS_NEWER_EXPORTER = importlib.util.find_spec("onnxscript") is not None
+"""Whether torch's newer exporter can run: onnxscript comes with the extra `benchmark`."""
 
 
 @functools.cache
 def exported(network: str, exporter: str = "cellbridge") -> onnx.ModelProto:
-    """Return the ONNX model of a network, as cellbridge or torch's older exporter writes it by default."""
+    """Return the ONNX model of a network, as cellbridge or one of torch's exporters writes it by default."""
     one = NETWORKS[network]
     if exporter == "cellbridge":
         return converter.to_onnx(converter.from_torch(one.module(), one.inputs()))
+    if exporter == "torch.export":
+        written = torch.onnx.export(one.module(), one.inputs(), dynamo=True, verbose=False)
+        assert written is not None
+        return written.model_proto
     buffer = io.BytesIO()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -50,7 +57,7 @@ def cases() -> list[Case]:
             fault.words, functools.partial(_pair, fault, kind),
         )
         for kind in KINDS
-        for fault in FAULTS
+        for fault in [*FAULTS, *(NEWER_FAULTS if HAS_NEWER_EXPORTER else [])]
     ]  # fmt: skip
     return [*planted, *(_floor_division(kind) for kind in KINDS)]
 

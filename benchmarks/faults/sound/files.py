@@ -11,7 +11,7 @@ from cellbridge import converter
 
 from ..cases import SOUND, Case
 from ..networks import NETWORKS
-from ..onnx_faults import exported, pair_of_files
+from ..onnx_faults import HAS_NEWER_EXPORTER, exported, pair_of_files
 from ..pairs import Pair
 
 
@@ -69,14 +69,21 @@ def _by_torch(network: str) -> onnx.ModelProto:
     return exported(network, "torch")
 
 
+def _by_torch_export(network: str) -> onnx.ModelProto:
+    return exported(network, "torch.export")
+
+
 WAYS = [
     ("as written", _as_written, ("onnx",)),
     ("not optimized", _not_optimized, ("onnx", "files")),
     ("opset 23", _newer_opset, ("onnx", "files")),
     ("renamed", _renamed, ("onnx", "files")),
     ("by torch", _by_torch, ("onnx", "files")),
+    *([("by torch.export", _by_torch_export, ("onnx", "files"))] if HAS_NEWER_EXPORTER else []),
 ]
 REFUSED = [
     ("mamba", "by torch"),  # it has no RMS norm
     ("efficientnet", "by torch"),  # it is wrong: see `onnx_faults`
+    ("bert", "by torch.export"),  # its conversion of a subtraction from a number fails
+    ("unet", "by torch.export"),  # it has no attention of three dimensions
 ]
