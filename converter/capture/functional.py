@@ -1,16 +1,21 @@
 """Replace in-place operators by functional ones, as torch's decompositions do, without tracing a second time.
 
 A second trace takes twice as long as the first. It isn't needed if no operator needs a decomposition and no tensor that
-is changed in place has an alias (a view, an input, a reference in another call).
+is changed in place has an alias (a view, an input, a reference in another call). Buffers may be changed: their new
+values become outputs.
 """
 
 from __future__ import annotations
 
 import operator
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import fx
+from torch.export import ExportedProgram
+from torch.export.graph_signature import InputKind, OutputKind, OutputSpec, TensorArgument
 from torch.fx.experimental.symbolic_shapes import free_unbacked_symbols, statically_known_true
 
 from .custom_backward_marks import COTANGENT, OWN_GRADIENT
@@ -30,18 +35,37 @@ _FOR_ANY_DTYPE = (
     OWN_GRADIENT,
 )  # translated outside of tables
 _BATCH_NORM = _ATEN.batch_norm.default
+_DROPOUT = _ATEN.dropout.default
 
 
-def functionalize(graph: fx.Graph) -> fx.Graph | None:
-    """Rewrite the graph to functional operators of the table; return None if torch must trace it again."""
-    rewriter = _Rewriter()
+def functionalize(exported: ExportedProgram) -> bool:
+    """Rewrite the graph to functional operators of the table; return False if torch must trace it again."""
+    graph = exported.graph_module.graph
+    rewriter = _Rewriter(_buffers_without_alias(exported))
     try:
         for node in graph.nodes:
             rewriter.copy(node)
     except _NeedsTracing:
-        return None
+        return False
     rewriter.graph.eliminate_dead_code()
-    return rewriter.graph
+    exported.graph_module.graph = rewriter.graph
+    exported.graph_signature.output_specs[:0] = [
+        OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(new.name), target) for target, new in rewriter.updates()
+    ]
+    return True
+
+
+def _buffers_without_alias(exported: ExportedProgram) -> dict[str, str]:
+    """The names of buffers that share memory with no other stored tensor, by the names of their placeholders."""
+    stored = {**exported.constants, **exported.state_dict}
+    places = {name: t.untyped_storage().data_ptr() for name, t in stored.items() if isinstance(t, torch.Tensor)}
+    counts = Counter(places.values())
+    return {
+        spec.arg.name: spec.target
+        for spec in exported.graph_signature.input_specs
+        if spec.kind is InputKind.BUFFER and spec.target is not None and spec.target in places
+        if counts[places[spec.target]] == 1
+    }
 
 
 class _NeedsTracing(Exception):
@@ -56,9 +80,12 @@ class _Rewriter:
         values: for each node of the old graph, the node of the new one with the current value of its tensor.
         same: for a node that is the tensor of another node (the result of an in-place operator), that other node.
         shared: nodes whose tensor may have a view or be held elsewhere; they can't be changed in place.
+        buffers: the nodes of buffers that may be changed, with the names of these.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Mapping[str, str]) -> None:
+        self.names = buffers
+        self.buffers: dict[fx.Node, str] = {}
         self.graph = fx.Graph()
         self.values: dict[fx.Node, fx.Node] = {}
         self.same: dict[fx.Node, fx.Node] = {}
@@ -71,8 +98,16 @@ class _Rewriter:
             raise _NeedsTracing
         if target is _ATEN.detach_.default and _node(node.args[0]).target is _ATEN.lift_fresh_copy.default:
             self._alias(node, _node(node.args[0]))  # a constant has no history
+        elif node.op == "placeholder" and node.name in self.names:
+            self.buffers[node] = self.names[node.name]
+            self.values[node] = self.graph.node_copy(node)
+        elif node.op == "output":
+            results: Any = fx.map_arg(node.args[0], self._value)
+            self.graph.output((*(value for _, value in self.updates()), *results))
         elif target is _BATCH_NORM:
             self._batch_norm(node)
+        elif target is _DROPOUT and node.args[2]:
+            self._first_result(node, _ATEN.native_dropout.default, node.args[:3])
         elif isinstance(target, torch._ops.OpOverload) and target._schema.is_mutable:
             self._in_place(node, target)
         elif node.op == "call_function" and not _is_ready(node):
@@ -92,19 +127,56 @@ class _Rewriter:
         """Record that both nodes are one tensor."""
         self.same[node] = self.same.get(other, other)
 
+    def updates(self) -> list[tuple[str, fx.Node]]:
+        """The buffers that were changed, each with its new value."""
+        return [
+            (name, self.values[node]) for node, name in self.buffers.items() if self.values[node].op != "placeholder"
+        ]
+
     def _batch_norm(self, node: fx.Node) -> None:
         """batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps, cudnn_enabled)"""
         *operands, training, momentum, eps, _ = node.args
-        value = node.meta["val"]
-        if training or None in operands[3:] or statically_known_true(value.numel() == 0):
+        statistics = operands[3:]
+        if None in statistics or statically_known_true(node.meta["val"].numel() == 0):
             raise _NeedsTracing
-        call = self.graph.node_copy(node, self._value)
-        call.target = _ATEN._native_batch_norm_legit_no_training.default
-        call.args = (*call.args[:5], momentum, eps)
-        empty = value.new_empty(0)
-        call.meta = node.meta | {"val": (value, empty, empty)}
-        self.values[node] = self.graph.call_function(operator.getitem, (call, 0))
-        self.values[node].meta = dict(node.meta)
+        if not training:
+            form = _ATEN._native_batch_norm_legit_no_training.default
+            value = node.meta["val"]
+            empty = value.new_empty(0)
+            self._first_result(node, form, (*operands, momentum, eps), (value, empty, empty))
+            return
+        owners = [self.same.get(_node(one), _node(one)) for one in statistics]
+        if any(owner not in self.buffers or owner in self.shared for owner in owners):
+            raise _NeedsTracing
+        form = _ATEN._native_batch_norm_legit_functional.default
+        call = self._first_result(node, form, (*operands, True, momentum, eps))
+        for position, owner in enumerate(owners, 3):
+            self.values[owner] = self._result(node, call, position)
+
+    def _first_result(self, node: fx.Node, form: Any, args: tuple[Any, ...], results: Any = None) -> fx.Node:
+        """Put the first result of an operator in place of a node, and return the call.
+
+        Args:
+            node: the node that is replaced.
+            form: the operator.
+            args: its arguments, with nodes of the old graph.
+            results: what torch says of the results, if it isn't asked.
+        """
+        if results is None:
+            operands: Any = fx.map_arg(args, lambda n: n.meta["val"])
+            with node.meta["val"].fake_mode:
+                results = form(*operands)
+        if not _are_alike(results[0], node.meta["val"]):
+            raise _NeedsTracing
+        call = self.graph.call_function(form, fx.map_arg(args, self._value))
+        call.meta = node.meta | {"val": results}
+        self.values[node] = self._result(node, call, 0)
+        return call
+
+    def _result(self, node: fx.Node, call: fx.Node, position: int) -> fx.Node:
+        result = self.graph.call_function(operator.getitem, (call, position))
+        result.meta = node.meta | {"val": call.meta["val"][position]}
+        return result
 
     def _in_place(self, node: fx.Node, target: torch._ops.OpOverload) -> None:
         changed = _node(node.args[0])
@@ -121,8 +193,11 @@ class _Rewriter:
             replacement: Any = getattr(packet, target._overloadname, None)
             if str(replacement) not in TABLE or torch.Tag.nondeterministic_seeded in target.tags:
                 raise _NeedsTracing
-            with before.fake_mode:
-                after = replacement(*operands, **keywords)
+            try:
+                with before.fake_mode:
+                    after = replacement(*operands, **keywords)
+            except RuntimeError:  # a buffer is replaced by one of another shape: torch's second trace says so
+                raise _NeedsTracing from None
             if not _are_alike(after, before):  # the in-place operator casts
                 raise _NeedsTracing
             call = self.graph.node_copy(node, self._value)

@@ -88,9 +88,7 @@ def _trace(
             exported = torch.export.export(_call_wrapper(module), args, kwargs, dynamic_shapes=shapes, strict=False)
         prepare(exported.graph_module)
         hides_update = any(map(_hides_statistics_update, exported.graph.nodes))
-        graph = None if hides_update else functionalize(exported.graph)
-        if graph is not None:
-            exported.graph_module.graph = graph
+        if not hides_update and functionalize(exported):
             return exported
         table = decompositions()
         default = torch.export.default_decompositions()

@@ -15,23 +15,23 @@ from cellbridge.converter import to_torch
 from cellbridge.converter.capture import torch_graph
 from cellbridge.converter.capture.export import from_torch
 from cellbridge.converter.capture.functional import functionalize
+from cellbridge.runtime.programs.interpreter import execute
 from tests.converter.capturing import Function, assert_close, assert_matches_torch
 
 X = torch.linspace(-1, 2, 16).reshape(4, 4)
 
 
-def traced_once(module: nn.Module, *args: Tensor) -> bool:
+def traced_once(module: nn.Module, *args: Tensor, **options: Any) -> bool:
     """Whether torch traced only once; the program computes what torch does, with its gradients."""
     rewritten: list[bool] = []
 
-    def spy(graph: torch.fx.Graph) -> torch.fx.Graph | None:
-        result = functionalize(graph)
-        rewritten.append(result is not None)
-        return result
+    def spy(exported: torch.export.ExportedProgram) -> bool:
+        rewritten.append(functionalize(exported))
+        return rewritten[-1]
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(torch_graph, "functionalize", spy)
-        assert_matches_torch(module, *args)
+        assert_matches_torch(module, *args, **options)
     (once,) = rewritten
     return once
 
@@ -143,6 +143,71 @@ def test_what_has_more_names_than_one_is_left_to_torch(function: Callable[..., A
     assert not traced_once(Function(function), X)
 
 
+class Trained(nn.Module):
+    """Layers that draw and update in train mode; the norm is called twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.bare = nn.BatchNorm1d(4, affine=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = nn.functional.dropout(self.norm(self.bare(self.norm(x))), 0.3, self.training)
+        return y
+
+
+class Counting(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros(4))
+        self.register_buffer("last", torch.zeros(4, 4), persistent=False)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        before = self.count * 2
+        self.count.add_(1).mul_(3)
+        self.last.copy_(x)
+        return before + self.last, self.count
+
+
+@pytest.mark.parametrize("module", [Trained(), Counting(), nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
+def test_in_train_mode_buffers_are_updated_and_torch_traces_once(module: nn.Module, dtype: torch.dtype) -> None:
+    assert traced_once(module, X, train=True, dtype=dtype)
+
+
+class ViewOfBuffer(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.ones(4, 4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.table[1].add_(1)
+        return x + self.table
+
+
+class Tied(nn.Module):
+    """Both names are one tensor: what changes one changes the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("a", torch.ones(4))
+        self.register_buffer("b", self.a)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.a.add_(1)
+        return x * self.b
+
+
+@pytest.mark.parametrize("module", [ViewOfBuffer(), nn.Sequential(nn.AlphaDropout(0.5))])
+def test_other_changes_in_train_mode_are_left_to_torch(module: nn.Module) -> None:
+    assert not traced_once(module, X, train=True)
+
+
+def test_buffers_that_share_their_memory_are_left_to_torch() -> None:
+    exported = torch.export.export(Tied(), (X,), strict=False)
+    assert not functionalize(exported)
+
+
 def test_what_a_cell_changes_in_place_is_changed_for_its_caller() -> None:
     class Changing(nn.Module):
         def __init__(self) -> None:
@@ -176,17 +241,21 @@ INDEX = st.integers(0, 7)
 
 
 class Sequence(nn.Module):
-    """Applies steps to tensors that it holds; all of them are results."""
+    """Applies steps to tensors and buffers that it holds; all of them are results."""
 
     def __init__(self, steps: list[tuple[str, int, int]]) -> None:
         super().__init__()
         self.steps = steps
         self.cell = Function(lambda x: x.mul_(0.5) + 1)
+        self.register_buffer("stored", X + 2)
+        self.register_buffer("passing", X - 1, persistent=False)
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        held = [x * 1, x + 0.5]
+        held = [x * 1, x + 0.5, self.stored, self.passing]
         for name, i, j in self.steps:
-            operands = held[i % len(held)], held[j % len(held)]
+            # torch's decompositions forget to broadcast what is copied into a buffer
+            count = 2 if name == "copy_ of one number" else len(held)
+            operands = held[i % count], held[j % len(held)]
             held.append(self.cell(operands[0]) if name == "in a Cell" else STEPS[name](*operands))
         return [tensor * 1 for tensor in held]
 
@@ -195,8 +264,13 @@ class Sequence(nn.Module):
 @given(st.lists(st.tuples(st.sampled_from(["in a Cell", *STEPS]), INDEX, INDEX), min_size=2, max_size=7))
 def test_any_sequence_of_views_and_changes_computes_what_torch_does(steps: list[tuple[str, int, int]]) -> None:
     module = Sequence(steps)
+    program = from_torch(module, (X,))
+    changed = {name: buffer.update for name, buffer in program.buffers.items() if buffer.update is not None}
+    updates = dict(zip(changed, execute(program, [X.numpy()], wanted=[*changed.values()]), strict=True))
     with torch.no_grad():
         expected = module(X.clone())
-    program = from_torch(module, (X,))
+    for name, buffer in module.named_buffers():
+        if name in program.buffers:
+            assert_close(name, updates.get(name, program.buffers[name].data), buffer.numpy(), 1e-5)
     for actual, tensor in zip(program(X), expected, strict=True):
         assert_close("a tensor", actual, tensor.numpy(), 1e-5)

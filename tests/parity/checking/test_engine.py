@@ -552,3 +552,21 @@ def test_causes_are_looked_for_in_the_program_that_was_judged(monkeypatch: pytes
     report = parity.check(WithWrongGradient(), (torch.randn(3, 4),))
     assert report.failing
     assert [bool(differentiated) for differentiated in captures] == [False, True]
+
+
+class HalfPrecisionResult(nn.Linear):
+    def forward(self, x: Tensor) -> Tensor:
+        return super().forward(x).half()
+
+
+def test_a_dtype_that_double_precision_hides_is_found() -> None:
+    """In float64, casts have no effect, so the dtypes of outputs are compared in a run in float32, too."""
+    module = nn.Linear(3, 2)
+    other = nn.Sequential(copy.deepcopy(module))
+    x = torch.randn(4, 3)
+    assert parity.compare(nn.Sequential(module), other, (x,), dtype="float64").ok
+    half = HalfPrecisionResult(3, 2)
+    half.load_state_dict(module.state_dict())
+    report = parity.compare(module, half, (x,), dtype="float64")
+    (failure,) = [c for cell in report.cells.values() for c in cell.failures]
+    assert "dtype float16, needed float32" in (failure.reason or "")
