@@ -55,13 +55,14 @@ def functionalize(exported: ExportedProgram) -> bool:
     return True
 
 
-def _buffers_without_alias(exported: ExportedProgram) -> dict[str, str]:
-    """The names of buffers that share memory with no other stored tensor, by the names of their placeholders."""
+def _buffers_without_alias(exported: ExportedProgram) -> dict[fx.Node, str]:
+    """The placeholders of buffers that share memory with no other stored tensor, with the names of the buffers."""
+    placeholders = {node.name: node for node in exported.graph.nodes if node.op == "placeholder"}
     stored = {**exported.constants, **exported.state_dict}
     places = {name: t.untyped_storage().data_ptr() for name, t in stored.items() if isinstance(t, torch.Tensor)}
     counts = Counter(places.values())
     return {
-        spec.arg.name: spec.target
+        placeholders[spec.arg.name]: spec.target
         for spec in exported.graph_signature.input_specs
         if spec.kind is InputKind.BUFFER and spec.target is not None and spec.target in places
         if counts[places[spec.target]] == 1
@@ -80,12 +81,11 @@ class _Rewriter:
         values: for each node of the old graph, the node of the new one with the current value of its tensor.
         same: for a node that is the tensor of another node (the result of an in-place operator), that other node.
         shared: nodes whose tensor may have a view or be held elsewhere; they can't be changed in place.
-        buffers: the nodes of buffers that may be changed, with the names of these.
+        buffers: the placeholders of buffers that may be changed, with the names of the buffers.
     """
 
-    def __init__(self, buffers: Mapping[str, str]) -> None:
-        self.names = buffers
-        self.buffers: dict[fx.Node, str] = {}
+    def __init__(self, buffers: Mapping[fx.Node, str]) -> None:
+        self.buffers = buffers
         self.graph = fx.Graph()
         self.values: dict[fx.Node, fx.Node] = {}
         self.same: dict[fx.Node, fx.Node] = {}
@@ -98,8 +98,7 @@ class _Rewriter:
             raise _NeedsTracing
         if target is _ATEN.detach_.default and _node(node.args[0]).target is _ATEN.lift_fresh_copy.default:
             self._alias(node, _node(node.args[0]))  # a constant has no history
-        elif node.op == "placeholder" and node.name in self.names:
-            self.buffers[node] = self.names[node.name]
+        elif node in self.buffers:
             self.values[node] = self.graph.node_copy(node)
         elif node.op == "output":
             results: Any = fx.map_arg(node.args[0], self._value)
