@@ -16,7 +16,7 @@ from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.interpreter_side import InterpreterSide
+from ..sides.interpreter_side import InterpreterSide, shared_parameters_of
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Capabilities, Records, Run
 from ..sides.rounded_numbers import weights_of_one
@@ -94,7 +94,11 @@ class TwoPrograms:
     def _interpreter_side(self, name: str, program: Program, args: list[Array], other: Program) -> InterpreterSide:
         dtype, seed = self.options.dtype, self.options.seed
         rounded = () if self.alike else weights_of_one(program, other)
-        return InterpreterSide(name, program, tuple(args), {}, working_dtype=dtype, seed=seed, rounded=rounded)
+        # a file doesn't say which Cells own a constant that several use, such as a table of positions
+        shared = shared_parameters_of(program) | shared_parameters_of(other) if self.alike else ()
+        return InterpreterSide(
+            name, program, tuple(args), {}, working_dtype=dtype, seed=seed, rounded=rounded, shared=shared
+        )
 
 
 class _InHalf(OnnxModelSide):

@@ -42,7 +42,8 @@ class InterpreterSide:
 
     The weights named in `rounded` may have been computed, and rounded to float32, differently, and those in `computed`
     were; see `rounded_numbers`.
-    Without `second_call` it is called only once, because the other side keeps no state between calls.
+    Without `second_call` it is called only once, because the other side keeps no state between calls. What each Cell
+    contributes to the gradients of the parameters in `shared` is recorded, as it is for those that several Cells own.
     """
 
     def __init__(
@@ -57,9 +58,11 @@ class InterpreterSide:
         rounded: Collection[str] = (),
         computed: Collection[str] = (),
         second_call: bool = True,
+        shared: Collection[str] = (),
     ) -> None:
         self.name = name
         self.program = program
+        self.shared = shared
         self.working_dtype = as_dtype(working_dtype)
         self.capabilities = native_capabilities(working_dtype, second_call=second_call)
         self.rounded = rounded
@@ -157,7 +160,7 @@ class InterpreterSide:
             program = self.program
             if perturbed:
                 program = perturb_program(program, self.rounded, perturbed, self.computed)
-            self._programs[dtype, perturbed] = split_shared(program if same else program.astype(dtype))
+            self._programs[dtype, perturbed] = split_shared(program if same else program.astype(dtype), self.shared)
         return self._programs[dtype, perturbed]
 
     def _gradient(self, dtype: str, perturbed: int) -> GradientProgram:
@@ -249,6 +252,16 @@ class _BoundaryObserver:
 
 def parameter_users_of(program: Program) -> dict[str, str]:
     """The path of the Cell that uses a parameter, for parameters that only one Cell uses."""
+    return {name: next(iter(paths)) for name, paths in _users(program).items() if len(paths) == 1}
+
+
+def shared_parameters_of(program: Program) -> set[str]:
+    """Names of the parameters that several Cells use."""
+    return {name for name, paths in _users(program).items() if len(paths) > 1}
+
+
+def _users(program: Program) -> dict[str, set[str]]:
+    """The paths of the Cells that use each parameter."""
     names = {parameter.value: name for name, parameter in program.parameters.items()}
     users: dict[str, set[str]] = {}
     for node in program.nodes:
@@ -257,7 +270,7 @@ def parameter_users_of(program: Program) -> dict[str, str]:
             call = program.calls[call.parent]  # the caller passes the parameter
         for value in names.keys() & {value for value in node.inputs if value is not None}:
             users.setdefault(names[value], set()).add(call.path)
-    return {name: next(iter(paths)) for name, paths in users.items() if len(paths) == 1}
+    return users
 
 
 def _accepts_cotangents(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:

@@ -200,6 +200,24 @@ def test_numbers_may_be_rounded_in_files(tmp_path: Path, factor: float, slope: f
     assert compare_onnx(*reversed(files)).ok is passes
 
 
+def test_a_table_that_several_cells_use_accuses_only_the_one_that_uses_it_wrongly(tmp_path: Path) -> None:
+    def file(name: str, *inputs: str) -> str:
+        table = np.random.default_rng(0).standard_normal((3, 4)).astype(np.float32)
+        nodes = [
+            helper.make_node("Mul", ["x", "table"], ["h"], "/first/Mul"),
+            helper.make_node("Sub", inputs, ["y"], "/second/Sub"),
+        ]
+        x, y = (helper.make_tensor_value_info(value, TensorProto.FLOAT, ["n", 3, 4]) for value in "xy")
+        graph = helper.make_graph(nodes, "g", [x], [y], [numpy_helper.from_array(table, "table")])
+        one = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
+        onnx.save(one, tmp_path / name)
+        return str(tmp_path / name)
+
+    right = file("right.onnx", "h", "table")
+    assert compare_onnx(right, right).ok
+    assert compare_onnx(right, file("wrong.onnx", "table", "h")).failing == ["second"]
+
+
 def test_files_without_common_cells_are_compared_as_a_whole(path: str, tmp_path: Path) -> None:
     def renamed(model: onnx.ModelProto) -> None:
         del model.metadata_props[:]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from ..program import Program
 from ..types import Node, Value
 
 
-def split_shared(program: Program) -> Program:
+def split_shared(program: Program, shared: Collection[str] = ()) -> Program:
     """Give every call of a Cell that owns a shared parameter (such as a tied embedding) its own boundary for it.
 
     This makes the contribution of each Cell to the parameter's gradient observable: the boundary has the kind
     "parameter", its gradient the kind "parameter_gradient", and the slot is the parameter's qualified name. A Cell that
-    uses a parameter without owning it gets no boundary.
+    uses a parameter without owning it gets no boundary, unless the parameter is one of `shared`.
     """
     holders: dict[Value, tuple[str, set[str]]] = {}
     for name, parameter in program.parameters.items():
-        if parameter.aliases:
+        if name in shared:
+            holders[parameter.value] = (name, {call.path for call in program.calls})
+        elif parameter.aliases:
             paths = {alias.rpartition(".")[0] for alias in (name, *parameter.aliases)}
             holders[parameter.value] = (name, paths)
     if not holders:

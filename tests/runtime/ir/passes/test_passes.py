@@ -61,3 +61,5 @@ def test_each_holder_of_a_shared_parameter_gets_a_boundary() -> None:
     verify(split)
     marks = [(n.cell, n.attributes["kind"], n.attributes["slot"]) for n in split.nodes if n.op == "boundary"]
     assert marks == [(1, "parameter", "a.w"), (2, "parameter", "a.w")], "`user` uses it, but doesn't hold it"
+    everywhere = split_shared(program, ["a.w"])
+    assert [node.cell for node in everywhere.nodes if node.op == "boundary"] == [1, 2, 3]
