@@ -31,6 +31,7 @@ from ..inputs.onnx_optionals import first_line
 from ..inputs.onnx_reading import OnnxFile, dtype_of, read
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
+from ..probing.plan import probes
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..sides.interpreter_side import InterpreterSide
@@ -39,7 +40,7 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
-from .alignment import PairResults, align, order_of_inputs
+from .alignment import Alignment, PairResults, align, order_of_inputs
 from .flat import without_boundaries
 from .sides import Arrange, FileSide, ModuleSide
 
@@ -87,7 +88,26 @@ class ModuleAndFile:
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
         report.notes += [*alignment.notes, *notes]
+        self._place_on_probe(report, alignment)
         return report
+
+    def _place_on_probe(self, report: Report, alignment: Alignment) -> None:
+        """If only a probe shows a fault, place it anew, with the Cells found by the values that they have there.
+
+        Where a clamp changes nothing, the values before and after it are the same place.
+        """
+        shown = {c.probe for c in _failures(report)}
+        if len(shown) != 1 or shown == {""}:
+            return
+        of_values = (p for p in probes(alignment.reference, alignment.side) if p.name in shown and p.is_of_values)
+        probe = next(of_values, None)
+        if probe is None:
+            return
+        assert probe.arguments is not None, "a probe of values has arguments"
+        args, kwargs = probe.arguments
+        again = replace(self, options=replace(self.options, probe=False)).judge_inputs(args, dict(kwargs))
+        if any(c.check == "meaning" for c in _failures(again)):
+            report.replace_probe(again, probe.name, CANDIDATE)
 
     def _module_in_a_file(self, reference: ModuleSide) -> InterpreterSide:
         """Return the module as it is in a file that is written now, with the boundaries that the candidate has.
@@ -216,6 +236,11 @@ class ModuleAndFile:
             return lambda truth: None
         names = [value.name for value in runtime.graph.output]
         return lambda truth: runtime.pair_results(Run("float64", slots=truth.slots, result=truth.result), names)[0]
+
+
+def _failures(report: Report) -> list[Comparison]:
+    """Return what fails in the file's program."""
+    return [c for cell in report.cells.values() for c in cell.failures if c.side == CANDIDATE]
 
 
 def _arrange_by(arguments: tree.Structure) -> Arrange:

@@ -53,6 +53,11 @@ class Probe:
         """Whether gradients are compared too; not where they depend on the order of equal values."""
         return not self.not_finite and not self.ties
 
+    @property
+    def is_of_values(self) -> bool:
+        """Whether it is a single call on other, finite values, all different, in the given shapes and mode."""
+        return self.arguments is not None and not (self.before or self.needs_live or self.not_finite or self.ties)
+
 
 def with_tensors(arguments: Arguments, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Arguments:
     """Return the arguments with `change(place, tensor)` for each tensor, by its place among all leaves."""

@@ -204,6 +204,24 @@ class NetworkResult:
             mine.take_wrong_side(cell)
             mine.add_graph(cell.graph)
 
+    def replace_probe(self, other: NetworkResult, probe: str, side: str) -> None:
+        """Replace what was found in a side with a probe by what another report found on the same inputs.
+
+        The other report has divided the network anew by the values that it has there.
+        """
+        self.error_shares = [shares for shares in self.error_shares if shares.side != side]
+        self.reproducible = []
+        self._join_findings(other)
+        for cell in self.cells.values():
+            cell.comparisons = [c for c in cell.comparisons if (c.side, c.probe) != (side, probe)]
+            cell.causes, cell.explanations, cell.graph, cell.wrong_side = [], [], None, ""
+        for path, cell in other.cells.items():
+            mine = self.cells.setdefault(path, replace(cell, comparisons=[]))
+            failures = [c for c in cell.comparisons if c.side == side and c.status == FAIL]
+            mine.comparisons += [replace(c, probe=probe) for c in failures]
+            mine.causes, mine.explanations, mine.graph = cell.causes, cell.explanations, cell.graph
+            mine.take_wrong_side(cell)
+
     def _join_findings(self, other: NetworkResult) -> None:
         """Keep what the other report has of Cells, and of the errors of sides, of which this one has nothing."""
         sides = {shares.side for shares in self.error_shares}
