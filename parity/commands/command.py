@@ -275,14 +275,14 @@ class JudgingOptions:
         return "--inputs" if self.inputs is not None else "--shape" if self.shapes else None
 
 
-def probe_option(*, default: bool) -> Callable[[Function], Function]:
-    """Return the decorator that adds `--probe`."""
+def probe_option(*, default: bool | None) -> Callable[[Function], Function]:
+    """Return the decorator that adds `--probe`; without a default, what is compared decides."""
     return click.option(
         "--probe/--no-probe",
         default=default,
-        show_default=True,
+        show_default="probe only two ONNX files" if default is None else True,
         help="If everything agrees, compare on further inputs too, derived from the given ones: other values, "
-        "masks, sizes, and calls in a row. It takes as long again, or up to 3 s.",
+        "masks, sizes, and calls in a row. It takes as long again, or up to 10 s.",
     )
 
 
@@ -303,8 +303,9 @@ def judging_options(function: Function) -> Function:
             "diagnose_seconds": take("diagnose_seconds"),
             "provider": take("provider"),
             "strict": take("strict"),
-            "probe": take("probe"),
         }
+        if (probe := take("probe")) is not None:
+            options["probe"] = probe
         files = {name: take(f"{name}_file") for name in FORMATS}
         judging = JudgingOptions(options, take("inputs"), take("shapes"), files, take("repro"))
         if judging.repro is not None and options["diagnose_seconds"] == 0:
@@ -338,7 +339,7 @@ def judging_options(function: Function) -> Function:
             metavar="SECONDS",
             help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
         ),
-        probe_option(default=False),
+        probe_option(default=None),
         click.option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too."),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),
         click.option(

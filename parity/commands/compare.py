@@ -36,11 +36,12 @@ def compare(
     with the same seed. An ONNX file, whoever wrote it, is compared at several sizes of dynamic dimensions. Cells
     that it computes together are judged in the Cell around them.
 
-    Inputs of ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
-    shapes of --shape, or read from --inputs. Cells are compared one by one if both files have the same Cells (for
-    example, if parity export wrote both); otherwise the models are compared as a whole. If a file can't be read as a
-    program, the results of ONNX Runtime on both files are compared. A quantized file is compared with a float file in
-    steps of its quantizers (docs/quantized.md).
+    Inputs of two ONNX files are generated from the declared types, at several sizes of dynamic dimensions or with the
+    shapes of --shape, or read from --inputs. Where everything agrees on generated inputs, the files are compared on
+    other values too: large and small, equal, masked, not finite (--no-probe leaves them out). Cells are compared one
+    by one if both files have the same Cells (for example, if parity export wrote both); otherwise the models are
+    compared as a whole. If a file can't be read as a program, the results of ONNX Runtime on both files are compared.
+    A quantized file is compared with a float file in steps of its quantizers (docs/quantized.md).
     """
     inputs_read = {"REFERENCE": file_of(reference), "CANDIDATE": file_of(candidate), "--inputs": judging.inputs}
     require_outputs({f"--{name}": path for name, path in judging.files.items()}, inputs_read, judging.repro)

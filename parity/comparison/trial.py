@@ -12,6 +12,7 @@ from ..options import Options
 from ..probing.prober import Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import OUTPUT, Records, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
@@ -88,7 +89,7 @@ class Trial:
             reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices
         )
         self.prober = None
-        if options.probe and isinstance(reference, TorchSide):
+        if options.probe and isinstance(reference, (TorchSide, InterpreterSide)):
             self.prober = Prober(
                 reference,
                 self.truth,
@@ -100,7 +101,9 @@ class Trial:
                 self._choices,
             )
         elif options.probe:
-            self.notes.append(f"no further inputs were derived, since {reference.name} is no torch module")
+            self.notes.append(
+                f"no further inputs were derived, since {reference.name} is neither a torch module nor a program"
+            )
 
     def report(self, sides: Sequence[Side]) -> Report:
         """Return a report on these sides, without any comparison yet."""

@@ -271,7 +271,7 @@ def generate(
         elif value.dtype == POWERS:
             arrays.append(np.exp2(rng.standard_normal(shape)).astype(value.dtype))
         else:
-            lengths = () if program is None else _tables(program, value)
+            lengths = () if program is None else tables(program, value)
             arrays.append(_indices(rng, min(lengths, default=2), shape).astype(value.dtype, copy=False))
     return arrays
 
@@ -284,7 +284,7 @@ def _indices(rng: np.random.Generator, count: int, shape: tuple[int, ...]) -> Ar
     return indices
 
 
-def _tables(program: Program, indices: Value) -> Iterator[int]:
+def tables(program: Program, indices: Value) -> Iterator[int]:
     """Yield the lengths of the tables that `indices` look up."""
     derived = {indices}
     for node in program.nodes:

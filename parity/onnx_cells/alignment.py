@@ -22,6 +22,7 @@ from ..inputs.affordable import require_affordable, require_room_for_values
 from ..options import Options
 from ..pairing.structures import match_results
 from ..report.globs import list_names, summarize_paths
+from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records, Run
 from ..sides.torch_side import TorchSide
 from .crossings import Crossing, crossings, other_sample
@@ -33,7 +34,7 @@ from .ownership import Ownership, own_nodes
 from .parameters import ModuleParameters, pair_parameters
 from .places import PlaceFinder, Places
 from .shared_nodes import copy_shared_nodes
-from .sides import Arrange, FileSide, ModuleSide
+from .sides import FileSide, ModuleSide
 
 Arguments = tuple[tuple[Any, ...], Mapping[str, Any]]
 PairResults = Callable[[Records], Sequence[int | None] | None]

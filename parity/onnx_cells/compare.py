@@ -34,7 +34,7 @@ from ..options import Options
 from ..probing.plan import probes
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.interpreter_side import InterpreterSide
+from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.names import ONNXRUNTIME
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Run, Side
@@ -42,7 +42,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Alignment, PairResults, align, order_of_inputs
 from .flat import without_boundaries
-from .sides import Arrange, FileSide, ModuleSide
+from .sides import FileSide, ModuleSide
 
 CANDIDATE = "candidate"
 

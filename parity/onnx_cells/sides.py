@@ -8,8 +8,6 @@ from typing import Any
 
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import (
-    Arguments,
-    Array,
     Key,
     ParameterInfo,
     Records,
@@ -19,9 +17,6 @@ from ..sides.records import (
 )
 from ..sides.torch_side import TorchSide
 from .odd_shapes import Excused
-
-Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
-"""Returns the arguments of the module as the inputs of the file, in its order."""
 
 
 class ModuleSide(TorchSide):
@@ -81,7 +76,6 @@ class FileSide(InterpreterSide):
         paired: as in `ModuleSide`.
         excused: what isn't judged Cell by Cell.
         untrained_rows: by name of a parameter, the row that the module doesn't train, which a file can't say.
-        arrange: returns the file's inputs, from the module's arguments.
         **more: arguments of `InterpreterSide`.
 
     Attributes:
@@ -98,13 +92,11 @@ class FileSide(InterpreterSide):
         paired: Collection[str],
         excused: Excused,
         untrained_rows: Mapping[str, int],
-        arrange: Arrange,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.excused = excused
         self.untrained_rows = untrained_rows
-        self.arrange = arrange
         self.capabilities = replace(self.capabilities, known_cells=False)
         self.aliases = aliases
         self.paired = paired
@@ -112,10 +104,6 @@ class FileSide(InterpreterSide):
     def parameters(self) -> dict[str, ParameterInfo]:
         """The parameters that the module has too."""
         return {name: info for name, info in super().parameters().items() if name in self.paired}
-
-    def arrays(self, arguments: Arguments) -> list[Array]:
-        """Return the file's inputs, from arguments of the module."""
-        return self.arrange(*arguments)
 
     def run(self, run: Run) -> Records:
         """Run once; see `Run`."""

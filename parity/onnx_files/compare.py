@@ -79,6 +79,8 @@ def compare_onnx(
         ConversionError: a model is malformed.
     """
     chosen, shown = from_keywords(Options, compare_onnx, options), progress or NoProgress()
+    if "probe" not in options and inputs is None:
+        chosen = replace(chosen, probe=True)
     require_eval(chosen)
     shown.stage("read", None)
     pair = _pair_files(reference, candidate)
@@ -166,6 +168,8 @@ def _compare_programs(
     if inputs is None:
         sizes = dict(_sizes_of(first.program, arrays))
         arrays = generate(first.program.inputs, options.seed, sizes, first.program)
+    if quantized is not None or _narrower(first.program, second.program):
+        options = replace(options, probe=False)  # quantizers and half precision have a range, that of the given inputs
     samples, about = [arrays], list[str]()
     if quantized is not None and inputs is None:
         samples, about = _samples(first.program, second.program, arrays, quantized, options.seed)

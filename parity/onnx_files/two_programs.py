@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from ...runtime import tree
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import as_dtype, is_floating
+from ...runtime.programs.call import as_array
 from ..comparison.judging import judge_sides
 from ..inputs.onnx_inputs import DeclaredInputs, generate_inputs
 from ..inputs.onnx_reading import reorder
@@ -16,7 +20,7 @@ from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.interpreter_side import InterpreterSide, shared_parameters_of
+from ..sides.interpreter_side import Arrange, InterpreterSide, shared_parameters_of
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array, Capabilities, Records, Run
 from ..sides.rounded_numbers import weights_of_one
@@ -56,11 +60,15 @@ class TwoPrograms:
             return judge_sides(reference, [side], self.options, self.progress, rounded=[reference, side])
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         kind = _InHalf if self.rounding_only else OnnxModelSide
-        runtime = kind(name, self.candidate, others, {}, dtype=dtype, provider=provider)
+        runtime = kind(
+            name, self.candidate, others, {}, dtype=dtype, provider=provider,
+            arrange=lambda *given: self.inputs.arguments(self._arrange(*given)),
+        )  # fmt: skip
         return judge_sides(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])
 
     def judge_at_other_sizes(self, report: Report, arrays: list[Array]) -> None:
         """If there are dynamic dimensions, judge at other sizes too, and add the results to the report."""
+        resized_files = replace(self, options=replace(self.options, probe=False))
         for sizes in other_sizes(self.first, arrays, None, [self.second]):
             label = format_sizes(sizes)
             resized = generate_inputs(self.first, self.options.seed, sizes)
@@ -79,7 +87,7 @@ class TwoPrograms:
                 report.cells[""].comparisons.append(failure)
                 continue
             try:
-                report.join_sizes(self.judge_inputs(resized), label)
+                report.join_sizes(resized_files.judge_inputs(resized), label)
             except UsageError as error:  # for example, results that are empty or not finite
                 report.notes.append(f"not compared at {label}: {error}".partition("\n")[0])
 
@@ -87,18 +95,25 @@ class TwoPrograms:
         return self._interpreter_side(self.reference, self.first, arrays, self.second)
 
     def _side(self, arrays: list[Array]) -> InterpreterSide:
-        return self._interpreter_side(
-            self.candidate, self.second, reorder_inputs(self.first, self.second, arrays), self.first
-        )
+        args = reorder_inputs(self.first, self.second, arrays)
+        return self._interpreter_side(self.candidate, self.second, args, self.first, self._arrange)
 
-    def _interpreter_side(self, name: str, program: Program, args: list[Array], other: Program) -> InterpreterSide:
+    def _arrange(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Array]:
+        """Return the candidate's inputs, from arguments of the reference."""
+        arrays = [as_array(leaf) for leaf in tree.match_call(self.first.arguments, args, kwargs)]
+        return reorder_inputs(self.first, self.second, arrays)
+
+    def _interpreter_side(
+        self, name: str, program: Program, args: list[Array], other: Program, arrange: Arrange | None = None
+    ) -> InterpreterSide:
         dtype, seed = self.options.dtype, self.options.seed
         rounded = () if self.alike else weights_of_one(program, other)
         # a file doesn't say which Cells own a constant that several use, such as a table of positions
         shared = shared_parameters_of(program) | shared_parameters_of(other) if self.alike else ()
         return InterpreterSide(
-            name, program, tuple(args), {}, working_dtype=dtype, seed=seed, rounded=rounded, shared=shared
-        )
+            name, program, tuple(args), {},
+            working_dtype=dtype, seed=seed, rounded=rounded, shared=shared, arrange=arrange,
+        )  # fmt: skip
 
 
 class _InHalf(OnnxModelSide):

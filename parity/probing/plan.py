@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -15,9 +14,11 @@ from ...runtime.errors import CellbridgeError
 from ..comparison.networks import HasProgram
 from ..results.notes import warnings_as_notes
 from ..sides.cell_side import CellSide
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Arguments, Run, Side
 from ..sides.torch_side import TorchSide
 from .lengths import MAX_SIZE, size_probes
+from .of_programs import inputs_of_program, vocabularies_of
 from .probe import Probe
 from .switches import of_programs, of_torch, ordinary
 from .values import (
@@ -36,36 +37,50 @@ from .values import (
 MAX_VOCABULARIES = 4
 
 
-def probes(reference: TorchSide, side: Side) -> Iterator[Probe]:
-    """Yield the probes for a side.
+def probes(reference: Side, side: Side) -> Iterator[Probe]:
+    """Yield the probes for a side: none if the reference is neither a module nor a program.
 
     Complex inputs aren't probed.
     """
-    given: Arguments = (reference.args, reference.kwargs)
-    leaves = pytree.tree_leaves(given)
-    slots = input_slots(reference.module, *given)
-    tensors: dict[int, tuple[str, torch.Tensor]] = {place: (name, leaves[place]) for place, name in slots}
-    if any(tensor.is_complex() for _, tensor in tensors.values()):
+    inputs = _inputs_of(reference)
+    if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
         return
-    inputs = Inputs.of(given, tensors)
-    can = side.capabilities
-    inside = can.cells and can.known_cells
-    sizes: Iterator[Probe] = iter(())
-    if can.live:
-        numbers = set().union(*(_numbers(network) for network in (reference, side)))
-        sizes = size_probes(inputs, numbers, after_given=can.second_call)
-    values = _switches(reference, side)
+    switches = _switches(reference, side)
+    if isinstance(reference, TorchSide):
+        of_module = _of_module(inputs, reference, side)
+        vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
+    else:
+        assert isinstance(reference, InterpreterSide), "others have no inputs here"
+        of_module, vocabularies, special = [], vocabularies_of(reference.program)[:MAX_VOCABULARIES], []
+    # ONNX Runtime's kernels treat NaN as they like, whatever the file
+    judges_nan = isinstance(reference, TorchSide) or side.capabilities.checks[0][0] == "meaning"
     yield from _in_turn(
         mask_probes(inputs),
         number_probes(inputs),
-        sizes,
-        index_probes(inputs, _vocabularies(reference.module), _padding_indices(reference, side)),
-        _of_cells(values) if inside else (),
-        _of_calls(given, reference, side),
-        switch_probe(inputs, values),
+        *of_module,
+        _of_cells(switches) if side.capabilities.cells and side.capabilities.known_cells else (),
+        index_probes(inputs, vocabularies, special),
+        switch_probe(inputs, switches),
         equal_number_probes(inputs),
-        not_finite_probes(inputs),
+        not_finite_probes(inputs) if judges_nan else (),
     )
+
+
+def _inputs_of(reference: Side) -> Inputs | None:
+    if isinstance(reference, TorchSide):
+        given: Arguments = (reference.args, reference.kwargs)
+        leaves = pytree.tree_leaves(given)
+        return Inputs.of(given, {place: (name, leaves[place]) for place, name in input_slots(reference.module, *given)})
+    return inputs_of_program(reference) if isinstance(reference, InterpreterSide) else None
+
+
+def _of_module(inputs: Inputs, reference: TorchSide, side: Side) -> list[Iterator[Probe]]:
+    """Return the families of other sizes and of several calls."""
+    can, families = side.capabilities, list[Iterator[Probe]]()
+    if can.live:
+        numbers = set().union(*(_numbers(network) for network in (reference, side)))
+        families.append(size_probes(inputs, numbers, after_given=can.second_call))
+    return [*families, _of_calls(inputs.arguments, reference, side)]
 
 
 def _of_cells(switches: list[float]) -> Iterator[Probe]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
 from ..comparison.cells import require_elements, require_finite
 from ..comparison.choices import ChoiceFinder
@@ -19,10 +19,9 @@ from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
 from ..sides.records import INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
-from ..sides.torch_side import TorchSide
 from ..verdicts.deviations import size
 from ..verdicts.judge import Tolerance
-from .inside import with_other_values
+from .inside import layers_of, with_other_values
 from .plan import probes
 from .probe import Probe
 
@@ -72,7 +71,7 @@ class Prober:
             end to end after other calls.
     """
 
-    reference: TorchSide
+    reference: Side
     truth: Records
     replayed: Run
     options: Options
@@ -149,14 +148,14 @@ class Prober:
         if key not in self._truths:
             try:
                 self._truths[key] = self._run_reference(probe, grads=grads)
-            except UsageError:  # it doesn't take these inputs, or its outputs aren't finite
+            except CellbridgeError:  # it doesn't take these inputs, or its outputs aren't finite
                 self._truths[key] = None
         return self._truths[key]
 
     def _run_reference(self, probe: Probe, *, grads: bool) -> tuple[Run, Records] | None:
         run = replace(self.replayed, grads=grads, cotangents=None, choices={})
         if probe.inside is not None:
-            feed = with_other_values(self.truth, self.reference.module, probe.inside)
+            feed = with_other_values(self.truth, layers_of(self.reference), probe.inside)
             if feed is None:
                 return None
             run = replace(run, feed=feed, cotangents=self.replayed.cotangents if grads else None)

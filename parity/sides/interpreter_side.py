@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from typing import Any
@@ -36,6 +36,9 @@ from .records import (
 from .replay import Replay
 from .rounded_numbers import SAMPLES, perturb_program
 
+Arrange = Callable[[tuple[Any, ...], Mapping[str, Any]], list[Array]]
+"""Returns the arguments of the reference as the inputs of a program, in its order."""
+
 
 class InterpreterSide:
     """A program and the inputs that it is run on.
@@ -44,6 +47,7 @@ class InterpreterSide:
     were; see `rounded_numbers`.
     Without `second_call` it is called only once, because the other side keeps no state between calls. What each Cell
     contributes to the gradients of the parameters in `shared` is recorded, as it is for those that several Cells own.
+    `arrange` is for a program whose inputs aren't arranged as the reference's arguments are.
     """
 
     def __init__(
@@ -59,10 +63,12 @@ class InterpreterSide:
         computed: Collection[str] = (),
         second_call: bool = True,
         shared: Collection[str] = (),
+        arrange: Arrange | None = None,
     ) -> None:
         self.name = name
         self.program = program
         self.shared = shared
+        self.arrange = arrange
         self.working_dtype = as_dtype(working_dtype)
         self.capabilities = native_capabilities(working_dtype, second_call=second_call)
         self.rounded = rounded
@@ -98,6 +104,8 @@ class InterpreterSide:
 
     def arrays(self, arguments: Arguments) -> list[Array]:
         """Return the program's inputs, from arguments of the reference."""
+        if self.arrange is not None:
+            return self.arrange(*arguments)
         return [as_array(leaf) for leaf in tree.match_call(self.program.arguments, *arguments)]
 
     def run(self, run: Run) -> Records:

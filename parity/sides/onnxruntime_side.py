@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -33,7 +33,7 @@ class OnnxModelSide:
     It runs in a separate process, because the file is untrusted.
 
     `names` are the reference's names of these inputs, if known: inputs are then paired by name if the model has the
-    same names.
+    same names. `arrange` returns the model's inputs from other arguments of the reference, if they aren't the same.
     """
 
     def __init__(
@@ -47,8 +47,10 @@ class OnnxModelSide:
         provider: str = "cpu",
         optimized: bool = True,
         names: Sequence[str] = (),
+        arrange: Callable[[tuple[Any, ...], Mapping[str, Any]], tuple[Any, ...]] | None = None,
     ) -> None:
         self.name = name
+        self.arrange = arrange
         self.names = names
         self.model = model
         self.provider = provider
@@ -67,7 +69,7 @@ class OnnxModelSide:
     def run(self, run: Run) -> Records:
         """Run once; the outputs are the root's, in order. A feed has no effect, since inner Cells aren't visible."""
         records = Records()
-        given = self.inputs if run.arguments is None else self.pair_inputs(self.graph, *run.arguments)
+        given = self._inputs_of(run)
         results = self._run_from_same_codes(given, records) if run.same_codes else self.session.run(given)
         outputs = tensors_of(results)
         partners, notes = self.pair_results(run, list(outputs))
@@ -86,7 +88,7 @@ class OnnxModelSide:
 
     def runtime_model(self, run: Run) -> RuntimeModel:
         """Return the file with its inputs, to be run with other settings; without outputs if some aren't numbers."""
-        given = self.inputs if run.arguments is None else self.pair_inputs(self.graph, *run.arguments)
+        given = self._inputs_of(run)
         names = [value.name for value in self.graph.output]
         if not all(_is_numbers(value.type) for value in self.graph.output):
             return RuntimeModel(self.model, given, {}, self.provider)
@@ -94,6 +96,13 @@ class OnnxModelSide:
         slots = run.root_slots(names, partners)
         outputs = {Key("", 0, OUTPUT, slot): name for slot, name in zip(slots, names, strict=True)}
         return RuntimeModel(self.model, given, outputs, self.provider)
+
+    def _inputs_of(self, run: Run) -> dict[str, Given]:
+        if run.arguments is None:
+            return self.inputs
+        if self.arrange is None:
+            return self.pair_inputs(self.graph, *run.arguments)
+        return self.pair_inputs(self.graph, self.arrange(*run.arguments), {})
 
     def _run_from_same_codes(self, inputs: Mapping[str, Given], records: Records) -> Mapping[str, Mapping[str, Array]]:
         """Return the outputs computed from the codes of float64, or end to end if these codes can't be computed."""

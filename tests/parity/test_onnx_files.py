@@ -282,7 +282,7 @@ def test_sizes_that_were_frozen_are_told(tmp_path: Path) -> None:
     assert all("doesn't run where" in c.reason for c in report.cells[""].failures)
     report = compare_onnx(time, first)
     assert report.ok
-    assert [note.partition(":")[0] for note in report.notes] == [
+    assert [note.partition(":")[0] for note in report.notes if note.startswith("not compared")] == [
         "not compared at batch=1, time=1",
         "not compared at batch=3, time=7",
         "not compared at batch=37, time=39",

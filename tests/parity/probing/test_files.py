@@ -1,0 +1,42 @@
+"""Two ONNX files are probed, too: faults of other values are found, and the same files pass."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from torch import nn
+
+from cellbridge import converter
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from tests.parity.probing.hidden_faults import FAULTS
+
+NAMES = (
+    "bound of ReLU6",
+    "bound behind a norm",
+    "large value of where",
+    "greater, not greater or equal",
+    "smallest norm",
+    "softmax that overflows",
+    "share of equal maxima",
+    "nan_to_num left out",
+    "last row of a table",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hidden_fault_is_found_between_two_files(name: str, tmp_path: Path) -> None:
+    right, wrong, args = FAULTS[name].pair()
+
+    def file(name: str, module: nn.Module) -> str:
+        converter.to_onnx(converter.from_torch(module, args), tmp_path / name)
+        return str(tmp_path / name)
+
+    first, second = file("right.onnx", right), file("wrong.onnx", wrong)
+    assert compare_onnx(first, second, probe=False).ok, "the generated inputs hide it"
+    same = compare_onnx(first, first)
+    assert same.ok, str(same)
+    assert len(same.probes) >= 5
+    report = compare_onnx(first, second)
+    assert report.failing == [FAULTS[name].cell]
+    assert all(c.probe for cell in report.cells.values() for c in cell.failures)
