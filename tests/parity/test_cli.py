@@ -119,7 +119,6 @@ def test_the_defaults(engine: Engine) -> None:
         "fail_fast": False,
         "diagnose_seconds": None,
         "strict": False,
-        "probe": False,
         "provider": "cpu",
         "round_trip": False,
     }
