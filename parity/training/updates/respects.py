@@ -6,12 +6,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .rules import ADAGRAD, ADAM, CORRECTED, IN_ROOT, RMSPROP, SGD, UNCORRECTED, Rule
+from .rules import (
+    ADADELTA,
+    ADAGRAD,
+    ADAM,
+    ADAMAX,
+    CORRECTED,
+    FORMULAS,
+    IN_MAXIMUM,
+    IN_ROOT,
+    NADAM,
+    RADAM,
+    RMSPROP,
+    SGD,
+    UNCORRECTED,
+    Rule,
+)
 
 FREE = None
 """A value that is estimated."""
 
-ADAPTIVE = (ADAM, ADAGRAD, RMSPROP)
+ADAPTIVE = tuple(kind for kind in FORMULAS if kind != SGD)
+WITH_BETAS = (ADAM, ADAMAX, NADAM, RADAM)
+PLACES: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys((ADAM, NADAM, RADAM), (CORRECTED, UNCORRECTED, IN_ROOT)),
+    **dict.fromkeys((ADAGRAD, RMSPROP), (CORRECTED, IN_ROOT)),
+    ADAMAX: (CORRECTED, IN_MAXIMUM),
+}
+"""What eps may be added to."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +77,7 @@ def _negated(field: str, *kinds: str) -> Respect:
 
 
 def _other_place(rule: Rule) -> Sequence[str]:
-    places = (CORRECTED, UNCORRECTED, IN_ROOT) if rule.kind == ADAM else (CORRECTED, IN_ROOT)
-    return [place for place in places if rule.kind in ADAPTIVE and place != rule.eps_place]
+    return [place for place in PLACES.get(rule.kind, ()) if place != rule.eps_place]
 
 
 def _nesterov(rule: Rule, value: bool) -> dict[str, Any]:
@@ -70,7 +91,13 @@ def _defaults(rule: Rule, kind: str) -> dict[str, Any]:
     return defaults | OTHER_DEFAULTS.get(kind, {})
 
 
-OTHER_DEFAULTS: dict[str, dict[str, Any]] = {ADAGRAD: {"eps": 1e-10}, RMSPROP: {"beta2": 0.99}}
+OTHER_DEFAULTS: dict[str, dict[str, Any]] = {
+    ADAGRAD: {"eps": 1e-10},
+    RMSPROP: {"beta2": 0.99},
+    ADAMAX: {"eps_place": IN_MAXIMUM},
+    RADAM: {"eps_place": UNCORRECTED},
+    ADADELTA: {"beta2": 0.9, "eps": 1e-6},
+}
 
 RESPECTS: tuple[Respect, ...] = (
     Respect("lr", starts=lambda rule: (1.0,)),
@@ -79,19 +106,17 @@ RESPECTS: tuple[Respect, ...] = (
     Respect("momentum", values=lambda rule: (0.0,) if rule.momentum else (), more=lambda *_: {"nesterov": False}),
     Respect("dampening", starts=lambda rule: (0.1,) if rule.kind == SGD and rule.momentum else (), high=1.0 + 1e-9),
     Respect("nesterov", values=lambda rule: (not rule.nesterov,) if rule.momentum else (), more=_nesterov),
-    Respect("beta1", starts=_if(ADAM)(0.9, 0.5), high=1.0),
-    Respect("beta2", starts=_if(ADAM, RMSPROP)(0.999, 0.99, 0.9), high=1.0),
+    Respect("beta1", starts=_if(*WITH_BETAS)(0.9, 0.5), high=1.0),
+    Respect("beta2", starts=_if(*WITH_BETAS, RMSPROP, ADADELTA)(0.999, 0.99, 0.9), high=1.0),
     Respect("eps", starts=_if(*ADAPTIVE)(1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)),
     _negated("amsgrad", ADAM),
-    _negated("decoupled", SGD, ADAM),
+    _negated("decoupled", SGD, ADAM, NADAM, RADAM),
     _negated("bias_correction", ADAM),
     Respect("eps_place", values=_other_place),
     _negated("centered", RMSPROP),
     Respect("start", values=_if(ADAGRAD, RMSPROP)(0.0, 0.1, 1.0)),
+    Respect("momentum_decay", starts=_if(NADAM)(4e-3)),
     Respect("lr_decay", starts=_if(ADAGRAD)(1e-2)),
-    _negated("maximize", SGD, ADAM, ADAGRAD, RMSPROP),
-    Respect(
-        "kind", values=lambda rule: [kind for kind in (SGD, ADAM, RMSPROP, ADAGRAD) if kind != rule.kind],
-        more=_defaults,
-    ),
+    _negated("maximize", *FORMULAS),
+    Respect("kind", values=lambda rule: [kind for kind in FORMULAS if kind != rule.kind], more=_defaults),
 )  # fmt: skip

@@ -10,8 +10,12 @@ import numpy as np
 from ...sides.records import Array
 
 SGD, ADAM, ADAGRAD, RMSPROP = "SGD", "Adam", "Adagrad", "RMSprop"
-CORRECTED, UNCORRECTED, IN_ROOT = "corrected root", "uncorrected root", "square"
-"""What Adam adds eps to: `sqrt(v / (1 - beta2**t))`, `sqrt(v)`, or the mean of squares inside the root."""
+ADAMAX, NADAM, RADAM, ADADELTA = "Adamax", "NAdam", "RAdam", "Adadelta"
+CORRECTED, UNCORRECTED, IN_ROOT, IN_MAXIMUM = "corrected root", "uncorrected root", "square", "maximum"
+"""What eps is added to: `sqrt(v / (1 - beta2**t))`, `sqrt(v)`, or the mean of squares inside the root.
+
+Adamax adds it to its maximum (`CORRECTED`), or to the gradients of which that is taken (`IN_MAXIMUM`).
+"""
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Rule:
     """An optimizer's settings for a parameter in one step; those that its formula doesn't use have no effect.
 
     Attributes:
-        kind: `SGD`, `ADAM`, `ADAGRAD` or `RMSPROP`.
+        kind: a key of `FORMULAS`.
         lr: learning rate.
         weight_decay: multiple of the parameter that is added to the gradient, or, if `decoupled`, taken off it.
         decoupled: whether the decay bypasses the formula, as in AdamW (arXiv:1711.05101).
@@ -27,12 +31,13 @@ class Rule:
         dampening: share of the gradient that is kept out of the momentum.
         nesterov: whether the momentum looks ahead.
         beta1: decay rate of the mean of gradients.
-        beta2: decay rate of the mean of squares; RMSprop's alpha.
+        beta2: decay rate of the mean of squares, or of Adamax's maximum; RMSprop's alpha, Adadelta's rho.
         eps: number added to the divisor.
         eps_place: what it is added to.
         bias_correction: whether Adam divides its means by `1 - beta**t`.
         amsgrad: whether the largest mean of squares so far is used (arXiv:1904.09237).
         centered: whether RMSprop subtracts the square of the mean.
+        momentum_decay: how fast NAdam's beta1 rises to its value.
         lr_decay: how fast Adagrad's learning rate falls.
         start: Adagrad's sum of squares and RMSprop's mean of squares before the first step.
         maximize: whether the loss is maximized.
@@ -52,6 +57,7 @@ class Rule:
     bias_correction: bool = True
     amsgrad: bool = False
     centered: bool = False
+    momentum_decay: float = 4e-3
     lr_decay: float = 0.0
     start: float = 0.0
     maximize: bool = False
@@ -143,9 +149,63 @@ def _rmsprop(rule: Rule, g: Array, state: State) -> Array:
     return -rule.lr * step
 
 
+def _adamax(rule: Rule, g: Array, state: State) -> Array:
+    """Adamax (arXiv:1412.6980, section 7.1, `torch.optim.Adamax`), and the form that `nn.AdaMax` has."""
+    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
+    in_maximum = rule.eps if rule.eps_place == IN_MAXIMUM else 0.0
+    v = np.maximum(rule.beta2 * state.get("maximum", g), np.abs(g) + in_maximum)
+    state.tensors |= {"mean": m, "maximum": v}
+    divisor = v + (rule.eps - in_maximum)
+    return -rule.lr / (1 - rule.beta1**state.step) * m / np.where(divisor == 0, 1.0, divisor)
+
+
+def _nadam(rule: Rule, g: Array, state: State) -> Array:
+    """NAdam (Dozat 2016, `torch.optim.NAdam`, which keeps the product of its betas in float32)."""
+    now, following = (
+        rule.beta1 * (1 - 0.5 * 0.96 ** (step * rule.momentum_decay)) for step in (state.step, state.step + 1)
+    )
+    product = float(np.float32(state.get("product", np.ones(()), 1.0)) * np.float32(now))
+    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
+    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
+    state.tensors |= {"product": np.asarray(product), "mean": m, "square": v}
+    divisor = _divisor(rule, v, 1 - rule.beta2**state.step)
+    of_gradient, of_mean = (1 - now) / (1 - product), following / (1 - product * following)
+    change: Array = -rule.lr * (of_gradient * g + of_mean * m) / divisor
+    return change
+
+
+def _radam(rule: Rule, g: Array, state: State) -> Array:
+    """RAdam (arXiv:1908.03265, `torch.optim.RAdam`): the first steps, of little variance, aren't divided."""
+    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
+    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
+    state.tensors |= {"mean": m, "square": v}
+    corrected, correction = m / (1 - rule.beta1**state.step), 1 - rule.beta2**state.step
+    longest = 2 / (1 - rule.beta2) - 1
+    length = longest - 2 * state.step * rule.beta2**state.step / correction
+    if length <= 5:
+        return -rule.lr * corrected
+    share = (length - 4) * (length - 2) * longest / ((longest - 4) * (longest - 2) * length)
+    change: Array = -rule.lr * corrected * np.sqrt(share) / _divisor(rule, v, correction)
+    return change
+
+
+def _adadelta(rule: Rule, g: Array, state: State) -> Array:
+    """Adadelta (arXiv:1212.5701, `torch.optim.Adadelta`)."""
+    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
+    updates = state.get("updates", g)
+    divisor = v + rule.eps
+    update = np.sqrt((updates + rule.eps) / np.where(divisor == 0, 1.0, divisor)) * g
+    state.tensors |= {"square": v, "updates": rule.beta2 * updates + (1 - rule.beta2) * update * update}
+    return -rule.lr * update
+
+
 FORMULAS: dict[str, Callable[[Rule, Array, State], Array]] = {
     SGD: _sgd,
     ADAM: _adam,
     ADAGRAD: _adagrad,
     RMSPROP: _rmsprop,
+    ADAMAX: _adamax,
+    NADAM: _nadam,
+    RADAM: _radam,
+    ADADELTA: _adadelta,
 }

@@ -8,7 +8,7 @@ from typing import Any
 from ...results.cause import Cause
 from ...verdicts.deviations import size
 from .findings import Finding
-from .rules import ADAM, IN_ROOT, UNCORRECTED, Rule
+from .rules import ADAM, ADAMAX, CORRECTED, IN_MAXIMUM, IN_ROOT, UNCORRECTED, Rule
 from .trajectory import Trajectory
 from .treatment import EACH, NONE, NORM, VALUE, Treatment
 
@@ -21,6 +21,11 @@ WORDS = {
     "beta1": "beta1 (betas[0])",
     "beta2": "beta2 (betas[1])",
     "start": "the sum of squares at first",
+}
+PLACE_WORDS = {
+    CORRECTED: "to the corrected root",
+    UNCORRECTED: "to the root before the bias correction",
+    IN_ROOT: "inside the root",
 }
 ATTRIBUTES = {"beta1": "betas[0]", "beta2": "betas[1]"}
 CLIP_WORDS = {
@@ -158,8 +163,9 @@ def _of_change(field: str, value: Any, there: Sequence[Rule], here: Sequence[Rul
                       "divide the means by 1 - beta**t" if not value else "leave out the bias correction",
                       "bias correction", not value, value)  # fmt: skip
     if field == "eps_place":
-        return _cause(f"eps is added {_place(value)} {HERE}, {_place(before.eps_place)} {THERE}",
-                      f"add eps {_place(before.eps_place)}", "eps place", before.eps_place, value)  # fmt: skip
+        ours, theirs = _place(after), _place(before)
+        return _cause(f"eps is added {ours} {HERE}, {theirs} {THERE}", f"add eps {theirs}", "eps place",
+                      before.eps_place, value)  # fmt: skip
     if isinstance(value, bool):
         state = {True: "on", False: "off"}
         return _cause(f"{field} is {state[value]} {HERE}, {state[not value]} {THERE}", f"set {field}={not value}",
@@ -179,10 +185,10 @@ def _class(rule: Rule) -> str:
     return "AdamW" if rule.kind == ADAM and rule.decoupled else rule.kind
 
 
-def _place(place: str) -> str:
-    if place == IN_ROOT:
-        return "inside the root"
-    return "to the root before the bias correction" if place == UNCORRECTED else "to the corrected root"
+def _place(rule: Rule) -> str:
+    if rule.kind == ADAMAX:
+        return "inside the maximum" if rule.eps_place == IN_MAXIMUM else "to the maximum"
+    return PLACE_WORDS[rule.eps_place]
 
 
 def _where(finding: Finding, trajectory: Trajectory) -> str:

@@ -13,7 +13,18 @@ import torch
 
 from cellbridge.parity.training.proofs import prove
 from cellbridge.parity.training.updates.numbers import least_squares, plain_numbers
-from cellbridge.parity.training.updates.rules import ADAM, SGD, Rule, replay
+from cellbridge.parity.training.updates.rules import (
+    ADADELTA,
+    ADAM,
+    ADAMAX,
+    IN_MAXIMUM,
+    NADAM,
+    RADAM,
+    SGD,
+    UNCORRECTED,
+    Rule,
+    replay,
+)
 from cellbridge.parity.training.updates.search import Search
 from cellbridge.parity.training.updates.torch_rules import rule_of
 from cellbridge.parity.training.updates.trajectory import Trajectory
@@ -49,6 +60,12 @@ def trajectory(reference: Rule, candidate: Rule, noise: float = 0.0, bar: float 
         ("AdamW", {"lr": 0.1}),
         ("Adagrad", {"lr": 0.1, "lr_decay": 0.1, "weight_decay": 0.1, "initial_accumulator_value": 0.5}),
         ("RMSprop", {"lr": 0.1, "alpha": 0.9, "momentum": 0.5, "centered": True}),
+        ("Adamax", {"lr": 0.1, "betas": (0.8, 0.9), "eps": 0.1, "weight_decay": 0.1}),
+        ("NAdam", {"lr": 0.1, "betas": (0.8, 0.9), "momentum_decay": 0.1, "weight_decay": 0.1}),
+        ("NAdam", {"lr": 0.1, "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        ("RAdam", {"lr": 0.1, "betas": (0.8, 0.9), "eps": 1e-3}),
+        ("RAdam", {"lr": 0.1, "betas": (0.9, 0.999), "weight_decay": 0.1, "decoupled_weight_decay": True}),
+        ("Adadelta", {"lr": 0.5, "rho": 0.8, "eps": 1e-4, "weight_decay": 0.1, "maximize": True}),
     ],
 )
 def test_a_replay_is_what_torch_does(name: str, arguments: Any) -> None:
@@ -63,8 +80,28 @@ def test_a_replay_is_what_torch_does(name: str, arguments: Any) -> None:
         np.testing.assert_allclose(parameter.detach().numpy(), expected[step], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.parametrize(
+    ("right", "wrong", "name", "values"),
+    [
+        (Rule(ADAMAX, 0.01), Rule(ADAMAX, 0.01, beta2=0.99), "betas[1]", (0.999, 0.99)),
+        (Rule(ADAMAX, 0.01, eps=0.1), Rule(ADAMAX, 0.01, eps=0.1, eps_place=IN_MAXIMUM), "eps place", None),
+        (Rule(NADAM, 0.01), Rule(NADAM, 0.01, momentum_decay=0.1), "momentum_decay", (0.004, 0.1)),
+        (Rule(NADAM, 0.01), Rule(ADAM, 0.01), "optimizer", ("NAdam", "Adam")),
+        (Rule(RADAM, 0.01, beta2=0.9, weight_decay=0.1, eps_place=UNCORRECTED),
+         Rule(RADAM, 0.01, beta2=0.9, weight_decay=0.1, eps_place=UNCORRECTED, decoupled=True), "optimizer", None),
+        (Rule(ADAM, 0.01), Rule(RADAM, 0.01, eps_place=UNCORRECTED), "optimizer", ("Adam", "RAdam")),
+        (Rule(ADADELTA, 1.0, beta2=0.9, eps=1e-6), Rule(ADADELTA, 1.0, beta2=0.9, eps=1e-3), "eps", (1e-6, 1e-3)),
+        (Rule(ADAM, 0.01), Rule(ADAMAX, 0.01, eps_place=IN_MAXIMUM), "optimizer", ("Adam", "Adamax")),
+    ],
+)  # fmt: skip
+def test_what_differs_is_named(right: Rule, wrong: Rule, name: str, values: tuple[Any, Any] | None) -> None:
+    (cause,) = prove(trajectory(right, wrong), time.monotonic() + 20).causes
+    assert cause.attribute == name, cause.summary
+    assert values is None or (cause.reference_value, cause.candidate_value) == values
+
+
 def test_an_optimizer_with_an_unknown_formula_has_no_rule() -> None:
-    optimizer = torch.optim.Adadelta([torch.nn.Parameter(torch.zeros(1))])
+    optimizer = torch.optim.Rprop([torch.nn.Parameter(torch.zeros(1))])
     assert rule_of(optimizer, optimizer.param_groups[0]) is None
 
 
