@@ -24,6 +24,7 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
 from ..sides.records import Records, Run, Side
+from .diagnoses import Diagnoses
 from .networks import HasProgram, ReadFromFile, network_of
 from .noise import Noise
 from .setting_causes import HasSettings, agreement_with, causes_of_settings
@@ -61,20 +62,6 @@ def add_causes(
     if not paths or not isinstance(reference, HasProgram):
         return
     run = replace(noise.run, dtype="float64", grads=grads)
-    try:
-        network = network_of(reference, run)
-    except CellbridgeError as error:
-        report.notes.append(f"causes were not looked for: {error}".partition("\n")[0])
-        return
-    candidate = None
-    if isinstance(side, HasProgram):
-        try:
-            candidate = network_of(side, run)
-        except CellbridgeError as error:
-            reason = f"{error}".partition("\n")[0]
-            report.notes.append(
-                f"{side.name} can't be read as a program, so causes were looked for among common mistakes: {reason}"
-            )
     evidence = Evidence(
         truth,
         records,
@@ -84,11 +71,12 @@ def add_causes(
         *({name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)),
     )
     deadline = time.monotonic() + seconds
-    diagnosis = Diagnosis(evidence, network, candidate, deadline)
-    as_file = _AsFile(side, run, evidence, candidate, deadline)
+    diagnoses = Diagnoses(evidence, (reference, side), run, deadline)
+    report.notes += diagnoses.notes
+    as_file = _AsFile(side, run, evidence, diagnoses.candidate, deadline)
     in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
-    if in_gradients and grads:
-        find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnosis)
+    if in_gradients and grads and diagnoses.whole is not None:
+        find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnoses.whole)
     for path in paths:
         cell = report.cells[path]
         if cell.is_reference_wrong:
@@ -96,6 +84,10 @@ def add_causes(
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
+        index = min((c.call for c in cell.comparisons if _shows_cause(c, side)), default=0)
+        diagnosis = diagnoses.of(path, index)
+        if diagnosis is None:
+            continue
         causes, graph = diagnosis.causes(path, class_name), diagnosis.graph(path)
         if len(causes) != 1 and (in_file := as_file.causes(path, causes)):
             causes, graph = in_file
@@ -110,7 +102,7 @@ def add_causes(
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]
             theirs = diagnosis.candidate_call(number)
-            of_file = candidate is not None and is_imported(candidate.program)
+            of_file = diagnosis.candidate is not None and is_imported(diagnosis.candidate.program)
             changed = None if theirs is not None else diagnosis.changed.get(path)
             report.reproducible.append(FailingCell(path, side.name, program, theirs, of_file, changed))
 

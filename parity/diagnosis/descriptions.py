@@ -17,9 +17,10 @@ from ...runtime.visible import visible_name
 from ..results.cause import Cause
 from ..sides.records import OUTPUT_GRADIENT, Array
 from .array_relations import relation
-from .changes import Change
+from .changes import Change, changes
 from .differences import Comparison, Difference
 from .naming import cells_of_nodes, in_another_place, name_of_value, taken_by
+from .sub_programs import compare_sub_programs
 
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
@@ -94,8 +95,7 @@ class _Describer:
                 source=_source(other),
             )  # fmt: skip
         if isinstance(d.reference, Program) or isinstance(d.candidate, Program):
-            summary = f"{d.name} of {node.op} differs"
-            return Cause("attribute", summary, op=node.op, attribute=d.name, source=_source(other))
+            return self._sub_program(d, node, other)
         summary = f"{d.name} is {theirs} in the candidate, {ours} in the reference"
         if self._is_ambiguous(node):
             summary = f"in {node.op}, {summary}"
@@ -104,6 +104,17 @@ class _Describer:
             "attribute", summary, fix, op=node.op, attribute=d.name,
             reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=_source(other),
         )  # fmt: skip
+
+    def _sub_program(self, d: Difference, node: Node, other: Node) -> Cause:
+        """Return what differs inside a branch or a body, if it is a single change."""
+        place = f"{d.name.replace('_', ' ')} of {node.op}"
+        if isinstance(d.reference, Program) and isinstance(d.candidate, Program):
+            inside = compare_sub_programs(d.reference, d.candidate)
+            found = [] if inside is None else changes(inside.differences, inside)
+            if inside is not None and len(found) == 1:
+                cause = describe(found[0], inside, "", {})
+                return replace(cause, summary=f"in the {place}, {cause.summary}", source=cause.source or _source(other))
+        return Cause("structure", f"the {place} differs in the candidate", op=node.op, source=_source(other))
 
     def _constant(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)

@@ -17,6 +17,7 @@ from ...runtime.tree import positional_arguments, sequence
 from ..diagnosis.cell_program import CellProgram
 from ..diagnosis.rebuilding import append, rebuild
 from ..sides.records import INPUT_GRADIENT, Array, Key
+from .unrolling import without_control_flow
 
 INPUT, WEIGHT, BUFFER, CONSTANT = "x", "w", "b", "c"
 """What a tensor is, which is also the first letter of its name."""
@@ -110,7 +111,7 @@ def cases(reference: CellProgram, candidate: CellProgram) -> Iterator[Case]:
     """Yield a case for each output and buffer update that the programs of a Cell have in common, then for gradients.
 
     Raises:
-        ConversionError: a program has branches or loops.
+        ConversionError: a program has sub-programs that can't be written out.
     """
     names = _Names()
     trained = [{name for name, p in cell.program.parameters.items() if p.trainable} for cell in (reference, candidate)]
@@ -133,9 +134,10 @@ class _Plain:
 
 def _plain(cell: CellProgram, names: _Names, detached: set[str]) -> _Plain:
     """Return a Cell's program with all tensors as inputs, without any name or line of the network."""
+    cell = without_control_flow(cell)
     program = cell.program
     if any(isinstance(item, Program) for node in program.nodes for item in node.attributes.values()):
-        raise ConversionError("it has branches or loops")
+        raise ConversionError("it has parts that can't be written out")
     taken: dict[str, Value] = {}
     renamed: dict[Value, Value] = {}
 

@@ -197,12 +197,20 @@ def test_the_padding_of_a_port(tmp_path: Path) -> None:
     assert run_here(script).returncode == 0
 
 
-class Branching(nn.Module):
+class Norm(nn.LayerNorm):
     """It can't be captured."""
 
-    def __init__(self, eps: float) -> None:
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = super().forward(x)
+        return y if float(y.detach().numpy().sum()) < 100 else y * 2
+
+
+class Branching(nn.Module):
+    """It can't be captured, nor can its norm, unless that is an ordinary one."""
+
+    def __init__(self, eps: float, norm: type[nn.LayerNorm] = Norm) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(4, eps=eps)
+        self.norm = norm(4, eps=eps)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         y: torch.Tensor = self.norm(x)
@@ -217,7 +225,7 @@ class Straight(Branching):
 
 @pytest.mark.usefixtures("quick")
 def test_a_candidate_without_a_program_is_represented_by_the_cause(tmp_path: Path) -> None:
-    report = parity.compare(Straight(1e-5), Branching(1e-3), (torch.randn(2, 4),))
+    report = parity.compare(Straight(1e-5, nn.LayerNorm), Branching(1e-3), (torch.randn(2, 4),))
     folder = only_folder(report, tmp_path / "repro")
     assert "can't be read as a program" in (folder / "README.md").read_text()
     assert "1e-05)\n" in (folder / "repro.py").read_text()

@@ -1,0 +1,80 @@
+"""`Diagnoses`: the searches for the causes of a side's failures, on whole networks or on single Cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ...runtime.errors import CellbridgeError
+from ..diagnosis.cell_program import Network
+from ..diagnosis.diagnose import Diagnosis
+from ..diagnosis.evidence import Evidence
+from ..results.notes import warnings_as_notes
+from ..sides.cell_capture import cell_in_interpreter
+from ..sides.records import Run, Side
+from ..sides.torch_side import TorchSide
+from .networks import HasProgram, network_of
+
+
+@dataclass
+class Diagnoses:
+    """One search on both networks or, where one of them can't be captured as a whole, one for each failing Cell.
+
+    Attributes:
+        reference: the reference as a program; None if it can't be captured as a whole.
+        candidate: the candidate; None if it has no program, or can't be captured as a whole.
+        notes: which can't be, and why.
+    """
+
+    evidence: Evidence
+    sides: tuple[Side, Side]
+    run: Run
+    deadline: float
+    reference: Network | None = None
+    candidate: Network | None = None
+    notes: list[str] = field(default_factory=list)
+    _whole: Diagnosis | None = None
+
+    def __post_init__(self) -> None:
+        self.reference, self.candidate = (self._read(side) for side in self.sides)
+        if self.reference is not None:
+            self._whole = Diagnosis(self.evidence, self.reference, self.candidate, self.deadline)
+
+    @property
+    def whole(self) -> Diagnosis | None:
+        """The search on both networks; None if the reference can't be captured as a whole."""
+        return self._whole
+
+    def of(self, path: str, index: int) -> Diagnosis | None:
+        """Return the search for a Cell that fails in the call of that number; None if it can't be captured."""
+        reference, candidate = self.reference, self.candidate
+        if reference is not None and (candidate is not None or not isinstance(self.sides[1], TorchSide)):
+            return self._whole
+        reference, candidate = (
+            network or self._read_cell(side, path, index)
+            for network, side in zip((reference, candidate), self.sides, strict=True)
+        )
+        if reference is None or (candidate is None and reference is self.reference):
+            return self._whole
+        return Diagnosis(self.evidence, reference, candidate, self.deadline)
+
+    def _read(self, side: Side) -> Network | None:
+        if not isinstance(side, HasProgram):
+            return None
+        try:
+            return network_of(side, self.run)
+        except CellbridgeError as error:
+            reason = f"{error}".partition("\n")[0]
+            how = "each failing Cell was read alone" if isinstance(side, TorchSide) else "common mistakes were tried"
+            self.notes.append(f"{side.name} can't be read as a program, so {how} to find causes: {reason}")
+            return None
+
+    def _read_cell(self, side: Side, path: str, index: int) -> Network | None:
+        if not isinstance(side, TorchSide):
+            return None
+        slots = {place: names for place, names in self.run.slots.items() if place[0]}
+        try:
+            with warnings_as_notes():
+                program = cell_in_interpreter(side, path, index, self.evidence.truth.calls, self.run)
+            return Network.of(program, replace(self.run, slots=slots, result=None))
+        except CellbridgeError:
+            return None
