@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -25,6 +25,7 @@ from ..report.globs import list_names, summarize_paths
 from ..sides.interpreter_side import Arrange
 from ..sides.records import INPUT, OUTPUT, Key, Records, Run
 from ..sides.torch_side import TorchSide
+from .bypasses import bypassed_gradients
 from .crossings import Crossing, crossings, other_sample
 from .file_values import FileValues
 from .flat import FlatProgram
@@ -108,17 +109,19 @@ def align(
     fixed = _fixed(flat, tensors, truth, order_of_inputs(arguments, arrange), outputs, module, arguments)
     places = PlaceFinder(file, tensors, fixed).find()
     found = own_nodes(flat, truth, [*dict.fromkeys([*tensors, *places.of])], places.of)  # some were divided
-    marked = mark(*copy_shared_nodes(flat.program, found))
+    shared = copy_shared_nodes(flat.program, found)
+    marked = mark(*shared)
     excused = excuse(flat, places.of, shapes, marked.kept, lambda value: found.path_of(flat, value))
+    excused = excused.with_gradients(*bypassed_gradients(*shared))
     paths = {call.path for call in found.calls}
     parameters = plain.parameters()
     buffers = [as_array(buffer) for _, buffer in named_buffers(module)]
     paired = pair_parameters(marked.program, ModuleParameters(parameters, buffers, _shared(module)))
-    excused = replace(excused, gradients=excused.gradients | constant_boundaries(paired.program))
+    excused = excused.with_gradients(constant_boundaries(paired.program))
     untrained = _untrained_rows(module, paired.paired)
     reference = ModuleSide(
         "torch", module, args, kwargs, **how, cell_paths=paths, kept=marked.kept, aliases=marked.aliases,
-        paired=paired.paired, ignored=parameters.keys() - paired.paired,
+        paired=paired.paired, ignored=parameters.keys() - paired.paired, untrained_rows=untrained,
     )  # fmt: skip
     side = FileSide(
         name, paired.program, tuple(first), {}, aliases=marked.aliases, paired=paired.paired, excused=excused,
@@ -152,14 +155,13 @@ def _shared(module: torch.nn.Module) -> set[str]:
 
 
 def _untrained_rows(module: torch.nn.Module, paired: Collection[str]) -> dict[str, int]:
-    """Return the row of padding of each embedding table that has one, by name, and no other use."""
-    shared = _shared(module)
+    """Return the row of padding of each embedding table that has one, by name."""
     tables = {
         f"{path}.weight" if path else "weight": inner.padding_idx
         for path, inner in module.named_modules()
         if isinstance(inner, torch.nn.Embedding)
     }
-    return {n: row for n, row in tables.items() if row is not None and n in paired and n not in shared}
+    return {n: row for n, row in tables.items() if row is not None and n in paired}
 
 
 def _how(name: str, found: Ownership, places: Places) -> str:

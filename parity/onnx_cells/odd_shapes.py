@@ -33,6 +33,10 @@ class Excused:
     gradients: frozenset[Key] = frozenset()
     paths: frozenset[str] = frozenset()
 
+    def with_gradients(self, gradients: frozenset[Key], paths: frozenset[str] = frozenset()) -> Excused:
+        """Return this with more boundaries, and Cells, of which gradients aren't judged."""
+        return Excused(self.keys, self.gradients | gradients, self.paths | paths)
+
 
 def excuse(
     flat: FlatProgram,

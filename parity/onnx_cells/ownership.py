@@ -159,7 +159,13 @@ def _obstacle(
             inside += computes
             if not computes and not idle:
                 return "the file computes nothing in it"
-    return "" if inside else "the file computes nothing in it"
+    if not inside:
+        return "the file computes nothing in it"
+    entering = {place[key] for key in keys if key.kind == INPUT and key in place and crossing[key].varies}
+    own = (node for node, owner in found.owner.items() if found.is_inside(owner, number))
+    if entering and all(entering.isdisjoint(node.inputs) for node in own):
+        return "the file computes it together with another Cell"
+    return ""
 
 
 def _computes(flat: FlatProgram, found: Ownership, number: int, value: Value) -> bool:

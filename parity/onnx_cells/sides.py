@@ -27,13 +27,21 @@ class ModuleSide(TorchSide):
         aliases: for a tensor that a Cell is given several times, its first boundary, at which the file has the sum of
             the gradients.
         paired: names of the parameters.
+        untrained_rows: as in `FileSide`.
         **more: arguments of `TorchSide`.
     """
 
     def __init__(
-        self, *args: Any, kept: Collection[Key], aliases: Mapping[Key, Key], paired: Collection[str], **more: Any
+        self,
+        *args: Any,
+        kept: Collection[Key],
+        aliases: Mapping[Key, Key],
+        paired: Collection[str],
+        untrained_rows: Mapping[str, int],
+        **more: Any,
     ) -> None:
         super().__init__(*args, **more)
+        self.untrained_rows = untrained_rows
         self.kept = frozenset(kept)
         self.aliases = aliases
         self.paired = paired
@@ -61,6 +69,7 @@ class ModuleSide(TorchSide):
             (path, call, kind): [slot for slot in slots if self.keeps(Key(path, call, kind, slot))]
             for (path, call, kind), slots in records.slots.items()
         }
+        _clear_rows(records, self.untrained_rows)
         return records
 
     def keeps(self, key: Key) -> bool:
@@ -75,7 +84,7 @@ class FileSide(InterpreterSide):
         aliases: as in `ModuleSide`.
         paired: as in `ModuleSide`.
         excused: what isn't judged Cell by Cell.
-        untrained_rows: by name of a parameter, the row that the module doesn't train, which a file can't say.
+        untrained_rows: by name of a table, the row of padding, which lookups don't train; a file can't say so.
         **more: arguments of `InterpreterSide`.
 
     Attributes:
@@ -114,11 +123,7 @@ class FileSide(InterpreterSide):
                 records.sources[alias] = records.sources.get(first, "")
         gradients = records.parameter_gradients.items()
         records.parameter_gradients = {name: gradient for name, gradient in gradients if name in self.paired}
-        for name, row in self.untrained_rows.items():
-            gradient = records.parameter_gradients.get(name)
-            if gradient is not None:
-                records.parameter_gradients[name] = gradient = gradient.copy()
-                gradient[row] = 0
+        _clear_rows(records, self.untrained_rows)
         if run.feed is not None and self.excused.gradients:
             self._excuse(records, run.feed)
         return records
@@ -132,6 +137,15 @@ class FileSide(InterpreterSide):
         for name in records.parameter_gradients:
             if name.rpartition(".")[0] in self.excused.paths:
                 records.parameter_gradients[name] = feed.parameter_gradients.get(name)
+
+
+def _clear_rows(records: Records, rows: Mapping[str, int]) -> None:
+    """Set the gradients of these rows of parameters to zero."""
+    for name, row in rows.items():
+        gradient = records.parameter_gradients.get(name)
+        if gradient is not None:
+            records.parameter_gradients[name] = gradient = gradient.copy()
+            gradient[row] = 0
 
 
 def _root_only(slots: Mapping[tuple[str, int, str], Any]) -> dict[tuple[str, int, str], Any]:

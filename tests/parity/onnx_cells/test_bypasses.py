@@ -1,0 +1,115 @@
+"""Files in which a tensor gets past the boundary of a Cell, as optimizers of files leave them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+import torch
+from onnx import helper, numpy_helper
+from torch import Tensor, nn
+
+from cellbridge import parity
+
+
+def written(
+    path: Path, nodes: Sequence[onnx.NodeProto], stored: Mapping[str, Any], shapes: tuple[list[int], list[int]]
+) -> str:
+    """Write a file that computes y from x; return its path."""
+    x, y = (helper.make_tensor_value_info(n, 1, shape) for n, shape in zip("xy", shapes, strict=True))
+    tensors = [numpy_helper.from_array(np.asarray(array), name) for name, array in stored.items()]
+    model = helper.make_model(
+        helper.make_graph(nodes, "g", [x], [y], tensors), opset_imports=[helper.make_opsetid("", 20)], ir_version=9
+    )
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    return str(path)
+
+
+class Products(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(4, 4, bias=False) for _ in range(3))
+
+    def forward(self, x: Tensor) -> Tensor:
+        result: Tensor = torch.softmax(self.q(x) * self.k(x), -1) * self.v(x)
+        return result
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_one_product_for_three_cells(tmp_path: Path, wrong: bool) -> None:
+    torch.manual_seed(0)
+    module = Products()
+    weight = torch.cat([module.q.weight, module.k.weight, module.v.weight]).detach().numpy().T.copy()
+    weight[1, 6] += 0.5 * wrong
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["qkv"]),
+        helper.make_node("Split", ["qkv"], ["q", "k", "v"], axis=-1, num_outputs=3),
+        helper.make_node("Mul", ["q", "k"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["weights"], axis=-1),
+        helper.make_node("Mul", ["weights", "v"], ["y"]),
+    ]
+    file = written(tmp_path / "net.onnx", nodes, {"w": weight}, ([3, 4], [3, 4]))
+    report = parity.compare(module, file, (torch.randn(3, 4),))
+    assert report.failing == ([""] if wrong else []), str(report)
+
+
+class Scaled(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor([0.5, 2.0, 3.0, -1.0]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.scale + x.sin()
+
+
+@pytest.mark.parametrize("wrong", [False, True])
+def test_a_copy_in_another_layout_for_one_of_two_uses(tmp_path: Path, wrong: bool) -> None:
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Tanh(), Scaled(), nn.LayerNorm(4))
+    nodes = [
+        helper.make_node("Tanh", ["x"], ["r"]),
+        helper.make_node("Mul", ["r", "w"], ["scaled"]),
+        helper.make_node("Transpose", ["x"], ["xt"], perm=[1, 0]),
+        helper.make_node("Tanh", ["xt"], ["rt"]),
+        helper.make_node("Cos" if wrong else "Sin", ["rt"], ["st"]),
+        helper.make_node("Transpose", ["st"], ["s"], perm=[1, 0]),
+        helper.make_node("Add", ["scaled", "s"], ["z"]),
+        helper.make_node("LayerNormalization", ["z", "g", "b"], ["y"], epsilon=1e-5),
+    ]
+    stored = {"w": np.array([0.5, 2.0, 3.0, -1.0], np.float32), "g": np.ones(4, np.float32), "b": np.zeros(4, "f")}
+    file = written(tmp_path / "net.onnx", nodes, stored, ([3, 4], [3, 4]))
+    report = parity.compare(module, file, (torch.randn(3, 4),))
+    assert report.failing == (["1"] if wrong else []), str(report)
+
+
+def test_the_row_of_padding_of_a_table_that_scores_words_too(tmp_path: Path) -> None:
+    class Tied(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words = nn.Embedding(7, 4, padding_idx=0)
+            self.scores = nn.Linear(4, 7, bias=False)
+            self.scores.weight = self.words.weight
+
+        def forward(self, ids: Tensor) -> Tensor:
+            result: Tensor = self.scores(self.words(ids).tanh())
+            return result
+
+    torch.manual_seed(0)
+    module, ids = Tied(), torch.tensor([[1, 0, 3], [0, 5, 6]])
+    nodes = [
+        helper.make_node("Gather", ["w", "x"], ["h"]),
+        helper.make_node("Tanh", ["h"], ["t"]),
+        helper.make_node("Transpose", ["w"], ["wt"], perm=[1, 0]),
+        helper.make_node("MatMul", ["t", "wt"], ["y"]),
+    ]
+    file = written(tmp_path / "net.onnx", nodes, {"w": module.words.weight.detach().numpy()}, ([2, 3], [2, 3, 7]))
+    model = onnx.load(file)
+    model.graph.input[0].type.tensor_type.elem_type = onnx.TensorProto.INT64
+    report = parity.compare(module, model, (ids,))
+    assert report.ok, str(report)
+    assert any("words.weight[0]" in note for note in report.notes)
