@@ -2,6 +2,7 @@
 
     python -m benchmarks                 all topics, about two hours; nothing else should run on the machine
     python -m benchmarks TOPIC ...       only these; the other sections of RESULTS.md stay
+    python -m benchmarks --gpu           the topics of a GPU, on a machine that has one, about fifteen minutes
     python -m benchmarks --quick         one repetition on a small model, printed only, to see that it works
 
 This process imports neither torch nor NumPy: the peak memory that the kernel reports for a child includes that of the
@@ -20,6 +21,7 @@ from . import (
     coverage,
     eager_training,
     families,
+    gpu,
     inference,
     interpreter,
     tables,
@@ -82,6 +84,19 @@ def _inference(quick: bool) -> str:
     return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 9)
 
 
+def _gpu_training(quick: bool) -> str:
+    networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
+    return gpu.training(ROOT, networks, 1 if quick else 5)
+
+
+def _gpu_inference(quick: bool) -> str:
+    return gpu.inference(ROOT, ("lstm_classifier",) if quick else gpu.MODELS, 1 if quick else 5)
+
+
+def _gpu_tf32(quick: bool) -> str:
+    return gpu.tf32(ROOT, ("transformer_encoder",) if quick else gpu.MODELS, 1 if quick else 5)
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -96,22 +111,34 @@ TOPICS = {
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
+GPU_TOPICS = {
+    "gpu-training": Topic(gpu.TRAINING, gpu.OF_TRAINING, _gpu_training),
+    "gpu-inference": Topic(gpu.INFERENCE, gpu.OF_INFERENCE, _gpu_inference),
+    "gpu-tf32": Topic(gpu.TF32, gpu.OF_TF32, _gpu_tf32),
+}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="Measure against peers.")
-    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(TOPICS)}; all by default")
+    known = TOPICS | GPU_TOPICS
+    parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(known)}; all but the GPU's by default")
+    parser.add_argument("--gpu", action="store_true", help="the topics of a GPU")
     parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed only")
     arguments = parser.parse_args()
-    unknown = [name for name in arguments.topics if name not in TOPICS]
+    unknown = [name for name in arguments.topics if name not in known]
     if unknown:
-        parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(TOPICS)}")
-    for name in arguments.topics or TOPICS:
-        topic = TOPICS[name]
+        parser.error(f"no topic {', '.join(unknown)}; there are {', '.join(known)}")
+    names = arguments.topics or list(GPU_TOPICS if arguments.gpu else TOPICS)
+    card = gpu.device(ROOT) if GPU_TOPICS.keys() & names else ""
+    if GPU_TOPICS.keys() & names and not card:
+        parser.error("torch and ONNX Runtime can't both use a GPU here (onnxruntime-gpu, a CUDA build of torch)")
+    for name in names:
+        topic = known[name]
         print(f"measuring {name}", flush=True)
         circumstances = tables.circumstances()  # before the measurements, for its load average
         table = topic.measure(arguments.quick)
-        section = tables.section(topic.title, f"{topic.explanation} {circumstances}", table)
+        where = f"{card} " if name in GPU_TOPICS else ""
+        section = tables.section(topic.title, f"{topic.explanation} {where}{circumstances}", table)
         print(section, flush=True)
         if not arguments.quick:
             text = RESULTS.read_text(encoding="utf-8")

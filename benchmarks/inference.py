@@ -62,7 +62,7 @@ def measure(root: Path, models: Sequence[str], turns: int) -> str:
 # ---- in the process of a side ----
 
 
-def _inputs(model: str) -> tuple[Any, list[Any]]:
+def tensors_of_model(model: str) -> tuple[Any, list[Any]]:
     """Return the model file, and the tensors among its inputs in order."""
     from torch.utils import _pytree as pytree
 
@@ -73,15 +73,22 @@ def _inputs(model: str) -> tuple[Any, list[Any]]:
     return user_file, [leaf for leaf in leaves if hasattr(leaf, "numpy")]
 
 
+def export_model(model: str, folder: str) -> Any:
+    """Write a model as `MODEL.ours.onnx` to a folder, and return it."""
+    from cellbridge.converter import from_torch, to_onnx
+
+    user_file, _ = tensors_of_model(model)
+    program = from_torch(user_file.module.eval(), user_file.args, user_file.kwargs)
+    return to_onnx(program, Path(folder) / f"{model}.ours.onnx")
+
+
 def _export(model: str, folder: str) -> None:
     import onnx
     import torch
 
-    from cellbridge.converter import from_torch, to_onnx
-
-    user_file, _ = _inputs(model)
+    ours = export_model(model, folder)
+    user_file, _ = tensors_of_model(model)
     module = user_file.module.eval()
-    ours = to_onnx(from_torch(module, user_file.args, user_file.kwargs), Path(folder) / f"{model}.ours.onnx")
     path = Path(folder) / f"{model}.torch.onnx"
     torch.onnx.export(module, user_file.args, str(path), kwargs=dict(user_file.kwargs), dynamo=True, verbose=False)
     counts = len(ours.graph.node), len(onnx.load(path, load_external_data=False).graph.node)
@@ -94,7 +101,7 @@ def _session(model: str, path: Path, threads: int) -> Callable[[], object]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    _, tensors = _inputs(model)
+    _, tensors = tensors_of_model(model)
     feeds = {node.name: x.numpy() for node, x in zip(session.get_inputs(), tensors, strict=True)}
     return lambda: session.run(None, feeds)
 
@@ -103,7 +110,7 @@ def _eager(model: str, threads: int) -> Callable[[], object]:
     import torch
 
     torch.set_num_threads(threads)
-    user_file, _ = _inputs(model)
+    user_file, _ = tensors_of_model(model)
     module = user_file.module.eval()
 
     def step() -> None:

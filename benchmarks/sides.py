@@ -122,7 +122,7 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
     sides = _fastest(root, module, ours), _fastest(root, module, peer)
     try:
         times: tuple[list[float], list[float]] = ([], [])
-        steps = _steps_of_a_turn(sides[0])
+        steps = steps_of_a_turn(sides[0])
         for _ in range(turns):
             for one, times_of_side in zip(sides, times, strict=True):
                 times_of_side.append(statistics.median(one.ask(steps)))
@@ -137,7 +137,7 @@ def compare(root: Path, module: str, ours: Sequence[str], peer: Sequence[str], t
 def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
     candidates = [Side(root, module, arguments, threads) for threads in THREADS]
     times: list[list[float]] = [[] for _ in candidates]
-    steps = [_steps_of_a_turn(candidate) for candidate in candidates]
+    steps = [steps_of_a_turn(candidate) for candidate in candidates]
     for _ in range(CHOOSING_TURNS):
         for candidate, times_of_side, count in zip(candidates, times, steps, strict=True):
             times_of_side.append(statistics.median(candidate.ask(count)))
@@ -149,5 +149,6 @@ def _fastest(root: Path, module: str, arguments: Sequence[str]) -> Side:
     return fastest
 
 
-def _steps_of_a_turn(side: Side) -> int:
+def steps_of_a_turn(side: Side) -> int:
+    """Return the number of steps that a side makes in its turn."""
     return max(3, int(SECONDS / max(statistics.median(side.ask(5)), 1e-4)))

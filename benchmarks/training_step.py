@@ -92,7 +92,8 @@ def _row(network: str, peer: str, measurement: Measurement) -> str:
 # ---- in the process of a side ----
 
 
-def _capture(name: str, folder: str) -> None:
+def capture_network(name: str, folder: str) -> None:
+    """Save the captured program of a network to a folder."""
     import torch
 
     from cellbridge.converter import from_torch
@@ -143,7 +144,7 @@ def _mindspore(name: str) -> Callable[[], object]:
 
 def _main(side: str, network: str, folder: str, threads: int) -> None:
     if side == "capture":
-        serve(lambda: lambda: _capture(network, folder), threads)
+        serve(lambda: lambda: capture_network(network, folder), threads)
     elif side in ("ours", "frozen"):
         serve(lambda: _ours(network, folder, FROZEN[network][1] if side == "frozen" else ()), threads)
     elif side == "mindspore":
