@@ -11,7 +11,7 @@ from ..inputs.tensors import as_tensors
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import Options
 from ..report.report import Report
-from ..sides.interpreter_side import parameter_users_of
+from ..sides.parameter_users import parameter_users_of
 from ..sides.records import Array
 from ..support.progress import Progress
 

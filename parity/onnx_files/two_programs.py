@@ -20,8 +20,9 @@ from ..inputs.sizes import format_sizes, other_sizes
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
-from ..sides.interpreter_side import Arrange, InterpreterSide, shared_parameters_of
+from ..sides.interpreter_side import Arrange, InterpreterSide
 from ..sides.onnxruntime_side import OnnxModelSide
+from ..sides.parameter_users import shared_parameters_of
 from ..sides.records import Array, Capabilities, Records, Run
 from ..sides.rounded_numbers import weights_of_one
 from ..support.progress import Progress

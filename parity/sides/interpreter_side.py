@@ -21,6 +21,7 @@ from ...runtime.programs.gradient_program import GradientProgram, differentiate
 from ...runtime.programs.interpreter import bind, execute
 from ..dtypes import cast_floating
 from .boundary_keys import BoundaryKeys, match_root
+from .parameter_users import parameter_users_of
 from .records import (
     Arguments,
     Array,
@@ -256,29 +257,6 @@ class _BoundaryObserver:
             producer = self.producers.get(value) if value is not None else None
         source = (producer or node).source
         return str(source) if source is not None else ""
-
-
-def parameter_users_of(program: Program) -> dict[str, str]:
-    """The path of the Cell that uses a parameter, for parameters that only one Cell uses."""
-    return {name: next(iter(paths)) for name, paths in _users(program).items() if len(paths) == 1}
-
-
-def shared_parameters_of(program: Program) -> set[str]:
-    """Names of the parameters that several Cells use."""
-    return {name for name, paths in _users(program).items() if len(paths) > 1}
-
-
-def _users(program: Program) -> dict[str, set[str]]:
-    """The paths of the Cells that use each parameter."""
-    names = {parameter.value: name for name, parameter in program.parameters.items()}
-    users: dict[str, set[str]] = {}
-    for node in program.nodes:
-        call = program.calls[node.cell]
-        if node.op == "boundary" and node.attributes["kind"] == "input" and call.parent is not None:
-            call = program.calls[call.parent]  # the caller passes the parameter
-        for value in names.keys() & {value for value in node.inputs if value is not None}:
-            users.setdefault(names[value], set()).add(call.path)
-    return users
 
 
 def _accepts_cotangents(program: Program, inputs: Sequence[Array], cotangents: Sequence[Array | None]) -> bool:
