@@ -26,12 +26,12 @@ def compile(program: Program, provider: str | None = None) -> Compiled:
         provider: "cpu", "cuda", or None for the best available one, which `Compiled.provider` names.
 
     Returns:
-        A function with the arguments and the result of `program`.
+        A function with the arguments and the result of `program`. ONNX Runtime loads the model in the first call.
 
     Raises:
         UnsupportedOperators: ops have no ONNX form; lists all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
-        UsageError: the program returns no tensor, ONNX Runtime can't run the model, or the provider isn't available.
+        UsageError: the program returns no tensor, or the provider isn't available.
     """
     require_program(program, "; a Cell or function is compiled by `jit`")
     if not program.outputs:
@@ -56,7 +56,11 @@ class Compiled:
         self._backward: dict[bool, _Backward] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run forward, with the arguments, result and errors of `Program.__call__`."""
+        """Run forward, with the arguments, result and errors of `Program.__call__`.
+
+        Raises:
+            UsageError: ONNX Runtime can't run the model, in the first call.
+        """
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)
         results = self._forward.run(dict(zip(self.program.inputs, inputs, strict=True)))
@@ -67,7 +71,7 @@ class Compiled:
     ) -> tuple[Any, Gradients]:
         """Run forward and backward, with the arguments, result and errors of `Program.value_and_grad`.
 
-        The gradient is compiled in the first call.
+        The gradient is compiled in the first call; the model that runs forward alone isn't loaded for it.
         """
         inputs = flat_inputs(self.program, args, kwargs)
         bind(self.program, inputs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +31,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Executable:
-    """A program that is lowered and loaded into ONNX Runtime.
+    """A program that is lowered, and loaded into ONNX Runtime when it is first needed.
 
     On the CPU, ops in float16 and bfloat16 compute in float32 and round once, as the interpreter's kernels do: ONNX
     Runtime has few kernels of those dtypes there.
@@ -44,14 +45,12 @@ class Executable:
         provider: "cpu", "cuda", or None for the best available one.
 
     Attributes:
-        session: the session that runs it.
-        inputs: name of each input value: those of `program.inputs` and `extra_inputs` that are used.
         outputs: name of each of `wanted`.
 
     Raises:
         UnsupportedOperators: ops that have no ONNX form: all of them, with Cell path and source line.
         ConversionError: an op has no ONNX form with these attributes or symbolic sizes.
-        UsageError: ONNX Runtime can't run the model, or the provider isn't available.
+        UsageError: the provider isn't available.
     """
 
     def __init__(
@@ -60,12 +59,34 @@ class Executable:
         provider = choose_provider(provider)
         rules = ON_CPU if provider == "cpu" else ()
         lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, extra_inputs)
-        self.session = _load(lowering, provider)
-        inputs = {value: lowering.tensors[value] for value in lowering.inputs}
-        self.inputs = {value: name for value, name in inputs.items() if name in self.session.inputs}
+        self._names = {value: lowering.tensors[value] for value in lowering.inputs}
+        self._lowering: Lowering | None = lowering
+        self._provider = provider
+        self._loading = threading.Lock()
+        self._session: Session | None = None
         self.outputs = [name for name, _ in lowering.results]
         self._program = program.without_data()  # the session has the data
         self._batches = _batches_that_must_not_be_empty(program, lowering)
+
+    @property
+    def session(self) -> Session:
+        """The session that runs it.
+
+        Raises:
+            UsageError: ONNX Runtime can't run the model.
+        """
+        with self._loading:
+            if self._session is None:
+                assert self._lowering is not None, "it is kept until the session is there"
+                self._session = _load(self._lowering, self._provider)
+                self._lowering = None
+            return self._session
+
+    @functools.cached_property
+    def inputs(self) -> dict[Value, str]:
+        """Name of each input value: those of `program.inputs` and `extra_inputs` that are used."""
+        used = set(self.session.inputs)
+        return {value: name for value, name in self._names.items() if name in used}
 
     def run(self, given: Mapping[Value, Array]) -> list[Array]:
         """Compute the `wanted` values from an array for each input value.

@@ -12,6 +12,7 @@ from torch import nn
 import cellbridge.runtime as ms
 from cellbridge.converter import from_torch
 from cellbridge.runtime import UnsupportedOperators, UsageError
+from cellbridge.runtime.compiled import session
 from cellbridge.runtime.compiled.session import SessionError
 
 
@@ -121,8 +122,27 @@ def test_it_says_where_it_runs(x: torch.Tensor) -> None:
 def test_what_onnx_runtime_lacks_is_an_error_that_names_the_cell(x: torch.Tensor) -> None:
     resize = nn.Sequential(nn.Upsample(scale_factor=2.0, mode="bilinear"))
     program = from_torch(resize, (x,), dynamic_shapes=({2: torch.export.Dim("height")},))
+    compiled = ms.compile(program.astype("float64"), "cpu")
     with pytest.raises(SessionError, match="operator Resize of Cell 0"):
-        ms.compile(program.astype("float64"), "cpu")
+        compiled(x.double())
+
+
+def test_a_model_is_loaded_when_it_is_first_needed(x: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[str] = []
+    create = session.Session._create_session
+
+    def count(one: session.Session) -> Any:
+        loaded.append(one.provider)
+        return create(one)
+
+    monkeypatch.setattr(session.Session, "_create_session", count)
+    compiled = ms.compile(from_torch(Net().eval(), (x,)), provider="cpu")
+    assert not loaded
+    compiled.value_and_grad(x)
+    assert len(loaded) == 1, "the model that runs forward alone isn't loaded"
+    compiled(x)
+    compiled(x)
+    assert len(loaded) == 2
 
 
 def test_an_op_without_an_onnx_form_is_named() -> None:
