@@ -193,10 +193,10 @@ def compare(
         **options: fields of `Options`.
 
     Returns:
-        The report. An ONNX model is compared with a module Cell by Cell, in the interpreter with gradients, and at its
-        outputs in ONNX Runtime; at other sizes of its dynamic axes too. Cells that it computes together are judged in
-        the Cell around them. If it can't be read as a program, and with a program as the reference, it is compared at
-        its outputs alone; a note has the reason.
+        The report. An ONNX model is compared with a module Cell by Cell, in the interpreter with gradients, and at
+        its outputs in ONNX Runtime; at other sizes of its dynamic axes too, and on other values unless `probe=False`.
+        Cells that it computes together are judged in the Cell around them. If it can't be read as a program, and with
+        a program as the reference, it is compared at its outputs alone; a note has the reason.
 
     Raises:
         UsageError: a side is of the wrong type, the inputs don't fit, or the parameters can't be matched unambiguously.
@@ -214,6 +214,8 @@ def compare(
     )
     file = None
     if of_file and isinstance(reference, torch.nn.Module):
+        if "probe" not in options and chosen.dtype == "float32":
+            chosen = replace(chosen, probe=True)
         file = ModuleAndFile(reference, candidate, chosen, stages)
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:

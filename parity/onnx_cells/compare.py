@@ -84,6 +84,8 @@ class ModuleAndFile:
             return report
         alignment.side.reference_in_a_file = functools.partial(self._module_in_a_file, alignment.reference)
         options = self._options_for(alignment.side, notes)
+        if runtime is not None and runtime.capabilities.quantized:
+            options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
         sides: list[Side] = [alignment.side, *([runtime] if runtime is not None else [])]
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
@@ -137,6 +139,7 @@ class ModuleAndFile:
         like_module = program.replace(inputs=tuple(value for _, value in sorted(by_place.items(), key=lambda x: x[0])))
         tensors = [leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
         forward = Run("float64", grads=False)
+        resized = replace(self, options=replace(self.options, probe=False))
         for sizes in other_sizes(like_module, tensors, None):
             label = format_sizes(sizes)
             other_args, other_kwargs = resize(like_module, args, kwargs, sizes)
@@ -156,7 +159,7 @@ class ModuleAndFile:
                 report.cells[""].comparisons.append(failure)
                 continue
             try:
-                report.join_sizes(self.judge_inputs(other_args, other_kwargs), label)
+                report.join_sizes(resized.judge_inputs(other_args, other_kwargs), label)
             except UsageError as error:  # for example, results that are empty or not finite
                 report.notes.append(f"not compared at {label}: {first_line(error)}")
 
