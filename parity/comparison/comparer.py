@@ -214,14 +214,15 @@ class Comparer:
             truth, value = self.truth.values.get(key), candidate.values.get(key)
             if value is None and candidate.broken:
                 continue
-            if truth is not None and value is not None and not value.any() and truth.any():
-                value = None  # nothing but the zero that every boundary is fed
             group = self._group_size(key.path, key.call)
             if truth is not None and value is not None:
-                yield path, self._compare_boundary(check, kind, key, truth, candidate, group)
-            else:
-                name = key.slot if own else f"{key.path} {key.slot}"
-                yield path, self._make_comparison(check, kind, name, key.call, self._judge_one_sided(truth, value))
+                compared = self._compare_boundary(check, kind, key, truth, candidate, group)
+                if compared.status == PASS or value.any() or not truth.any():
+                    yield path, compared
+                    continue
+                value = None  # nothing but the zero that every boundary is fed
+            name = key.slot if own else f"{key.path} {key.slot}"
+            yield path, self._make_comparison(check, kind, name, key.call, self._judge_one_sided(truth, value))
 
     def _compare_parameter_gradients(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         reference = self.noise.first.parameter_gradients
