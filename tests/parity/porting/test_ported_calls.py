@@ -84,6 +84,7 @@ def test_cells_called_more_or_less_often_are_judged_in_the_cell_around(cell: nn.
 
 
 def test_the_cell_around_fails_for_what_is_judged_in_it() -> None:
+    torch.manual_seed(0)  # numbers above 6 arrive at the second ReLU
     cell = TwoReLUs()
     cell.relu2 = nn.ReLU6()
     report = compared(TorchTwice(), cell, 30 * torch.randn(3, 4))
