@@ -13,7 +13,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -64,24 +64,14 @@ def device(root: Path) -> str:
 
 def training(root: Path, networks: Sequence[str], turns: int) -> str:
     """Return the table of training steps."""
-    rows = []
-    for name in networks:
-        found = _take_turns(root, "training", ["ours", *PEERS], name, turns)
-        for peer, words in PEERS.items():
-            rows.append(f"| {NETWORKS[name]} | {words} | {_cells(found, 'ours', peer)}")
-            print(rows[-1], flush=True)
+    rows = [row for name in networks for row in _rows(root, "training", name, {"ours": NETWORKS[name]}, turns)]
     return "\n".join([f"| network | against | {CELLS} |", f"|---|---|{ALIGNED}|", *rows])
 
 
 def inference(root: Path, models: Sequence[str], turns: int) -> str:
     """Return the table of exported models."""
-    rows = []
-    for name in models:
-        found = _take_turns(root, "inference", [*OURS, *PEERS], name, turns)
-        for ours, how in OURS.items():
-            for peer, words in PEERS.items():
-                rows.append(f"| {name} | {how} | {words} | {_cells(found, ours, peer)}")
-                print(rows[-1], flush=True)
+    ours = {name: {side: f"{name} | {how}" for side, how in OURS.items()} for name in models}
+    rows = [row for name in models for row in _rows(root, "inference", name, ours[name], turns)]
     return "\n".join([f"| model | ours | against | {CELLS} |", f"|---|---|---|{ALIGNED}|", *rows])
 
 
@@ -95,6 +85,16 @@ def tf32(root: Path, models: Sequence[str], turns: int) -> str:
         print(rows[-1], flush=True)
     cells = CELLS.replace("ours | peer | peer / ours", "with TF32 | without | without / with")
     return "\n".join([f"| model | {cells} | parity without | parity with |", f"|---|{ALIGNED}|---|---|", *rows])
+
+
+def _rows(root: Path, kind: str, name: str, ours: Mapping[str, str], turns: int) -> Iterator[str]:
+    """Yield and print a row for each of our sides, whose first cells are given, against each peer."""
+    found = _take_turns(root, kind, [*ours, *PEERS], name, turns)
+    for side, first in ours.items():
+        for peer, words in PEERS.items():
+            row = f"| {first} | {words} | {_cells(found, side, peer)}"
+            print(row, flush=True)
+            yield row
 
 
 def _take_turns(root: Path, kind: str, names: Sequence[str], network: str, turns: int) -> dict[str, Timed]:

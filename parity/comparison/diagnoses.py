@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field, replace
 
 from ...runtime.errors import CellbridgeError
@@ -23,38 +24,35 @@ class Diagnoses:
         reference: the reference as a program; None if it can't be captured as a whole.
         candidate: the candidate; None if it has no program, or can't be captured as a whole.
         notes: which can't be, and why.
+        whole: the search on both networks; None if the reference can't be captured as a whole.
     """
 
     evidence: Evidence
     sides: tuple[Side, Side]
     run: Run
     deadline: float
-    reference: Network | None = None
-    candidate: Network | None = None
-    notes: list[str] = field(default_factory=list)
-    _whole: Diagnosis | None = None
+    reference: Network | None = field(init=False)
+    candidate: Network | None = field(init=False)
+    notes: list[str] = field(init=False, default_factory=list)
+    whole: Diagnosis | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.reference, self.candidate = (self._read(side) for side in self.sides)
         if self.reference is not None:
-            self._whole = Diagnosis(self.evidence, self.reference, self.candidate, self.deadline)
-
-    @property
-    def whole(self) -> Diagnosis | None:
-        """The search on both networks; None if the reference can't be captured as a whole."""
-        return self._whole
+            self.whole = Diagnosis(self.evidence, self.reference, self.candidate, self.deadline)
 
     def of(self, path: str, index: int) -> Diagnosis | None:
-        """Return the search for a Cell that fails in the call of that number; None if it can't be captured."""
+        """Return the search for a Cell that fails in the call of that number; None if it can't be captured in time."""
         reference, candidate = self.reference, self.candidate
-        if reference is not None and (candidate is not None or not isinstance(self.sides[1], TorchSide)):
-            return self._whole
+        is_read = reference is not None and (candidate is not None or not isinstance(self.sides[1], TorchSide))
+        if is_read or time.monotonic() > self.deadline:
+            return self.whole
         reference, candidate = (
             network or self._read_cell(side, path, index)
             for network, side in zip((reference, candidate), self.sides, strict=True)
         )
         if reference is None or (candidate is None and reference is self.reference):
-            return self._whole
+            return self.whole
         return Diagnosis(self.evidence, reference, candidate, self.deadline)
 
     def _read(self, side: Side) -> Network | None:

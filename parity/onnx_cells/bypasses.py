@@ -30,8 +30,10 @@ class _Bypasses:
         self.program = program
         self.found = found
         self.at: dict[Value, list[tuple[int, Key]]] = {}
+        self.ways: dict[tuple[int, str], list[Key]] = {}
         for number, key, value in found.events:
             self.at.setdefault(value, []).append((number, key))
+            self.ways.setdefault((number, key.kind), []).append(key)
         self.keys: set[Key] = set()
         self.paths: set[str] = set()
 
@@ -42,8 +44,8 @@ class _Bypasses:
             left, entered = self._missing(value, using)
             if left or entered:
                 polluted[value] = None
-            ways = {*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)}
-            self.keys |= {key for number, key, _ in self.found.events if (number, key.kind) in ways}
+            for way in (*((call, OUTPUT) for call in left), *((call, INPUT) for call in entered)):
+                self.keys.update(self.ways.get(way, ()))
         self._follow_back(list(polluted))
         return frozenset(self.keys), frozenset(self.paths)
 

@@ -162,8 +162,8 @@ def _obstacle(
     if not inside:
         return "the file computes nothing in it"
     entering = {place[key] for key in keys if key.kind == INPUT and key in place and crossing[key].varies}
-    own = (node for node, owner in found.owner.items() if found.is_inside(owner, number))
-    if entering and all(entering.isdisjoint(node.inputs) for node in own):
+    using = (node for value in entering for node in flat.consumers.get(value, ()) if node in found.owner)
+    if entering and not any(found.is_inside(found.owner[node], number) for node in using):
         return "the file computes it together with another Cell"
     return ""
 

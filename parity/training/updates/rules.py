@@ -107,9 +107,7 @@ def _sgd(rule: Rule, g: Array, state: State) -> Array:
 
 def _adam(rule: Rule, g: Array, state: State) -> Array:
     """Adam (arXiv:1412.6980, `torch.optim.Adam`), and the forms that `nn.Adam` and `nn.AdamWeightDecay` have."""
-    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
-    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
-    state.tensors |= {"mean": m, "square": v}
+    m, v = _means(rule, g, state)
     if rule.amsgrad:
         v = np.maximum(state.get("largest", g), v)
         state.tensors["largest"] = v
@@ -117,6 +115,14 @@ def _adam(rule: Rule, g: Array, state: State) -> Array:
     if rule.bias_correction:
         first, second = 1 - rule.beta1**state.step, 1 - rule.beta2**state.step
     return -rule.lr * (m / first) / _divisor(rule, v, second)
+
+
+def _means(rule: Rule, g: Array, state: State) -> tuple[Array, Array]:
+    """Return the running means of the gradient and of its square, and keep them."""
+    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
+    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
+    state.tensors |= {"mean": m, "square": v}
+    return m, v
 
 
 def _divisor(rule: Rule, v: Array, correction: float) -> Array:
@@ -165,9 +171,8 @@ def _nadam(rule: Rule, g: Array, state: State) -> Array:
         rule.beta1 * (1 - 0.5 * 0.96 ** (step * rule.momentum_decay)) for step in (state.step, state.step + 1)
     )
     product = float(np.float32(state.get("product", np.ones(()), 1.0)) * np.float32(now))
-    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
-    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
-    state.tensors |= {"product": np.asarray(product), "mean": m, "square": v}
+    m, v = _means(rule, g, state)
+    state.tensors["product"] = np.asarray(product)
     divisor = _divisor(rule, v, 1 - rule.beta2**state.step)
     of_gradient, of_mean = (1 - now) / (1 - product), following / (1 - product * following)
     change: Array = -rule.lr * (of_gradient * g + of_mean * m) / divisor
@@ -176,9 +181,7 @@ def _nadam(rule: Rule, g: Array, state: State) -> Array:
 
 def _radam(rule: Rule, g: Array, state: State) -> Array:
     """RAdam (arXiv:1908.03265, `torch.optim.RAdam`): the first steps, of little variance, aren't divided."""
-    m = rule.beta1 * state.get("mean", g) + (1 - rule.beta1) * g
-    v = rule.beta2 * state.get("square", g) + (1 - rule.beta2) * g * g
-    state.tensors |= {"mean": m, "square": v}
+    m, v = _means(rule, g, state)
     corrected, correction = m / (1 - rule.beta1**state.step), 1 - rule.beta2**state.step
     longest = 2 / (1 - rule.beta2) - 1
     length = longest - 2 * state.step * rule.beta2**state.step / correction
