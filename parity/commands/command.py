@@ -27,6 +27,7 @@ from ..options import OptionKeywords
 from ..report.formats import FORMATS
 from ..report.layout import echo
 from ..support.deadline import STOPPED, OutOfTime, deadline
+from ..support.process import tuned_process
 
 EXIT_CODES = """\b
 Exit codes:
@@ -72,7 +73,7 @@ class Command(click.Command):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and turn exceptions into messages."""
         try:
-            with clean_up_on_sigterm(), deadline(ctx.params.pop("timeout")):
+            with clean_up_on_sigterm(), tuned_process(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
         except OutOfTime as error:
             say_error(error, str(error), ctx)

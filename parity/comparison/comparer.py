@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
-import numpy as np
-
-from ...runtime.ir.types import is_floating
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records
-from ..sides.resolution import Resolution
 from ..verdicts.deviations import error, size
-from ..verdicts.error_maps import error_map
-from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon, judge
 from ..verdicts.python_values import judge_values
 from .noise import Noise, NoiseKey
+from .value_judge import ValueJudge
 
 NO_GRADIENT = "no gradient arrives"
-EQUIVALENT_DTYPES = frozenset({("int64", "int32")})
-"""Pairs of dtypes, of torch's outputs and a port's, that count as equal: MindSpore computes indices in int32."""
 
 
 @dataclass
@@ -34,31 +27,30 @@ class Comparer:
     Attributes:
         side: name of the side.
         feeding: "isolated" or "end to end".
-        truth: records of the reference in float64.
-        noise: the reference's error in the working dtype.
-        tolerance: the bars.
+        values: judges each value by the reference's.
         owners: path of the Cell that owns each parameter and buffer, by qualified name.
         grads: whether gradients are compared.
-        natural: whether the network runs in its own dtype, so that the floating-point dtypes of outputs must match.
-        is_port: whether the side is a port, whose outputs may have other dtypes by `EQUIVALENT_DTYPES`.
-        only: whether the side's outputs are judged by this comparison alone, without a run in float64 or per Cell.
     """
 
     side: str
     feeding: str
-    truth: Records
-    noise: Noise
-    tolerance: Tolerance
+    values: ValueJudge
     owners: Mapping[str, str]
     grads: bool
-    natural: bool = False
-    is_port: bool = False
-    only: bool = False
-    _judged: dict[tuple[Any, ...], tuple[dict[str, Any], Any]] = field(default_factory=dict)
+
+    @property
+    def truth(self) -> Records:
+        """Records of the reference in float64."""
+        return self.values.truth
+
+    @property
+    def noise(self) -> Noise:
+        """The reference's error in the working dtype."""
+        return self.values.noise
 
     def compare(self, check: str, candidate: Records) -> list[tuple[str, Comparison]]:
         """Return all comparisons of a run of the side, as (Cell path, comparison)."""
-        self._judged.clear()
+        self.values.forget()
         result: list[tuple[str, Comparison]] = [
             *self._call_mismatches(check, candidate),
             *self._compare_python_values(check, candidate),
@@ -101,61 +93,17 @@ class Comparer:
     def _is_compared(self, key: Key) -> bool:
         return self.feeding == "isolated" or key.path == ""
 
-    def _compare_boundary(
-        self, check: str, kind: str, key: Key, truth: Array, candidate: Records, group_size: float = 0.0
-    ) -> Comparison:
+    def _compare_boundary(self, check: str, kind: str, key: Key, truth: Array, candidate: Records) -> Comparison:
         value = candidate.values.get(key)
         name = key.slot if kind in ("output", "input gradient") else f"{key.path} {key.slot}"
-        if value is None:
+        if value is not None:
+            fields = self.values.at_boundary(check, key, value, truth, candidate.resolutions.get(key))
+        elif key in self.values.passed:
+            fields = self.values.passed[key]
+        else:
             reason = f"nothing was recorded here on the {self.side} side: the Cell or this output has no counterpart"
             return self._make_comparison(check, kind, name, key.call, {"status": NOT_COMPARED, "reason": reason})
-        reference = self.noise.first.values.get(key, truth)
-        fields = self._judge(check, key, value, truth, reference, group_size)
-        if check == "rounding" and key in candidate.resolutions and np.isfinite(fields.get("error", np.inf)):
-            fields |= self._judge_by_resolution(candidate.resolutions[key], value, truth, reference, fields)
-        if kind == "output" and fields["status"] == PASS and not self._is_allowed_dtype(key, value, reference, check):
-            reason = f"dtype {value.dtype.name}, needed {reference.dtype.name}"
-            fields |= {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
-        if kind == "output" and self.only and fields["status"] == PASS and self._is_ill_conditioned(key, truth, fields):
-            fields |= {
-                "status": NOT_COMPARED,
-                "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "
-                f"the rounding error of the reference itself {fields['reference_error']:.3g}",
-            }
         return self._make_comparison(check, kind, name, key.call, fields, candidate.sources.get(key, ""))
-
-    def _is_ill_conditioned(self, key: Key, truth: Array, fields: Mapping[str, Any]) -> bool:
-        """Whether both sides' errors exceed the output itself, by more than rounding of the inputs explains."""
-        noise, error = fields.get("reference_error", 0.0), fields.get("error", 0.0)
-        if self.tolerance.overridden or not is_floating(truth.dtype) or min(noise, error) <= size(truth):
-            return False
-        input_sizes = [size(x) for k, x in self.truth.values.items() if k[:2] == key[:2] and k.kind == INPUT]
-        return bool(noise > ROUNDING_FACTOR * self.tolerance.unit * max(input_sizes, default=1.0))
-
-    def _judge_by_resolution(
-        self, resolution: Resolution, value: Array, truth: Array, reference: Array, fields: dict[str, Any]
-    ) -> dict[str, Any]:
-        """Return the fields of the verdict that change because of the kernel's resolution."""
-        off, of_reference = (
-            np.abs(array.astype(np.float64) - truth.astype(np.float64)) for array in (value, reference)
-        )
-        unit = epsilon(value.dtype.name)
-        right = None
-        if not self.tolerance.overridden:
-            fine = ROUNDING_FACTOR * unit * size(truth)
-            right = resolution.verdict(off, of_reference, fields["bar"], fine, unit)
-        if right is None or right == (fields["status"] == PASS):
-            return {}
-        if right:
-            return {"status": PASS, "reason": "", "ratio": fields["allowed"]}
-        return {"status": FAIL, "reason": "differs by more than a few single steps of its quantizer"}
-
-    def _is_allowed_dtype(self, key: Key, value: Array, reference: Array, check: str) -> bool:
-        """Whether an output with the right numbers may have its dtype; inside a port, any dtype is allowed."""
-        dtypes = reference.dtype.name, value.dtype.name
-        if value.dtype == reference.dtype or (self.is_port and (key.path or dtypes in EQUIVALENT_DTYPES)):
-            return True
-        return is_floating(value.dtype) and is_floating(reference.dtype) and not (self.natural and check == "rounding")
 
     def _compare_python_values(self, check: str, candidate: Records) -> Iterator[tuple[str, Comparison]]:
         """Yield a failure for each returned value of the root that isn't a tensor and differs."""
@@ -163,27 +111,10 @@ class Comparer:
         if truth_result is None or result is None or working_result is None:
             return
         working_values = {where: value for where, _, value in match_results(truth_result, working_result).values}
-        for where, truth, given in match_results(truth_result, result, is_port=self.is_port).values:
-            fields = judge_values(check, given, truth, working_values.get(where, truth), self.tolerance)
+        for where, truth, given in match_results(truth_result, result, is_port=self.values.is_port).values:
+            fields = judge_values(check, given, truth, working_values.get(where, truth), self.values.tolerance)
             if fields["status"] != PASS:
                 yield "", self._make_comparison(check, "output", where or "result", 0, fields)
-
-    def _judge(
-        self, check: str, key: NoiseKey, value: Array, truth: Array, reference: Array, group_size: float = 0.0
-    ) -> dict[str, Any]:
-        noise, bound = self.noise.error(key, check), self.noise.bound(key, check)
-        arrays = value, truth, reference, bound
-        case = (*map(id, arrays), check, noise, group_size)
-        if case not in self._judged:  # values at several boundaries may be one array
-            judged = judge(check, value, truth, reference, noise, self.tolerance, group_size, bound)
-            self._judged[case] = judged, arrays  # alive, so that no other array has the same id
-        fields = dict(self._judged[case][0])
-        if fields["status"] == FAIL and value.shape == truth.shape:
-            shown = truth if check == "meaning" else reference
-            fields["error_map"] = error_map(value, truth, shown, fields.get("bar", 0.0), fields.get("index"))
-        if _is_nan(truth) and fields["status"] == PASS:
-            return fields | {"status": NOT_COMPARED, "reason": "NaN in the reference, in every element"}
-        return fields
 
     def _is_untracked(self, gradient: Key, records: Records) -> bool:
         """Whether a side computes no gradient of this input."""
@@ -212,12 +143,12 @@ class Comparer:
             if own and key.path and self._is_untracked(key, candidate):  # its caller detached it
                 kind, path, own = "passed gradient", self._caller(key), False
             truth, value = self.truth.values.get(key), candidate.values.get(key)
-            if value is None and candidate.broken:
+            has_passed = value is None and key in self.values.passed
+            if value is None and candidate.broken and not has_passed:
                 continue
-            group = self._group_size(key.path, key.call)
-            if truth is not None and value is not None:
-                compared = self._compare_boundary(check, kind, key, truth, candidate, group)
-                if compared.status == PASS or value.any() or not truth.any():
+            if truth is not None and (value is not None or has_passed):
+                compared = self._compare_boundary(check, kind, key, truth, candidate)
+                if compared.status == PASS or value is None or value.any() or not truth.any():
                     yield path, compared
                     continue
                 value = None  # nothing but the zero that every boundary is fed
@@ -264,7 +195,7 @@ class Comparer:
             return
         if truth is not None and value is not None:
             working = truth if reference is None else reference
-            fields = self._judge(check, key, value, truth, working, self._group_size(path, None))
+            fields = self.values.of(check, key, value, truth, working, self.values.group_size(path, None))
         else:
             fields = self._judge_one_sided(truth, value)
         yield path, self._make_comparison(check, "parameter gradient", name, 0, fields)
@@ -283,7 +214,7 @@ class Comparer:
             else:
                 first = self.noise.first
                 reference = first.updates.get(name, first.buffers.get(name, truth))
-                fields = self._judge(check, ("update", name), value, truth, reference)
+                fields = self.values.of(check, ("update", name), value, truth, reference)
             yield self.owners.get(name, ""), self._make_comparison(check, "buffer update", name, 0, fields)
 
     def _judge_one_sided(self, truth: Array | None, value: Array | None) -> dict[str, Any]:
@@ -295,29 +226,6 @@ class Comparer:
         where = "the reference has one" if truth is not None else "the reference has none"
         reason = f"{NO_GRADIENT}, {where}" if truth is not None else f"a gradient arrives, {where}"
         return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
-
-    def _group_size(self, path: str, index: int | None) -> float:
-        """The largest gradient element at the boundary of a Cell, or of the Cell that calls it.
-
-        A Cell's gradient may be the small difference of its caller's large gradients: for example, those of the keys of
-        an attention whose weights are concentrated on one position.
-        """
-        return self._group_sizes.get((path, index), 0.0)
-
-    @cached_property
-    def _group_sizes(self) -> dict[tuple[str, int | None], float]:
-        """The largest elements by (path, call index), and by (path, None) over all calls."""
-        own: dict[tuple[str, int], float] = {}
-        for key, value in self.truth.values.items():
-            if key.kind in (INPUT_GRADIENT, OUTPUT_GRADIENT):
-                own[key.path, key.call] = max(own.get((key.path, key.call), 0.0), size(value))
-        sizes: dict[tuple[str, int | None], float] = {}
-        for call in self.truth.calls:
-            calling = self.truth.calls[call.parent] if call.parent is not None else call
-            largest = max(own.get((c.path, c.index), 0.0) for c in (call, calling))
-            for entry in ((call.path, call.index), (call.path, None)):
-                sizes[entry] = max(sizes.get(entry, 0.0), largest)
-        return sizes
 
     def _make_comparison(
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""
@@ -354,11 +262,6 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
         return f"frozen on the {frozen} side, trained on the {trained} side"
     worst, _ = error(other.data, reference.data)
     return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
-
-
-def _is_nan(array: Array) -> bool:
-    """Whether all elements are NaN."""
-    return bool(array.size and is_floating(array.dtype) and np.isnan(array.flat[0]) and np.isnan(array).all())
 
 
 def _is_unknown(path: str, candidate: Records) -> bool:

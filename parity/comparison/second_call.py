@@ -18,6 +18,7 @@ from .choices import ChoiceFinder
 from .comparer import Comparer, fails
 from .measured_errors import remeasure
 from .noise import Noise
+from .value_judge import ValueJudge
 
 ISOLATED, SECOND_CALL, THIRD_CALL = "isolated", "second call", "third call"
 A_CALL_BEFORE = "another call before"
@@ -89,8 +90,8 @@ class SecondCall:
     def _compare(
         self, side: Side, run: Run, truth: Records, noise: Noise, feeding: str = SECOND_CALL
     ) -> list[tuple[str, Comparison]]:
-        tolerance, is_port = Tolerance(noise.run.dtype), side.capabilities.is_port
-        comparer = Comparer(side.name, feeding, truth, noise, tolerance, self.owners, grads=False, is_port=is_port)
+        values = ValueJudge(truth, noise, Tolerance(noise.run.dtype), is_port=side.capabilities.is_port)
+        comparer = Comparer(side.name, feeding, values, self.owners, grads=False)
         records = side.run(run)
 
         def compare() -> list[tuple[str, Comparison]]:

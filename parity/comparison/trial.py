@@ -26,6 +26,7 @@ from .error_shares import SharesOfError
 from .measured_errors import remeasure
 from .noise import Noise
 from .second_call import SecondCall
+from .value_judge import ValueJudge
 from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END = "isolated", "end to end"
@@ -167,9 +168,8 @@ class Trial:
                 tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
                 natural = can.own_precision and noise.run.dtype == self.options.dtype
                 only = len(can.checks) == 1 and (feeding == ISOLATED or not can.cells)
-                comparer = Comparer(
-                    side.name, feeding, self.truth, noise, tolerance, self.owners, grads, natural, can.is_port, only
-                )
+                values = ValueJudge(self.truth, noise, tolerance, natural, can.is_port, only)
+                comparer = Comparer(side.name, feeding, values, self.owners, grads)
                 run = replace(noise.run, dtype=dtype, grads=grads)
                 if check == "meaning":
                     comparisons = self._judge_meaning(side, run, comparer, found)
@@ -202,7 +202,7 @@ class Trial:
         """Return the comparisons of a run in float64; `found` are the previous comparisons of this side."""
         if comparer.feeding == END_TO_END and self._shares.needs_inner_values(side.name, "meaning"):
             run = replace(run, inner=True)
-        records, noise = self._run(side, run), comparer.noise
+        records, noise = self._run(side, comparer.values.dropping(run, "meaning")), comparer.noise
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("meaning", records))
@@ -213,6 +213,9 @@ class Trial:
             # a computation that loses digits, in a Cell or in the whole network, may amplify small errors
             measures.append((fails, lambda: noise.sample("meaning")))
         comparisons = remeasure(compare(), compare, *measures)
+        if comparer.values.passed and fails(comparisons):
+            records = self._run_keeping_all(side, run, comparer)
+            comparisons = compare()
         if comparer.feeding == ISOLATED and fails(comparisons):
             self._search.failing_records[side.name] = records
         self._keep(comparer, "meaning", records, comparisons)
@@ -235,7 +238,7 @@ class Trial:
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:
         """Return the comparisons of a run in the dtype of its noise; `found` are the previous ones of this side."""
-        records = self._run(side, run)
+        records = self._run(side, comparer.values.dropping(run, "rounding"))
 
         def compare() -> CellComparisons:
             return self._assign_to_known_cells(comparer.compare("rounding", records))
@@ -252,8 +255,16 @@ class Trial:
             failing = sorted({path for path, c in comparisons if c.status == FAIL})
             if comparer.noise.compute_bounds(failing):
                 comparisons = compare()
+        if comparer.values.passed and fails(comparisons):
+            records = self._run_keeping_all(side, run, comparer)
+            comparisons = compare()
         self._keep(comparer, "rounding", records, comparisons)
         return comparisons
+
+    def _run_keeping_all(self, side: Side, run: Run, comparer: Comparer) -> Records:
+        """Return the records of a run with those values too that passed and weren't kept, to be judged again."""
+        comparer.values.passed.clear()
+        return self._run(side, run)
 
     def _keep(self, comparer: Comparer, check: str, records: Records, comparisons: CellComparisons) -> None:
         """Keep what fails in a run, to find its cause and how much each Cell contributes to the error."""

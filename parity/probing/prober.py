@@ -15,6 +15,7 @@ from ..comparison.choices import ChoiceFinder
 from ..comparison.comparer import Comparer
 from ..comparison.measured_errors import remeasure
 from ..comparison.noise import Noise
+from ..comparison.value_judge import ValueJudge
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
@@ -212,7 +213,8 @@ class Prober:
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
         noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning")
         tolerance = Tolerance(noise_run.dtype, self.options.rtol, self.options.atol)
-        comparer = Comparer(side.name, feeding, truth, noise, tolerance, self.owners, run.grads, is_port=can.is_port)
+        values = ValueJudge(truth, noise, tolerance, is_port=can.is_port)
+        comparer = Comparer(side.name, feeding, values, self.owners, run.grads)
         records = side.run(replace(run, dtype=dtype))
         if probe.other_mode and not _has_this_mode(truth, records):
             self.notes.append(f"{side.name} was not compared in {probe.name}: it has other statistics or random draws")

@@ -233,7 +233,8 @@ class _BoundaryObserver:
         array = self.replay.value(key, array)
         if self.run.inner or not key.path:
             for one in keys:
-                self.records.add(one, array)
+                if self.run.passes is None or not self.run.passes(one, array):
+                    self.records.add(one, array)
                 self.records.sources[one] = self._source(node)
             array = self._feed_or_keep(key, array)
         return self.replay.gradient(key, array)

@@ -8,7 +8,7 @@ the value that another side recorded there, so that every Cell computes with the
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -192,6 +192,8 @@ class Run:
         parameter_steps: arrays to add to the parameters, by the reference's names; for a run in float64 without
             gradients.
         choices: the reference's choices, such as the signs of eigenvectors, which are replayed; see `Replay`.
+        passes: called with each value at a boundary when it is known; a side needn't keep those for which it returns
+            true, so that large networks take less memory.
     """
 
     dtype: str
@@ -213,6 +215,7 @@ class Run:
     same_codes: bool = False
     parameter_steps: Mapping[str, Array] = field(default_factory=dict)
     choices: Mapping[Key, Choice] = field(default_factory=dict)
+    passes: Callable[[Key, Array], bool] | None = None
 
     def match_result(self, result: Structure, *, is_port: bool = False) -> ResultMatch:
         """Match the root's result with the reference's; with itself in the reference's first run."""

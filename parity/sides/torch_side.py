@@ -209,7 +209,7 @@ class TorchSide:
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
             stack.enter_context(RecordableCalls())
-            with watch(self.module, recorder, self.cell_paths), draws:
+            with watch(self.module, recorder, self._watched(run)), draws:
                 result = self._call(args, kwargs, recorder)
             outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
             records = recorder.records
@@ -232,8 +232,13 @@ class TorchSide:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
         recorder = Recorder(replace(run, feed=None), self.shared)
         draws = Draws(run.draws, recorder.cell)
-        with RecordableCalls(), watch(self.module, recorder, self.cell_paths), draws:
+        with RecordableCalls(), watch(self.module, recorder, self._watched(run)), draws:
             self._call(args, kwargs, recorder)
+
+    def _watched(self, run: Run) -> Collection[str] | None:
+        """Paths of the Cells whose boundaries matter in a run; None for all. The others then run as they are."""
+        inside = run.inner or run.feed is not None or run.jitter is not None or run.choices or run.draws or self.catches
+        return self.cell_paths if inside else {""}
 
     def _call(self, args: Any, kwargs: Any, recorder: Recorder) -> Any:
         """Call the module; return None if it raises and that is recorded."""

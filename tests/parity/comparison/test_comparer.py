@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from cellbridge.parity.comparison.comparer import Comparer, _common_ancestor
 from cellbridge.parity.comparison.noise import Noise
+from cellbridge.parity.comparison.value_judge import ValueJudge
 from cellbridge.parity.sides.records import OUTPUT_GRADIENT, Key, Run
 from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.parity.verdicts.judge import Tolerance
@@ -49,6 +50,7 @@ def test_a_small_difference_of_large_gradients_inherits_their_rounding(share: fl
     assert np.abs(truth.values[key]).max() < 1e-20 < np.abs(truth.values[Key("", 0, OUTPUT_GRADIENT, "result")]).max()
     assert truth.values[key].any()
     other.values[key] = np.zeros_like(truth.values[key]) if share is None else truth.values[key] + share
-    compared = Comparer("other", "isolated", truth, noise, Tolerance("float32", None, None), {}, grads=True)
+    values = ValueJudge(truth, noise, Tolerance("float32"))
+    compared = Comparer("other", "isolated", values, {}, grads=True)
     failed = [c.tensor for _, c in compared.compare("meaning", other) if c.status == "fail"]
     assert failed == ([] if passes else ["key result"])
