@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from ..runtime.errors import UsageError
-from ..runtime.ir.types import is_floating
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 @dataclass(frozen=True)
@@ -48,4 +48,6 @@ def dtype_name(dtype: Any) -> str:
 
 def cast_floating(array: np.ndarray[Any, Any], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """Return an array in another floating-point dtype; integers and booleans stay unchanged."""
+    from ..runtime.ir.types import is_floating  # imports NumPy, which the command line does without
+
     return array.astype(dtype) if is_floating(array.dtype) else array

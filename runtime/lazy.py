@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from importlib import import_module, metadata
+from importlib import import_module
 from typing import Any
 
 VERSION = "__version__"
@@ -33,6 +33,8 @@ def lazy_getattr(package: str, locations: Mapping[str, str]) -> Callable[[str], 
 
     def getattr_(name: str) -> Any:
         if name == VERSION:
+            from importlib import metadata  # imports much, for a version that is seldom asked for
+
             return metadata.version(package.partition(".")[0])
         if name not in locations:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")

@@ -176,6 +176,8 @@ EXCEPTIONS: dict[Found, str] = {
     ("runtime/graph/compiling.py::Jitted.__getattr__", "getattr"): USER,
     ("runtime/graph/objects.py::_attributes", "getattr"): USER,
     ("runtime/lazy.py::", "import importlib"): OWN,
+    ("runtime/lazy.py::lazy_getattr.getattr_", "import importlib"): "importlib.metadata, for the version",
+    ("parity/support/process.py::", "import ctypes"): "calls mallopt of the C library",
     ("runtime/lazy.py::lazy_getattr.getattr_", "getattr"): OWN,
     ("runtime/lowering/model.py::", "import importlib"): "importlib.metadata, for the version",
     ("runtime/nn/cell.py::Cell.add_flags", "setattr"): USER,

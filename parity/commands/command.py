@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import click
 
 from ...runtime.errors import CellbridgeError, UsageError
-from ...runtime.memory import memory_size, size_in_words
 from ...runtime.providers import PROVIDERS
 from ...runtime.storage.files import clean_up_on_sigterm
 from ..dtypes import WORKING_DTYPES
@@ -180,6 +179,8 @@ def lacks_memory(error: BaseException) -> bool:
 
 
 def _too_little_memory(error: BaseException) -> str:
+    from ...runtime.memory import memory_size, size_in_words
+
     detail = str(error).partition("\n")[0]
     return (
         f"there is too little memory{f': {detail}' if detail else ''}; this process may use "

@@ -11,7 +11,7 @@ from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options
 from .conversion import compare_model_files, compare_with_onnx
-from .outcome import file_of, finish, require_outputs
+from .outcome import file_of, finish, require_file, require_outputs
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -57,10 +57,12 @@ def compare(
             raise UsageError(
                 f"{judging.inputs_option} is for ONNX files: the model file {reference} defines inputs() itself"
             )
-        if not of_modules and not Path(candidate).is_file():  # checked before torch and the model are loaded
-            raise UsageError(f"no such file: {candidate}")
+        if not of_modules:
+            require_file(candidate)
         compare_with = compare_model_files if of_modules else compare_with_onnx
         finish(compare_with(reference, candidate, verbose, options), verbose, judging.files, judging.repro)
+    for file in (reference, candidate):
+        require_file(file)
     from ..onnx_files.compare import compare_onnx
 
     with TerminalProgress() as progress:

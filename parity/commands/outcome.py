@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
 from rich.text import Text
 
-from ..report import terminal
-from ..report.base import BaseReport
+from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
-from ..report.report import Report
 from ..support import files
 from .command import REFERENCE_WRONG, command_with
+
+if TYPE_CHECKING:  # a report is imported where there is one, so that `--help` is quick
+    from ..report.base import BaseReport
+    from ..report.report import Report
 
 
 def require_outputs(
@@ -36,6 +39,14 @@ def require_outputs(
             files.require_writable(path)
 
 
+def require_file(path: str) -> None:
+    """Raise `UsageError` unless there is a file at this path; called before torch is imported, which takes seconds."""
+    if not Path(path).exists():
+        raise UsageError(f"no such file: {path}")
+    if Path(path).is_dir():
+        raise UsageError(f"needed a file, given the folder {path}")
+
+
 def file_of(model: str) -> str:
     """The file of `path/model.py:factory`."""
     head, _, factory = model.rpartition(":")
@@ -50,11 +61,18 @@ def finish(
         if path is not None:
             FORMATS[name].write(report, path)
     print_report(report, verbose)
-    if repro is not None and isinstance(report, Report) and not report.ok:
-        _write_repro(report, repro)
+    if repro is not None and not report.ok and (of_network := _of_network(report)):
+        _write_repro(of_network, repro)
     if not report.ok:
         _suggest(report, page=files_by_format["html"] is None, repro=repro is None)
     raise click.exceptions.Exit(exit_code(report))
+
+
+def _of_network(report: BaseReport) -> Report | None:
+    """Return the report if it is on one network, Cell by Cell: its failures can be reproduced."""
+    from ..report.report import Report
+
+    return report if isinstance(report, Report) else None
 
 
 def exit_code(report: BaseReport) -> int:
@@ -74,7 +92,7 @@ def _write_repro(report: Report, folder: str) -> None:
 def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
     """Print the commands that come next: for a page, and for reproductions if there is a failure to reproduce."""
     commands = {"to look at it": command_with("--html", "report.html", without="--repro")} if page else {}
-    if repro and isinstance(report, Report) and report.reproducible:
+    if repro and (of_network := _of_network(report)) and of_network.reproducible:
         commands["to reproduce it"] = command_with("--repro", "repro", without="--html")
     if commands:
         echo("")
@@ -84,6 +102,8 @@ def _suggest(report: BaseReport, *, page: bool, repro: bool) -> None:
 
 def print_report(report: BaseReport, verbose: bool) -> None:
     """Print a report on stdout; `verbose` prints everything."""
+    from ..report import terminal
+
     terminal.render(report, Console(), verbose)
 
 

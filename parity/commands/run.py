@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ...runtime.errors import UsageError
 from ..options import OptionKeywords
-from ..report.base import BaseReport
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all
 from .conversion import check_model_file
-from .outcome import file_of, finish, require_outputs
-from .several import judge_several
+from .outcome import file_of, finish, require_file, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
+
+if TYPE_CHECKING:
+    from ..report.base import BaseReport
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -78,6 +80,7 @@ def run(
                 raise UsageError(
                     "--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file"
                 )
+            require_file(model)
             from ..onnx_files.check import check_onnx
 
             options["model"] = model
@@ -97,6 +100,8 @@ def run(
             of_one.append(judging.inputs_option)
         if of_one:
             raise UsageError(f"{', '.join(of_one)}: for one MODEL, given {len(models)}; run them one by one")
+        from .several import judge_several
+
         judge_several(models, judge, verbose, folder)
     (model,) = models
     require_outputs(outputs, {"MODEL": file_of(model), "--inputs": judging.inputs}, judging.repro)

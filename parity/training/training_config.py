@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypedDict
 
-import numpy as np
-
 from ...runtime.errors import UsageError
 
 if TYPE_CHECKING:
@@ -27,6 +25,8 @@ OPTIMIZERS: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
 """By name: class in `torch.optim` and `runtime.optim`, arguments, and names of its state tensors per Parameter."""
 
 DYNAMIC = "dynamic"
+LARGEST = (2 - 2.0**-23) * 2.0**127
+"""The largest number in float32, which the optimizers compute in."""
 
 
 class TrainingConfigKeywords(TypedDict, total=False):
@@ -84,7 +84,7 @@ class TrainingConfig:
             raise UsageError(f"loss_scale must be a number, {DYNAMIC!r} or None, given {self.loss_scale!r}")
         for name, least in (("lr", 0), ("weight_decay", 0), ("clip_norm", 0), ("loss_scale", 1)):
             number = getattr(self, name)
-            if isinstance(number, (int, float)) and not least <= number <= float(np.finfo(np.float32).max):
+            if isinstance(number, (int, float)) and not least <= number <= LARGEST:
                 raise UsageError(f"{name} must be a number from {least} to what float32 holds, given {number!r}")
         if isinstance(self.frozen, str):
             raise UsageError(f"frozen is a list of patterns, given the string {self.frozen!r}: write [{self.frozen!r}]")

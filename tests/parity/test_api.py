@@ -42,6 +42,17 @@ def test_dir_loads_nothing() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["run", "--help"], ["run", "missing.onnx"], ["compare", "missing.onnx", "b.onnx"]]
+)
+def test_help_and_refusals_are_quick(arguments: list[str]) -> None:
+    code = "import sys; from cellbridge.parity.cli import main\n"
+    code += "try: main(sys.argv[1:])\n"
+    code += "finally: assert not {'numpy', 'torch', 'onnx', 'onnxruntime'} & set(sys.modules), 'imports them'"
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False)
+    assert "Usage" in done.stdout or done.stderr == f"error: no such file: {arguments[1]}\n"
+
+
 def test_an_onnx_file_is_shown_without_torch(tmp_path: Path) -> None:
     converter.to_onnx(two_cells(), tmp_path / "m.onnx")
     code = "import sys; from cellbridge.parity.cli import main; main(sys.argv[1:], standalone_mode=False); "
