@@ -2,6 +2,8 @@
 
     python -m benchmarks                 all topics, about two hours; nothing else should run on the machine
     python -m benchmarks TOPIC ...       only these; the other sections of RESULTS.md stay
+    python -m benchmarks --check         compare with the last measurements: exit code 1 if a ratio got worse than its
+                                         noise explains; printed only
     python -m benchmarks --gpu           the topics of a GPU, on a machine that has one, about fifteen minutes
     python -m benchmarks --quick         one repetition on a small model, printed only, to see that it works
 
@@ -17,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import (
+    check,
     conversion,
     coverage,
     eager_training,
@@ -123,6 +126,7 @@ def main() -> None:
     known = TOPICS | GPU_TOPICS
     parser.add_argument("topics", metavar="TOPIC", nargs="*", help=f"{', '.join(known)}; all but the GPU's by default")
     parser.add_argument("--gpu", action="store_true", help="the topics of a GPU")
+    parser.add_argument("--check", action="store_true", help="compare with RESULTS.md, and change nothing")
     parser.add_argument("--quick", action="store_true", help="one repetition on a small model, printed only")
     arguments = parser.parse_args()
     unknown = [name for name in arguments.topics if name not in known]
@@ -132,6 +136,10 @@ def main() -> None:
     card = gpu.device(ROOT) if GPU_TOPICS.keys() & names else ""
     if GPU_TOPICS.keys() & names and not card:
         parser.error("torch and ONNX Runtime can't both use a GPU here (onnxruntime-gpu, a CUDA build of torch)")
+    if arguments.check and arguments.quick:
+        parser.error("--check needs full measurements: leave --quick out")
+    last = RESULTS.read_text(encoding="utf-8")
+    slower: list[str] = []
     for name in names:
         topic = known[name]
         print(f"measuring {name}", flush=True)
@@ -140,9 +148,16 @@ def main() -> None:
         where = f"{card} " if name in GPU_TOPICS else ""
         section = tables.section(topic.title, f"{topic.explanation} {where}{circumstances}", table)
         print(section, flush=True)
-        if not arguments.quick:
+        if arguments.check:
+            slower += [f"{name}: {row}" for row in check.slower_rows(check.section_of(last, topic.title), section)]
+        elif not arguments.quick:
             text = RESULTS.read_text(encoding="utf-8")
             RESULTS.write_text(tables.document(text, section), encoding="utf-8")
+    if arguments.check:
+        print(
+            "\n".join(["slower than in RESULTS.md:", *slower] if slower else ["nothing is slower than in RESULTS.md"])
+        )
+        raise SystemExit(bool(slower))
 
 
 if __name__ == "__main__":
