@@ -17,6 +17,7 @@ from typing import Any
 
 from .sides import ALIGNED, CELLS, Measurement, Side, compare, serve, verdict
 from .training_networks import (
+    IN_MINDSPORE,
     NETWORKS,
     batch,
     mindspore_network,
@@ -34,9 +35,9 @@ EXPLANATION = (
     "threads with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** "
     "*Begin* is the time from the captured program to the end of the first step; *memory* the peak of the process."
 )
-TARGETS = {"lenet": 1.2, "encoder": 1.0, "lstm": 1.0, "resnet": 0.8}
+TARGETS = dict.fromkeys(NETWORKS, 0.9) | dict.fromkeys(("lenet", "encoder", "lstm", "resnet"), 1.0)
 MINDSPORE_TARGETS = {"lenet": 5.0, "encoder": 1.5, "resnet": 5.0}
-GEOMETRIC_MEAN_TARGET = 1.0
+GEOMETRIC_MEAN_TARGET = 1.3
 FROZEN = {  # all but the head and the part next to it
     "encoder": ("the embedding and three of four layers", ["0.*", *(f"1.layers.{i}.*" for i in range(3))]),
     "resnet": ("all but the last of four stages", ["0.*", "1.*", *(f"{i}.*" for i in range(3, 9))]),
@@ -53,6 +54,8 @@ def measure(root: Path, networks: Sequence[str], turns: int) -> str:
         for network in networks:
             Side(root, MODULE, ["capture", network, folder], 2).end()
             for peer in peers:
+                if peer == "mindspore" and network not in IN_MINDSPORE:
+                    continue
                 ours, theirs = ["ours", network, folder], [peer, network, folder]
                 measurements[network, peer] = compare(root, MODULE, ours, theirs, turns)
                 print(_row(network, peer, measurements[network, peer]), flush=True)
