@@ -14,6 +14,7 @@ from .flip_kernels import flip_kernels
 from .fold import fold
 from .fuse_batch_norm import fuse_batch_norm
 from .fuse_gemm import fuse_gemm
+from .fuse_rms_norm import fuse_rms_norm
 from .match_ranks import match_ranks
 from .merge_directions import merge_directions
 from .select import select
@@ -24,7 +25,7 @@ from .winograd import winograd
 
 PASSES = (
     share, fold, cast_first, simplify, unpool, compare_maxima, winograd, flip_kernels, merge_directions, share,
-    fuse_batch_norm, fuse_gemm, select, match_ranks, fold,
+    fuse_batch_norm, fuse_gemm, fuse_rms_norm, select, match_ranks, fold,
 )  # fmt: skip
 
 
