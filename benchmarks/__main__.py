@@ -25,6 +25,7 @@ from . import (
     eager_training,
     families,
     gpu,
+    growth,
     inference,
     interpreter,
     tables,
@@ -87,6 +88,10 @@ def _inference(quick: bool) -> str:
     return inference.measure(ROOT, ("lstm_classifier",) if quick else inference.MODELS, 1 if quick else 9)
 
 
+def _growth(quick: bool) -> str:
+    return growth.measure(ROOT, growth.QUICK_SIZES if quick else growth.SIZES, 1 if quick else 2)
+
+
 def _gpu_training(quick: bool) -> str:
     networks = ("lenet",) if quick else tuple(training_networks.NETWORKS)
     return gpu.training(ROOT, networks, 1 if quick else 5)
@@ -112,6 +117,7 @@ TOPICS = {
     "inference": Topic(inference.TITLE, inference.EXPLANATION, _inference),
     "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
+    "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
 GPU_TOPICS = {
