@@ -75,6 +75,7 @@ class _Watcher:
         def before(module: torch.nn.Module, args: Any, kwargs: Any) -> Any:
             if not _is_watching():
                 return None
+            count_call()
             if is_root:  # a new run
                 self.count, self.stack = 0, []
                 self.calls_of.clear()
@@ -122,6 +123,23 @@ class _Watcher:
 
 
 _watching: ContextVar[bool] = ContextVar("watching", default=True)
+_on_call: ContextVar[Callable[[], None] | None] = ContextVar("on_call", default=None)
+
+
+@contextlib.contextmanager
+def notify_calls(notify: Callable[[], None]) -> Iterator[None]:
+    """Within the context, call a function for each call that is counted: to show how far a run is."""
+    token = _on_call.set(notify)
+    try:
+        yield
+    finally:
+        _on_call.reset(token)
+
+
+def count_call() -> None:
+    """Count a call of a module, or its backward pass; calls that are reported to a visitor are counted."""
+    if (notify := _on_call.get()) is not None:
+        notify()
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import onnx
 import torch
 from torch.utils import _pytree as pytree
 
-from ...converter.capture.cell_hooks import input_slots
+from ...converter.capture.cell_hooks import input_slots, notify_calls
 from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.modes import is_training_in_part
@@ -113,9 +113,9 @@ def check(
     require_sides(sides, round_trip, framework)
     if framework is not None and set(sides) == {framework.name} and save_onnx is None:
         return over_all(port)
-    stages.stage("capture", None)
+    stages.stage("capture", sum(1 for _ in module.modules()))
     try:
-        with warnings_as_notes() as notes:
+        with warnings_as_notes() as notes, notify_calls(stages.advance):
             program = capture_program(module, args, keywords, dynamic_shapes, chosen.dtype, chosen.train)
     except ConversionError as error:
         if framework is None or save_onnx is not None:

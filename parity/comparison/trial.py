@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from ...converter.capture.cell_hooks import notify_calls
 from ...runtime.errors import UsageError
 from ..options import Options
 from ..probing.prober import Prober
@@ -31,6 +32,9 @@ from .weak_inputs import weak_input_notes
 
 ISOLATED, END_TO_END = "isolated", "end to end"
 
+REFERENCE_RUNS = 3
+"""Runs of the reference before a side is judged: twice in float64, first Cell by Cell, and in the working dtype."""
+
 CellComparisons = list[tuple[str, Comparison]]
 
 
@@ -50,8 +54,11 @@ class Trial:
         self.progress = progress
         self.notes: list[str] = []
         self._started = time.monotonic()
-        progress.stage("reference", None)
-        self.truth = reference.run(Run("float64", options.grads))
+        cells = sum(1 for _ in reference.module.modules()) if isinstance(reference, TorchSide) else 0
+        progress.stage("reference", cells * (1 + options.grads) + REFERENCE_RUNS)
+        with notify_calls(progress.advance):
+            self.truth = reference.run(Run("float64", options.grads))
+        progress.advance()
         require_elements(self.truth)
         require_finite(self.truth, "float64")
         self.replayed = Run(
@@ -66,6 +73,7 @@ class Trial:
         with self._choices.watched:
             again = reference.run(replace(self.replayed, grads=False, inner=False))
         require_repeatable(self.truth, again)
+        progress.advance()
         self._has_looked_for_choices = False
         if self._choices.may_turn:  # errors of vectors can be measured only with the same signs
             self._replay_choices()
@@ -190,8 +198,10 @@ class Trial:
 
     def _probe(self, prober: Prober, side: Side) -> CellComparisons:
         """Return the failures on the first further inputs that a side fails on."""
-        self.progress.stage(f"{side.name} on further inputs", None)
-        found = self._assign_to_known_cells(prober.judge(side, time.monotonic() - self._started - prober.spent))
+        seconds = time.monotonic() - self._started - prober.spent
+        most = max(1.0, max(seconds, LEAST_SECONDS) - prober.spent)
+        self.progress.stage(f"{side.name} on further inputs, at most {most:.0f} s", None)
+        found = self._assign_to_known_cells(prober.judge(side, seconds))
         own = [path for path, c in found if c.feeding == ISOLATED]
         if any(not self.options.selects(path) for path in own):  # what is left out differs
             found = [(path, c) for path, c in found if path in own]
@@ -230,9 +240,9 @@ class Trial:
         if self.prober is not None:
             on_probe = self.prober.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
-            self.progress.stage("causes", None)
             if seconds is None:
                 seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+            self.progress.stage(f"causes, at most {seconds:.0f} s", None)
             self._search.run(report, side, seconds, on_probe)
         self._search.find_odd_one_out(report)
 

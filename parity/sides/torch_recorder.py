@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.capture.cell_hooks import count_call
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
@@ -231,7 +232,9 @@ class Recorder:
             self.records.add_share(key.slot, key.path, as_array(gradient).copy())
             return gradient
         self.backward = [other for other in self.backward if other != call]
-        self.backward += [call] if key.kind == OUTPUT_GRADIENT else []
+        if key.kind == OUTPUT_GRADIENT:
+            self.backward.append(call)
+            count_call()
         array, passed = self._record(key, gradient)
         if self.run.feed is not None:
             passed = passed.clone()  # a backward pass written by hand may change it in place

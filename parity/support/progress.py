@@ -8,8 +8,9 @@ import time
 from typing import Protocol, Self, TextIO
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, Task, TaskID, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
+from rich.text import Text
 
 current = ""
 """The stage that the command is in."""
@@ -49,6 +50,7 @@ class TerminalProgress:
             BarColumn(bar_width=None),
             MofNCompleteColumn(),
             TimeElapsedColumn(),
+            _TimeLeft(),
             console=console,
             transient=True,
             expand=True,
@@ -87,7 +89,29 @@ class TerminalProgress:
         if self._lines is not None:
             self._lines.advance(n)
         if self._current is not None:
-            self._bars.advance(self._current, n)
+            task = next(task for task in self._bars.tasks if task.id == self._current)
+            done = task.completed + n  # a module may be called several times
+            self._bars.update(self._current, completed=done if task.total is None else min(done, task.total))
+
+
+class _TimeLeft(ProgressColumn):
+    """The time that a stage takes yet, at the pace of its steps so far."""
+
+    def render(self, task: Task) -> Text:
+        done, total = task.completed, task.total
+        seconds = None if total is None or task.finished else seconds_left(task.elapsed or 0.0, done, total)
+        return Text("" if seconds is None else f"about {seconds:.0f} s left", style="progress.remaining")
+
+
+def seconds_left(elapsed: float, done: float, total: float) -> float | None:
+    """Return the seconds that the rest of a stage takes at the pace so far; None before its first step, and at the end.
+
+    Args:
+        elapsed: seconds since the stage began.
+        done: steps that are done.
+        total: all steps.
+    """
+    return elapsed / done * (total - done) if 0 < done < total else None
 
 
 class ProgressLines:
@@ -100,7 +124,7 @@ class ProgressLines:
         self._stream = stream
         self._every = every
         self._start_time = time.monotonic()
-        self._name, self._steps_done = "start", 0
+        self._name, self._steps_done, self._stage_start = "start", 0, self._start_time
         self._total: int | None = None
         self._stop_event = threading.Event()
         self._thread = threading.Thread(target=self._write, daemon=True)
@@ -116,7 +140,7 @@ class ProgressLines:
 
     def stage(self, name: str, total: int | None) -> None:
         """Start another stage."""
-        self._name, self._total, self._steps_done = name, total, 0
+        self._name, self._total, self._steps_done, self._stage_start = name, total, 0, time.monotonic()
 
     def advance(self, n: int = 1) -> None:
         """Count `n` more steps of the stage as done."""
@@ -124,8 +148,11 @@ class ProgressLines:
 
     def _write(self) -> None:
         while not self._stop_event.wait(self._every):
-            far = "" if self._total is None else f" {self._steps_done} of {self._total}"
-            line = f"{self._name}{far} ({time.monotonic() - self._start_time:.0f} s)\n"
+            now, done, total = time.monotonic(), self._steps_done, self._total
+            far = "" if total is None else f" {min(done, total)} of {total}"
+            seconds = None if total is None else seconds_left(now - self._stage_start, done, total)
+            left = "" if seconds is None else f", about {seconds:.0f} s left"
+            line = f"{self._name}{far} ({now - self._start_time:.0f} s{left})\n"
             try:
                 self._stream.write(line)
                 self._stream.flush()

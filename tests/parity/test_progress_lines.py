@@ -27,10 +27,17 @@ def test_a_line_says_the_stage_and_how_far_it_is() -> None:
     lines.advance(3)
     written = waited_for(stream, 2)
     lines.stop()
-    assert set(written) == {"interpreter 3 of 4 (0 s)"}
+    assert set(written) == {"interpreter 3 of 4 (0 s, about 0 s left)"}
     ended = stream.getvalue()
     time.sleep(0.2)
     assert stream.getvalue() == ended
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "done", "total", "left"), [(6.0, 3, 4, 2.0), (6.0, 0, 4, None), (6.0, 4, 4, None), (6.0, 5, 4, None)]
+)
+def test_the_time_left_goes_by_the_pace_so_far(elapsed: float, done: int, total: int, left: float | None) -> None:
+    assert progress.seconds_left(elapsed, done, total) == left
 
 
 def test_a_short_run_writes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
