@@ -128,6 +128,8 @@ def of_cells(size: int, folder: str) -> dict[str, float]:
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as temporary:
+    from cellbridge.parity.support.process import tuned_process
+
+    with tempfile.TemporaryDirectory() as temporary, tuned_process():  # as commands run
         measured = {"nodes": of_nodes, "cells": of_cells}[sys.argv[1]](int(sys.argv[2]), temporary)
     print(json.dumps(measured))

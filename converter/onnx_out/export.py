@@ -13,7 +13,7 @@ from ...runtime.ir.program import Program, require_program
 from ...runtime.ir.types import Value
 from ...runtime.lowering import opsets
 from ...runtime.lowering.model import lower_program
-from ...runtime.lowering.writing import add_initializers, write
+from ...runtime.lowering.writing import Tensors, add_initializers, write
 from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs import random_inputs
 from ...runtime.programs.plan import plan
@@ -79,6 +79,31 @@ def to_onnx(
     require_program(program)
     if path is None and external_data is True:
         raise UsageError("external_data=True needs a path: the tensors are written to a file beside it")
+    model, initializers = onnx_parts(
+        program,
+        opset=opset,
+        dynamic_axes=dynamic_axes,
+        observe=observe,
+        draws_as_inputs=draws_as_inputs,
+        optimize=optimize,
+    )
+    if path is None:
+        add_initializers(model, initializers)
+    else:
+        write(model, initializers, path, external_data)
+    return model
+
+
+def onnx_parts(
+    program: Program,
+    *,
+    opset: int | None = None,
+    dynamic_axes: DynamicAxes | None = None,
+    observe: Sequence[Value] = (),
+    draws_as_inputs: bool = False,
+    optimize: bool = True,
+) -> tuple[onnx.ModelProto, Tensors]:
+    """Return the model of a program without its tensors, and the tensors by name; see `to_onnx`."""
     results: Named = list(zip(output_names(program), program.outputs, strict=True))
     results += [(f"update.{name}", value) for name, value in program.updates.items()]
     results += [(value.name, value) for value in observe]
@@ -96,9 +121,4 @@ def to_onnx(
         lowering.optimize()
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
     model = lowering.model(axes.shape, [*metadata, opsets.metadata(choice)])
-    initializers = lowering.initializers()
-    if path is None:
-        add_initializers(model, initializers)
-    else:
-        write(model, initializers, path, external_data)
-    return model
+    return model, lowering.initializers()

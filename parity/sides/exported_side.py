@@ -8,13 +8,14 @@ from typing import Any
 import onnx
 
 from ...converter.onnx_out import naming
-from ...converter.onnx_out.export import to_onnx
+from ...converter.onnx_out.export import onnx_parts
 from ...runtime import tree
 from ...runtime.compiled.session import run_model
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ...runtime.lowering.precomputed import Precomputed
+from ...runtime.lowering.writing import Tensors, add_initializers, add_references
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .boundary_keys import own_key
@@ -24,6 +25,8 @@ from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo,
 from .replay import Replay
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
+
+Parts = tuple[onnx.ModelProto, Tensors]
 
 
 class ExportedSide:
@@ -85,10 +88,12 @@ class ExportedSide:
         """Return the model that a run consists of, to be run with other settings."""
         draws = recorded_draws(self.program, run)
         if run.feed is None:
-            model, inputs, names = self._whole_model(self._given(run), draws)
+            (model, tensors), inputs, names = self._whole_model(self._given(run), draws)
+            add_initializers(model, tensors)
             return RuntimeModel(model, inputs, names, self.provider)
         cut = self._cut(run.feed, self._given(run))
-        model, inputs, by_value = self._isolated_model(*cut, draws)
+        (model, tensors), inputs, by_value = self._isolated_model(*cut, draws)
+        add_initializers(model, tensors)
         marks = [node for node in self.program.nodes if node.op == "boundary"]
         boundaries = {own_key(self.program, node): node.inputs[0] for node in marks}
         names = {key: by_value[value] for key, value in boundaries.items() if value in by_value}
@@ -96,20 +101,20 @@ class ExportedSide:
 
     def _whole_model(
         self, given: list[Array], draws: dict[str, Array]
-    ) -> tuple[onnx.ModelProto, dict[str, Array], dict[Key, str]]:
-        """Return the model, its inputs by name, and the names of its results by boundary."""
-        model = to_onnx(self.program, opset=self.opset, draws_as_inputs=True)
+    ) -> tuple[Parts, dict[str, Array], dict[Key, str]]:
+        """Return the model and its tensors, its inputs by name, and the names of its results by boundary."""
+        model, tensors = onnx_parts(self.program, opset=self.opset, draws_as_inputs=True)
         input_names = {node.name for node in model.graph.input}
         inputs = dict(zip(naming.input_names(self.program), given, strict=True)) | draws
         marks = [node for node in self.program.nodes if node.op == "boundary"]
         roots = [node for node in marks if own_key(self.program, node)[:3] == ("", 0, OUTPUT)]
         by_value = dict(zip(self.program.outputs, naming.output_names(self.program), strict=True))
         names = {own_key(self.program, node): by_value[node.outputs[0]] for node in roots}
-        return model, {n: a for n, a in inputs.items() if n in input_names}, names
+        return (model, tensors), {n: a for n, a in inputs.items() if n in input_names}, names
 
     def _run_end_to_end(self, given: list[Array], draws: dict[str, Array]) -> Records:
-        model, inputs, names = self._whole_model(given, draws)
-        results = run_model(model, inputs, provider=self.provider)
+        (model, tensors), inputs, names = self._whole_model(given, draws)
+        results = run_model(model, inputs, provider=self.provider, tensors=add_references(model, tensors))
         records = Records(calls=list(self.program.calls))
         known_resolutions = resolutions(model.graph)
         for key, name in names.items():
@@ -139,24 +144,26 @@ class ExportedSide:
 
     def _isolated_model(
         self, cut_program: Program, known: Mapping[Value, Array], draws: dict[str, Array]
-    ) -> tuple[onnx.ModelProto, dict[str, Array], dict[Value, str]]:
-        """Return the model of a cut program, its inputs by name, and the names of its results by value."""
-        model = to_onnx(cut_program, opset=self.opset, draws_as_inputs=True)
+    ) -> tuple[Parts, dict[str, Array], dict[Value, str]]:
+        """Return the model of a cut program and its tensors, its inputs by name, and the names of results by value."""
+        model, tensors = onnx_parts(cut_program, opset=self.opset, draws_as_inputs=True)
         input_names = {node.name for node in model.graph.input}
         names = (
             dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))
             | draws
         )
         outputs = dict(zip(cut_program.outputs, naming.output_names(cut_program), strict=True))
-        return model, {n: a for n, a in names.items() if n in input_names}, outputs
+        return (model, tensors), {n: a for n, a in names.items() if n in input_names}, outputs
 
     def _run_isolated(self, feed: Records, given: list[Array], draws: dict[str, Array]) -> Records:
         cut_program, known = self._cut(feed, given)
-        model, inputs, names_of = self._isolated_model(cut_program, known, draws)
+        (model, tensors), inputs, names_of = self._isolated_model(cut_program, known, draws)
         computes = (
             cut_program.outputs or cut_program.updates
         )  # a model of identities computes nothing between boundaries
-        results = run_model(model, inputs, provider=self.provider) if computes else {}
+        results: dict[str, Array] = {}
+        if computes:
+            results = run_model(model, inputs, provider=self.provider, tensors=add_references(model, tensors))
         known |= {value: results[name] for value, name in names_of.items()}
         records, known_resolutions = Records(calls=list(self.program.calls)), resolutions(model.graph)
         for node in self.program.nodes:

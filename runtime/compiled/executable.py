@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import functools
-import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +19,7 @@ from ..lowering.model import Lowering, lower_program
 from ..lowering.nodes import location
 from ..lowering.passes.share import RANDOM
 from ..lowering.rewrites import ON_CPU, rewrite
-from ..lowering.writing import MODEL_LIMIT, add_initializers, size_of, write
+from ..lowering.writing import add_references
 from ..ops.random import RANDOM_OPS, generator
 from ..programs.interpreter import bind
 from ..programs.plan import plan
@@ -143,11 +141,4 @@ def _seed(op_type: str) -> dict[str, int | float]:
 
 def _load(lowering: Lowering, provider: str) -> Session:
     model = lowering.model()
-    initializers = lowering.initializers()
-    if size_of(initializers) <= MODEL_LIMIT:
-        add_initializers(model, initializers)
-        return Session(model, provider)
-    with tempfile.TemporaryDirectory() as folder:  # the tensors exceed the size of a protobuf message
-        path = Path(folder) / "program.onnx"
-        write(model, initializers, path)
-        return Session(path, provider)
+    return Session(model, provider, add_references(model, lowering.initializers()))

@@ -82,6 +82,7 @@ class Session:
     Args:
         model: the model, or the path of its file (needed if it has an external data file).
         provider: "cpu" or "cuda".
+        tensors: the data of initializers that the model only refers to, by name (`lowering.writing.add_references`).
 
     Attributes:
         inputs: names of the model's inputs.
@@ -94,16 +95,23 @@ class Session:
         UsageError: the provider isn't available.
     """
 
-    def __init__(self, model: onnx.ModelProto | str | PathLike[str], provider: str = "cpu") -> None:
+    def __init__(
+        self,
+        model: onnx.ModelProto | str | PathLike[str],
+        provider: str = "cpu",
+        tensors: Mapping[str, Array] | None = None,
+    ) -> None:
         self._model = model
         self.provider = choose_provider(provider)
-        self.ort = self._create_session()
+        self.ort = self._create_session(tensors or {})
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
-    def _create_session(self) -> ort.InferenceSession:
+    def _create_session(self, tensors: Mapping[str, Array]) -> ort.InferenceSession:
         options = ort.SessionOptions()
+        if tensors:
+            options.add_external_initializers(list(tensors), list(map(ort_value, tensors.values())))
         for name, value in session_options().items():
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
@@ -228,9 +236,10 @@ def run_model(
     *,
     provider: str = "cpu",
     outputs: Sequence[str] | None = None,
+    tensors: Mapping[str, Array] | None = None,
 ) -> dict[str, Array]:
     """Load a model and run it once; see `Session` and `Session.run`."""
-    return Session(model, provider).run(inputs, outputs)
+    return Session(model, provider, tensors).run(inputs, outputs)
 
 
 def threads() -> int:

@@ -37,6 +37,21 @@ def add_initializers(model: onnx.ModelProto, initializers: Tensors) -> None:
         model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))
 
 
+def add_references(model: onnx.ModelProto, initializers: Tensors) -> dict[str, Array]:
+    """Put small tensors into the model, and for each large one a reference; return the large ones by name.
+
+    A session takes them beside the model (`Session`): they may exceed the limit of a file, and aren't copied into one.
+    """
+    large: dict[str, Array] = {}
+    for name, tensor in initializers.items():
+        if tensor.nbytes < INLINE_LIMIT:
+            model.graph.initializer.append(onnx.numpy_helper.from_array(array_of(tensor), name))
+            continue
+        large[name] = np.asarray(array_of(tensor), order="C")
+        model.graph.initializer.append(_reference(name, large[name], location="memory"))
+    return large
+
+
 def write(
     model: onnx.ModelProto,
     initializers: Tensors,
@@ -89,13 +104,19 @@ def size_of(initializers: Tensors) -> int:
 def _write_tensor(file: IO[bytes], location: str, name: str, array: Array) -> onnx.TensorProto:
     """Write the array to `file`, and return the tensor that refers to it."""
     file.write(b"\0" * (-file.tell() % ALIGNMENT))
+    tensor = _reference(name, array, location=location, offset=str(file.tell()), length=str(array.nbytes))
+    file.write(np.ascontiguousarray(array).view(np.uint8).data)
+    return tensor
+
+
+def _reference(name: str, array: Array, **place: str) -> onnx.TensorProto:
+    """Return a tensor whose data is at another place."""
     tensor = onnx.TensorProto(
         name=name,
         dims=array.shape,
         data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
         data_location=onnx.TensorProto.EXTERNAL,
     )
-    for key, text in (("location", location), ("offset", str(file.tell())), ("length", str(array.nbytes))):
+    for key, text in place.items():
         tensor.external_data.add(key=key, value=text)
-    file.write(np.ascontiguousarray(array).view(np.uint8).data)
     return tensor

@@ -10,10 +10,13 @@ import torch
 from torch import nn
 
 import cellbridge.runtime as ms
-from cellbridge.converter import from_torch
+from cellbridge.converter import from_torch, to_onnx
+from cellbridge.converter.onnx_out.export import onnx_parts
 from cellbridge.runtime import UnsupportedOperators, UsageError
 from cellbridge.runtime.compiled import session
 from cellbridge.runtime.compiled.session import SessionError
+from cellbridge.runtime.ir.types import as_dtype
+from cellbridge.runtime.lowering.writing import add_references
 
 
 class Net(nn.Module):
@@ -131,9 +134,9 @@ def test_a_model_is_loaded_when_it_is_first_needed(x: torch.Tensor, monkeypatch:
     loaded: list[str] = []
     create = session.Session._create_session
 
-    def count(one: session.Session) -> Any:
+    def count(one: session.Session, tensors: Any) -> Any:
         loaded.append(one.provider)
-        return create(one)
+        return create(one, tensors)
 
     monkeypatch.setattr(session.Session, "_create_session", count)
     compiled = ms.compile(from_torch(Net().eval(), (x,)), provider="cpu")
@@ -143,6 +146,26 @@ def test_a_model_is_loaded_when_it_is_first_needed(x: torch.Tensor, monkeypatch:
     compiled(x)
     compiled(x)
     assert len(loaded) == 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_large_tensors_are_passed_beside_the_model(dtype: str) -> None:
+    """They are neither in the message that ONNX Runtime parses nor shared with it."""
+    layer = nn.Linear(32, 32)
+    x = torch.randn(2, 32)
+    program = from_torch(layer, (x,)).astype(dtype)
+    model, tensors = onnx_parts(program)
+    large = add_references(model, tensors)
+    assert [(one.dtype.name, one.shape) for one in large.values()] == [(dtype, (32, 32))]
+    assert model.ByteSize() < 2000
+    loaded = session.Session(model, tensors=large)
+    given = {loaded.inputs[0]: x.to(getattr(torch, dtype)).float().numpy().astype(as_dtype(dtype))}
+    (expected,) = session.Session(to_onnx(program)).run(given).values()
+    for one in large.values():
+        one[...] = 0
+    (result,) = loaded.run(given).values()
+    np.testing.assert_array_equal(result, expected)
+    assert result.astype(np.float64).any()
 
 
 def test_an_op_without_an_onnx_form_is_named() -> None:
