@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..options import Options
 from ..report.report import Report
 from ..results.comparison import FAIL
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Side
 from ..support.progress import Progress
 from .second_call import SECOND_CALL, THIRD_CALL
@@ -47,6 +48,8 @@ def judge_sides(
             ):
                 explanations.append(HIDDEN_STATE)
         trial.add_causes(report, side)
+        if isinstance(side, InterpreterSide):
+            side.release()
         if options.fail_fast and report.failed:
             report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break

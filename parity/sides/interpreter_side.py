@@ -155,6 +155,11 @@ class InterpreterSide:
         records.parameter_gradients |= {name: computed[value] for name, value in of_parameters.items()}
         return records
 
+    def release(self) -> None:
+        """Forget the programs in other dtypes, each of which has its own weights; a run makes them again."""
+        self._programs.clear()
+        self._gradients.clear()
+
     def _program(self, dtype: str, perturbed: int) -> Program:
         if (dtype, perturbed) not in self._programs:
             for way in {way for _, way in self._programs} - {
