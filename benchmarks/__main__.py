@@ -31,6 +31,7 @@ from . import (
     tables,
     training_networks,
     training_step,
+    verdicts,
     whole_process,
 )
 
@@ -57,6 +58,10 @@ def _whole_process(quick: bool) -> str:
     return tables.table(
         [row for model in _models(quick) for row in whole_process.measure(ROOT, model, 1 if quick else 7)]
     )
+
+
+def _verdicts(quick: bool) -> str:
+    return verdicts.measure(ROOT, verdicts.NAMES[:1] if quick else verdicts.NAMES, 1 if quick else 3)
 
 
 def _interpreter(quick: bool) -> str:
@@ -111,6 +116,7 @@ def _models(quick: bool) -> tuple[str, ...]:
 
 TOPICS = {
     "parity-run": Topic(whole_process.TITLE, whole_process.EXPLANATION, _whole_process),
+    "verdicts": Topic(verdicts.TITLE, verdicts.EXPLANATION, _verdicts),
     "interpreter": Topic(interpreter.TITLE, interpreter.EXPLANATION, _interpreter),
     "eager-training": Topic(eager_training.TITLE, eager_training.EXPLANATION, _eager_training),
     "training-step": Topic(training_step.TITLE, training_step.EXPLANATION, _training_step),

@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.slow
 def test_quick_run_measures_every_topic_and_keeps_nothing() -> None:
-    pytest.importorskip("onnxscript", reason="torch.onnx.export needs it: pip install 'cellbridge[benchmark]'")
+    for package in ("onnxscript", "timm"):
+        pytest.importorskip(package, reason="a peer, or its models, need it: pip install 'cellbridge[benchmark]'")
     results = ROOT / "benchmarks" / "RESULTS.md"
     before = results.read_text(encoding="utf-8") if results.exists() else None
     done = subprocess.run(
