@@ -35,8 +35,8 @@ def judge_sides(
         progress: receives the stages of the run.
         rounded: the sides, which may include the reference, whose numbers may have been rounded to float32.
     """
-    trial = Trial(reference, options, progress, rounded)
-    report = trial.report(candidates)
+    trial = Trial(reference, candidates, options, progress, rounded)
+    report = trial.report()
     for side in candidates:
         for path, comparison in trial.judge(side):
             report.cells[path].comparisons.append(comparison)

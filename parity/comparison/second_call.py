@@ -57,6 +57,16 @@ class SecondCall:
         self.choices = choices
         self.evidence: dict[str, tuple[Records, Records, Noise]] = {}
 
+    def repeat(self, *, calls_twice: bool) -> Records:
+        """Return the records of the root in a repetition of the reference's first call, in float64.
+
+        Args:
+            calls_twice: whether a side will be judged by the second call: then the first of both is that repetition.
+        """
+        if calls_twice and self._reference is not None and (first := self._reference[1].earlier) is not None:
+            return first
+        return self.reference.run(replace(self.first, grads=False, inner=False))
+
     def judge(self, side: Side, *, replays_choices: bool) -> list[tuple[str, Comparison]]:
         """Return the comparisons of a second call as (Cell path, comparison); none for a side without state.
 

@@ -42,13 +42,22 @@ class Trial:
     """Runs the reference, and judges sides by it.
 
     Attributes:
+        sides: the sides to judge.
         truth: the reference in float64.
         cells: an empty report per Cell.
         notes: remarks for the reader of the report.
     """
 
-    def __init__(self, reference: Side, options: Options, progress: Progress, rounded: Sequence[Side] = ()) -> None:
+    def __init__(
+        self,
+        reference: Side,
+        sides: Sequence[Side],
+        options: Options,
+        progress: Progress,
+        rounded: Sequence[Side] = (),
+    ) -> None:
         self.reference = reference
+        self.sides = sides
         self.rounded = rounded
         self.options = options
         self.progress = progress
@@ -69,22 +78,25 @@ class Trial:
             slots=self.truth.slots,
             result=self.truth.result,
         )
+        self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
+        self.cells = cell_reports(reference, self.truth)
+        self.owners = owners(self.cells, reference, self.truth)
         self._choices = ChoiceFinder(reference)
+        self._second_call = SecondCall(
+            reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices
+        )
         with self._choices.watched:
-            again = reference.run(replace(self.replayed, grads=False, inner=False))
+            again = self._second_call.repeat(calls_twice=any(side.capabilities.second_call for side in sides))
         require_repeatable(self.truth, again)
         progress.advance()
         self._has_looked_for_choices = False
         if self._choices.may_turn:  # errors of vectors can be measured only with the same signs
             self._replay_choices()
         self._noises: dict[tuple[str, str], Noise] = {}
-        self.working_dtype = "float32" if options.dtype == "float64" else options.dtype
         self._shares = SharesOfError(self.truth, options.loss is not None)
         self._search = CauseSearch(reference, self.truth, self.noise, self.working_dtype)
         require_finite(self.noise(END_TO_END, self.working_dtype).first, self.working_dtype, self.truth)
         self.notes += non_finite_notes(self.truth) + weak_input_notes(self.truth)
-        self.cells = cell_reports(reference, self.truth)
-        self.owners = owners(self.cells, reference, self.truth)
         for path, cell in self.cells.items():
             if not options.selects(path):
                 cell.presence = SKIPPED
@@ -94,9 +106,6 @@ class Trial:
             )
             raise UsageError(f"no Cell is left by {chosen}; see the paths with: parity inspect")
 
-        self._second_call = SecondCall(
-            reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices
-        )
         self.prober = None
         if options.probe and isinstance(reference, (TorchSide, InterpreterSide)):
             self.prober = Prober(
@@ -114,12 +123,12 @@ class Trial:
                 f"no further inputs were derived, since {reference.name} is neither a torch module nor a program"
             )
 
-    def report(self, sides: Sequence[Side]) -> Report:
-        """Return a report on these sides, without any comparison yet."""
+    def report(self) -> Report:
+        """Return a report on the sides, without any comparison yet."""
         return Report(
             model=self.options.model or self.truth.calls[0].class_name,
             reference=self.reference.name,
-            sides=[side.name for side in sides],
+            sides=[side.name for side in self.sides],
             dtype=self.options.dtype,
             train=bool(self.options.train),
             grads=self.options.grads,

@@ -71,8 +71,8 @@ def compare_port(
     progress.stage("align", None)
     alignment = align(sides, pairing)
     reference, side = sides(alignment.pairing, alignment.layouts)
-    trial = Trial(reference, options, progress, rounded=[reference, side])
-    report = trial.report([side])
+    trial = Trial(reference, [side], options, progress, rounded=[reference, side])
+    report = trial.report()
     report.pairs = _pairs(alignment.pairing)
     report.weights = [CarriedWeight(entry.path, entry.source, entry.how) for entry in port_weights.entries]
     for pair in pairing.pairs:

@@ -106,6 +106,7 @@ class Records:
         resolutions: resolution of the kernels that computed values, if known.
         kept: what the calls before changed and left for the recorded one (`Run.forget`), with its value if that is a
             number.
+        earlier: records of the root in the call before, if a second one was recorded (`Run.second`).
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -129,6 +130,7 @@ class Records:
     notes: list[str] = field(default_factory=list)
     resolutions: dict[Key, Resolution] = field(default_factory=dict)
     kept: dict[StateName, int | float | None] = field(default_factory=dict)
+    earlier: Records | None = None
 
     def add(self, key: Key, array: Array) -> None:
         """Record a value."""

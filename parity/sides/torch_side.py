@@ -195,7 +195,8 @@ class TorchSide:
             watched = [] if run.forget is None else named_modules(self.module)
             state = KeptState((path, inner) for path, _, inner in watched)
             for args_before, kwargs_before in before_inputs:
-                self._call_before(run, args_before, kwargs_before)
+                earlier = self._call_before(run, args_before, kwargs_before)
+                recorder.records.earlier = earlier if run.second is not None else None
             recorder.records.kept = state.changed()
             state.restore(run.forget or ())
             if self.catches and run.feed is not None:
@@ -228,12 +229,13 @@ class TorchSide:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
-    def _call_before(self, run: Run, args: Any, kwargs: Any) -> None:
+    def _call_before(self, run: Run, args: Any, kwargs: Any) -> Records:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
         recorder = Recorder(replace(run, feed=None), self.shared)
         draws = Draws(run.draws, recorder.cell)
         with RecordableCalls(), watch(self.module, recorder, self._watched(run)), draws:
             self._call(args, kwargs, recorder)
+        return recorder.records
 
     def _watched(self, run: Run) -> Collection[str] | None:
         """Paths of the Cells whose boundaries matter in a run; None for all. The others then run as they are."""
