@@ -14,7 +14,7 @@ from ..probing.prober import Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.records import OUTPUT, Records, Run, Side
+from ..sides.records import Records, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
@@ -23,6 +23,7 @@ from .causes import LEAST_SECONDS
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
 from .comparer import Comparer, compare_parameters, fails
+from .dtypes import compare_dtypes
 from .error_shares import SharesOfError
 from .measured_errors import remeasure
 from .noise import Noise
@@ -198,7 +199,8 @@ class Trial:
                 if self.options.fail_fast and any(c.status != PASS for _, c in self.selected(comparisons)):
                     return self.selected(found)
         if self.options.dtype == "float64" and can.own_precision and not can.is_port and not fails(found):
-            found += self._other_dtypes(side)
+            natural_run = replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False)
+            found += compare_dtypes(side, natural_run, self.noise(END_TO_END, self.working_dtype).first)
         if not fails(found):
             found += self._second_call.judge(side, replays_choices=bool(self.replayed.choices))
         if self.prober is not None and not fails(found):
@@ -297,25 +299,6 @@ class Trial:
         records = side.run(run)
         self.notes += [note for note in records.notes if note not in self.notes]
         return records
-
-    def _other_dtypes(self, side: Side) -> CellComparisons:
-        """Return a failure for each output with another floating-point dtype than the reference's.
-
-        A run in float64 hides dtypes, since values that the network casts to float32 stay in float64; so both sides are
-        run in float32.
-        """
-        reference = self.noise(END_TO_END, self.working_dtype).first
-        records = side.run(replace(self.replayed, dtype=self.working_dtype, grads=False, inner=False))
-        found: CellComparisons = []
-        for key, value in records.values.items():
-            needed = reference.values.get(key, value).dtype
-            if key.kind == OUTPUT and value.dtype != needed:
-                reason = f"dtype {value.dtype.name}, needed {needed.name}, where the rest is {self.working_dtype}"
-                fields = {"status": FAIL, "reason": reason, "dtype": value.dtype.name, "shape": value.shape}
-                found.append(
-                    (key.path, Comparison(side.name, "meaning", END_TO_END, OUTPUT, key.slot, key.call, **fields))
-                )
-        return found
 
     def _assign_to_known_cells(self, found: CellComparisons) -> CellComparisons:
         """Assign comparisons of Cells that the reference doesn't have to the root."""
