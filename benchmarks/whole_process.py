@@ -18,7 +18,7 @@ EXPLANATION = (
     "fixtures/MODEL.py`, which imports torch, builds the model, runs it forward and backward once and exports it with "
     "`torch.onnx.export(dynamo=True)`."
 )
-TARGET = 3.0
+TARGETS = {"wall time": 0.9, "peak memory": 1.5}
 MEBIBYTE = 2**20
 MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024  # bytes per unit of getrusage's ru_maxrss
 
@@ -42,8 +42,8 @@ def measure(root: Path, model: str, repetitions: int) -> list[Row]:
             ours.append(parity)
             peer.append(plain)
     return [
-        Row(model, "wall time", "s", [u.seconds for u in ours], [u.seconds for u in peer], TARGET),
-        Row(model, "peak memory", "MiB", [u.memory for u in ours], [u.memory for u in peer], TARGET),
+        Row(model, "wall time", "s", [u.seconds for u in ours], [u.seconds for u in peer], TARGETS["wall time"]),
+        Row(model, "peak memory", "MiB", [u.memory for u in ours], [u.memory for u in peer], TARGETS["peak memory"]),
     ]
 
 

@@ -10,7 +10,7 @@ from ..graph import Graph
 from ..onnx_node import OnnxNode
 
 MANY_CHANNELS = 64
-"""With fewer output channels (except one per group), ONNX Runtime computes a ConvTranspose just as fast."""
+"""With fewer output channels of images (except one per group), ONNX Runtime computes a ConvTranspose just as fast."""
 
 
 def flip_kernels(graph: Graph, results: set[str]) -> None:
@@ -36,7 +36,8 @@ def _as_convolution(graph: Graph, node: OnnxNode, sizes: tuple[int, ...]) -> Onn
     pads = [span - pad for span, pad in zip(2 * spans, node.attributes.get("pads", [0] * 2 * len(spans)), strict=True)]
     single_steps = all(stride == 1 for stride in strides) and not any(node.attributes.get("output_padding", ()))
     depthwise = group == channels and out_channels == 1
-    if not single_steps or min(pads) < 0 or not (depthwise or (group == 1 and out_channels >= MANY_CHANNELS)):
+    faster = depthwise or (group == 1 and (out_channels >= MANY_CHANNELS or len(kernel) == 3))
+    if not single_steps or min(pads) < 0 or not faster:
         return node
     taps = prod(kernel)
     reversed_taps = graph.constant(np.arange(taps)[::-1])
