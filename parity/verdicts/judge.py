@@ -67,9 +67,9 @@ def epsilon(dtype: str) -> float:
     return float(ml_dtypes.finfo(as_dtype(dtype)).eps)  # type: ignore[no-untyped-call]
 
 
-def _magnitude_limits(truth: Array) -> Iterator[float]:
+def _magnitude_limits(truth: Array, largest: float) -> Iterator[float]:
     """Yield the upper limit of each group of elements that a wide gap separates from larger ones over a thousand."""
-    if size(truth) < 2.0**MAGNITUDE_GAP:
+    if largest < 2.0**MAGNITUDE_GAP:
         return
     for low, high in pairwise(exponents(truth)):
         if high - low > MAGNITUDE_GAP and high > MAGNITUDE_GAP:
@@ -117,9 +117,10 @@ def judge(
         return fields_of_tensor | _judge_exact(candidate, truth if check == "meaning" else reference)
     overflowing = reference if check == "rounding" else None
     largest_error, index = error(candidate, truth, overflowing)
-    unit, allowed = _bar(check, size(truth), noise, tolerance, group_size)
+    largest = size(truth)
+    unit, allowed = _bar(check, largest, noise, tolerance, group_size)
     if check == "meaning" and bound is None and largest_error > unit * allowed:
-        bound = _rounding_of_masked_scores(truth, tolerance)
+        bound = _rounding_of_masked_scores(truth, largest, tolerance)
     if tolerance.overridden:
         passed, largest_error, index, unit = _judge_close(
             candidate, truth if check == "meaning" else reference, tolerance
@@ -135,7 +136,7 @@ def judge(
             if index is not None:
                 allowed = max(allowed, float(bound[index]) / unit)
         worse = (
-            _error_among_smaller_elements(check, candidate, truth, reference, tolerance, group_size, bound)
+            _error_among_smaller_elements(check, candidate, truth, largest, reference, tolerance, group_size, bound)
             if passed
             else None
         )
@@ -156,9 +157,9 @@ def judge(
     return fields | _elements(index, candidate, truth, reference)
 
 
-def _rounding_of_masked_scores(truth: Array, tolerance: Tolerance) -> Array | None:
+def _rounding_of_masked_scores(truth: Array, largest: float, tolerance: Tolerance) -> Array | None:
     """Half a unit in the working dtype's last place for scores that a mask sets, 0 for others; None without any."""
-    limits = list(_magnitude_limits(truth))
+    limits = list(_magnitude_limits(truth, largest))
     if not limits:
         return None
     masked = (truth <= -MASKED) & (truth < -limits[-1]) & np.isfinite(truth)
@@ -169,6 +170,7 @@ def _error_among_smaller_elements(
     check: str,
     candidate: Array,
     truth: Array,
+    largest: float,
     reference: Array,
     tolerance: Tolerance,
     group_size: float,
@@ -181,15 +183,15 @@ def _error_among_smaller_elements(
     """
     if reference.shape != truth.shape:
         return None
-    for limit in _magnitude_limits(truth):
-        largest = size(truth, below=limit)
+    for limit in _magnitude_limits(truth, largest):
+        largest_below = size(truth, below=limit)
         of_reference = reference_error(reference, truth, below=limit)
-        if of_reference > largest / 64:
+        if of_reference > largest_below / 64:
             continue  # the reference itself has no significant digits there
         largest_error, index = error(
             candidate, truth, reference if check == "rounding" else None, below=limit, within=bound
         )
-        unit, allowed = _bar(check, largest, of_reference, tolerance, group_size)
+        unit, allowed = _bar(check, largest_below, of_reference, tolerance, group_size)
         if largest_error > MAGNITUDE_GAP_FACTOR * unit * allowed:
             return largest_error, index, MAGNITUDE_GAP_FACTOR * unit, of_reference
     return None
