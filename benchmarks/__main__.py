@@ -150,7 +150,7 @@ def main() -> None:
         parser.error("torch and ONNX Runtime can't both use a GPU here (onnxruntime-gpu, a CUDA build of torch)")
     if arguments.check and arguments.quick:
         parser.error("--check needs full measurements: leave --quick out")
-    last = RESULTS.read_text(encoding="utf-8")
+    last = tables.sections(RESULTS.read_text(encoding="utf-8"))
     slower: list[str] = []
     for name in names:
         topic = known[name]
@@ -161,7 +161,7 @@ def main() -> None:
         section = tables.section(topic.title, f"{topic.explanation} {where}{circumstances}", table)
         print(section, flush=True)
         if arguments.check:
-            slower += [f"{name}: {row}" for row in check.slower_rows(check.section_of(last, topic.title), section)]
+            slower += [f"{name}: {row}" for row in check.slower_rows(last.get(topic.title, ""), section)]
         elif not arguments.quick:
             text = RESULTS.read_text(encoding="utf-8")
             RESULTS.write_text(tables.document(text, section), encoding="utf-8")

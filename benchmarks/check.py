@@ -25,12 +25,6 @@ class Ratio:
         return outside and (self.median > before.median) == self.lower_is_better
 
 
-def section_of(document: str, title: str) -> str:
-    """Return the section of this title, up to the next one; empty if there is none."""
-    _, found, after = f"\n{document}".partition(f"\n## {title}\n")
-    return after.partition("\n## ")[0] if found else ""
-
-
 def slower_rows(before: str, now: str) -> list[str]:
     """Return a sentence for each row of the tables of a section that got slower than it was before."""
     known = dict(_ratios(before))

@@ -78,9 +78,14 @@ def document(text: str, section: str) -> str:
         text: the current text of `RESULTS.md`.
         section: a section from `section`.
     """
-    sections = {f"## {part}".partition("\n")[0]: f"## {part}" for part in text.rstrip("\n").split("\n\n## ")[1:]}
-    sections[section.partition("\n")[0]] = section
-    return "\n\n".join([HEAD, *sections.values()]) + "\n"
+    (title, replaced), *_ = sections(f"\n\n{section}").items()
+    return "\n\n".join([HEAD, *(sections(text) | {title: replaced}).values()]) + "\n"
+
+
+def sections(text: str) -> dict[str, str]:
+    """Return the sections of a text of `RESULTS.md`, by title."""
+    parts = text.rstrip("\n").split("\n\n## ")[1:]
+    return {part.partition("\n")[0]: f"## {part}" for part in parts}
 
 
 def circumstances() -> str:

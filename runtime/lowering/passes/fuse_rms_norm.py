@@ -28,20 +28,21 @@ def fuse_rms_norm(graph: Graph, results: set[str]) -> None:
         fits = node is not None and node.op_type in op_types and uses[name] == 1 and name not in results
         return node if fits else None
 
-    for node in [one for one in graph.nodes if one.op_type == "Mul"]:
+    replaced: dict[int, OnnxNode | None] = {}  # by the node's id; None for a node that goes
+    for node in (one for one in graph.nodes if one.op_type == "Mul"):
         for scale, normalized in (node.inputs, node.inputs[::-1]):
             match = _match(graph, step, normalized) if _is_scale(graph, scale) else None
             if match is None or graph.types[match[0]].shape[-1:] != graph.types[scale].shape:
                 continue
             x, epsilon, inner = match
-            place = graph.nodes.index(node)
             if graph.opset >= RMS_NORM_OPSET:
                 attributes = {"axis": -1, "epsilon": epsilon}
-                graph.nodes[place] = node.with_operator("RMSNormalization", (x, scale), attributes)
-                graph.nodes = [one for one in graph.nodes if not any(one is gone for gone in inner)]
+                replaced[id(node)] = node.with_operator("RMSNormalization", (x, scale), attributes)
+                replaced |= dict.fromkeys(map(id, inner))
             else:
-                _divide(graph, x, inner)
+                replaced |= _divide(graph, x, inner)
             break
+    graph.nodes = [one for node in graph.nodes if (one := replaced.get(id(node), node)) is not None]
 
 
 def _match(graph: Graph, step: Callable[..., OnnxNode | None], normalized: str) -> Match | None:
@@ -70,12 +71,14 @@ def _match(graph: Graph, step: Callable[..., OnnxNode | None], normalized: str) 
     return None
 
 
-def _divide(graph: Graph, x: str, inner: list[OnnxNode]) -> None:
-    """Rewrite the product with a reciprocal as a quotient, and the product of x with itself as a power."""
+def _divide(graph: Graph, x: str, inner: list[OnnxNode]) -> dict[int, OnnxNode | None]:
+    """Return the replacements that make a quotient of the product with a reciprocal, and a power of the squares."""
     product, reciprocal, root, *_, squares = inner
-    power = squares.with_operator("Pow", (x, graph.constant(2.0, FLOAT32)), {})
-    replaced = {id(squares): power, id(product): product.with_operator("Div", (x, root.outputs[0]), {})}
-    graph.nodes = [replaced.get(id(one), one) for one in graph.nodes if one is not reciprocal]
+    return {
+        id(product): product.with_operator("Div", (x, root.outputs[0]), {}),
+        id(reciprocal): None,
+        id(squares): squares.with_operator("Pow", (x, graph.constant(2.0, FLOAT32)), {}),
+    }
 
 
 def _is_scale(graph: Graph, name: str) -> bool:
