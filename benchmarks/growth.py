@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import gc
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from .tables import Row
+
 TITLE = "Growth"
 EXPLANATION = (
     "Seconds that each stage takes on a chain of n nodes (two elementwise ops in turn, one Cell), and of n Cells (five "
@@ -26,6 +27,7 @@ EXPLANATION = (
     "nodes has a growth of 2."
 )
 TARGET = 2.5
+HEAD = "| chain | stage | 2n | n | ratio | range | target | met |\n|---|---|---:|---:|---:|---:|---:|---|"
 SIZES = {"nodes": 50_000, "cells": 2_500}
 QUICK_SIZES = {"nodes": 1_000, "cells": 50}
 
@@ -34,20 +36,15 @@ def measure(root: Path, sizes: dict[str, int], turns: int) -> str:
     """Return the table."""
     rows = []
     for kind, size in sizes.items():
-        times: list[tuple[dict[str, float], dict[str, float]]] = []
+        small, large = [], []
         for _ in range(turns):
-            times.append((_seconds(root, kind, size), _seconds(root, kind, 2 * size)))
-        for stage in times[0][0]:
-            small, large = ([turn[i][stage] for turn in times] for i in (0, 1))
-            growths = [b / a for a, b in zip(small, large, strict=True)]
-            growth = statistics.median(growths)
-            rows.append(
-                f"| {size:,} to {2 * size:,} {kind} | {stage} | {statistics.median(small):.3g} s | "
-                f"{statistics.median(large):.3g} s | {growth:.2f} | {min(growths):.2f} to {max(growths):.2f} | "
-                f"≤ {TARGET:g} | {'yes' if growth <= TARGET else '**no**'} |"
-            )
-    head = "| chain | stage | n | 2n | ratio | range | target | met |\n|---|---|---:|---:|---:|---:|---:|---|"
-    return "\n".join([head, *rows])
+            small.append(_seconds(root, kind, size))
+            large.append(_seconds(root, kind, 2 * size))
+        chain = f"{size:,} to {2 * size:,} {kind}"
+        for stage in small[0]:
+            of_large, of_small = ([seconds[stage] for seconds in turn] for turn in (large, small))
+            rows.append(Row(chain, stage, "s", of_large, of_small, TARGET))
+    return "\n".join([HEAD, *map(str, rows)])
 
 
 def _seconds(root: Path, kind: str, size: int) -> dict[str, float]:
