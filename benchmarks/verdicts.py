@@ -35,29 +35,27 @@ def measure(root: Path, names: Sequence[str], turns: int) -> str:
     """Return the table."""
     rows = []
     for name in names:
-        passes, peers, ours = [], [], []
+        peers, ours = [], []
         for turn in range(turns + 1):  # the first isn't counted
             plain = [sys.executable, "-m", "benchmarks.timm_models", name, str(max(THREADS))]
             done = subprocess.run(plain, cwd=root, stdout=subprocess.PIPE, text=True, check=True)
-            peer = usage(plain, root)
             command = [sys.executable, "-m", "cellbridge.parity", "run", f"benchmarks/timm_models.py:{name}"]
             own = usage(command, root)
             if turn:
-                passes.append(float(json.loads(done.stdout.splitlines()[-1])))
-                peers.append(peer)
+                peers.append(Usage(*json.loads(done.stdout.splitlines()[-1])))
                 ours.append(own)
-        rows.append(_row(name, passes, peers, ours))
+        rows.append(_row(name, peers, ours))
     return "\n".join([HEAD, *rows])
 
 
-def _row(name: str, passes: Sequence[float], peers: Sequence[Usage], ours: Sequence[Usage]) -> str:
-    allowed = [FACTOR * seconds + START for seconds in passes]
+def _row(name: str, peers: Sequence[Usage], ours: Sequence[Usage]) -> str:
+    allowed = [FACTOR * peer.seconds + START for peer in peers]
     ratios = [one.seconds / most for one, most in zip(ours, allowed, strict=True)]
-    ratio = statistics.median(ratios)
+    ratio, passes = statistics.median(ratios), statistics.median(peer.seconds for peer in peers)
     memory = statistics.median(one.memory - peer.memory for one, peer in zip(ours, peers, strict=True)) / 1024
     met = "yes" if ratio <= 1 and memory <= MEMORY else "**no**"
     return (
         f"| {name} | wall time | {statistics.median(one.seconds for one in ours):.3g} s | "
         f"{statistics.median(allowed):.3g} s | {ratio:.2f} | {min(ratios):.2f} to {max(ratios):.2f} | "
-        f"≤ 1, {MEMORY:g} GiB | {met} | {1e3 * statistics.median(passes):.0f} ms | {memory:.2f} GiB |"
+        f"≤ 1, {MEMORY:g} GiB | {met} | {1e3 * passes:.0f} ms | {memory:.2f} GiB |"
     )
