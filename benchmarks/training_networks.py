@@ -130,7 +130,7 @@ def torch_network(name: str) -> torch.nn.Module:
             self.places, self.norm = nn.Embedding(128, words.embedding_dim), nn.LayerNorm(words.embedding_dim)
 
         def forward(self, x: torch.Tensor) -> torch.Tensor:
-            h = self.words(x) + self.places(torch.arange(x.shape[1]))
+            h = self.words(x) + self.places(torch.arange(x.shape[1], device=x.device))
             for block in self.blocks:
                 h = block(h)
             return (self.norm(h) @ self.words.weight.T).flatten(0, 1)

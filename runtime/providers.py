@@ -9,3 +9,6 @@ PROVIDERS: dict[str, list[Any]] = {
     "cpu": ["CPUExecutionProvider"],
     "cuda": [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"],
 }
+
+CUDA_GRAPH: list[Any] = [("CUDAExecutionProvider", {"use_tf32": "0", "enable_cuda_graph": "1"}), "CPUExecutionProvider"]
+"""The GPU, where the first run of a model is recorded and later ones are started as a whole, with one call."""

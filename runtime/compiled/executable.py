@@ -41,6 +41,7 @@ class Executable:
         wanted: the values to compute.
         extra_inputs: parameters and buffers to pass in each run, besides the inputs; the others are in the model.
         provider: "cpu", "cuda", or None for the best available one.
+        cuda_graph: whether its session should record runs as CUDA graphs; see `Session`.
 
     Attributes:
         outputs: name of each of `wanted`.
@@ -52,14 +53,21 @@ class Executable:
     """
 
     def __init__(
-        self, program: Program, wanted: Sequence[Value], extra_inputs: Sequence[Value] = (), provider: str | None = None
+        self,
+        program: Program,
+        wanted: Sequence[Value],
+        extra_inputs: Sequence[Value] = (),
+        provider: str | None = None,
+        *,
+        cuda_graph: bool = False,
     ) -> None:
         provider = choose_provider(provider)
         rules = ON_CPU if provider == "cpu" else ()
-        lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, extra_inputs)
+        lowering = lower_values(functools.reduce(rewrite, rules, program), wanted, extra_inputs, provider)
         self._names = {value: lowering.tensors[value] for value in lowering.inputs}
         self._lowering: Lowering | None = lowering
         self._provider = provider
+        self._cuda_graph = cuda_graph and _can_be_recorded(lowering)
         self._loading = threading.Lock()
         self._session: Session | None = None
         self.outputs = [name for name, _ in lowering.results]
@@ -76,7 +84,9 @@ class Executable:
         with self._loading:
             if self._session is None:
                 assert self._lowering is not None, "it is kept until the session is there"
-                self._session = _load(self._lowering, self._provider)
+                model = self._lowering.model()
+                tensors = add_references(model, self._lowering.initializers())
+                self._session = Session(model, self._provider, tensors, cuda_graph=self._cuda_graph)
                 self._lowering = None
             return self._session
 
@@ -118,14 +128,24 @@ def _batches_that_must_not_be_empty(program: Program, lowering: Lowering) -> dic
     return {batch: layer for batch, layer in batches if isinstance(batch, SymbolicDim)}
 
 
-def lower_values(program: Program, wanted: Sequence[Value], extra_inputs: Sequence[Value]) -> Lowering:
+def _can_be_recorded(lowering: Lowering) -> bool:
+    """Whether a CUDA graph of a run may be repeated: it draws no random numbers, and copies no constant to a result."""
+    draws = any(node.op_type in RANDOM for node in lowering.graph.nodes)
+    return not draws and not any(
+        lowering.graph.current(lowering.tensors[value]) in lowering.graph.initializers for _, value in lowering.results
+    )
+
+
+def lower_values(
+    program: Program, wanted: Sequence[Value], extra_inputs: Sequence[Value], provider: str = "cpu"
+) -> Lowering:
     """Lower the program to an optimized graph whose inputs and results have the names of their values."""
     nodes = [step.node for step in plan(program, wanted)]
-    opset = opsets.best(draws=any(node.op in RANDOM_OPS for node in nodes))
+    opset = opsets.best(draws=any(node.op in RANDOM_OPS for node in nodes), provider=provider)
     inputs = [(value.name, value) for value in (*program.inputs, *extra_inputs)]
     results = [(f"{value.name}.result", value) for value in wanted]
     lowering, _ = lower_program(program, nodes, opsets.Choice(opset, opset), inputs, results)
-    lowering.optimize()
+    lowering.optimize(provider)
     graph = lowering.graph
     graph.nodes = [replace(n, attributes=n.attributes | _seed(n.op_type)) for n in graph.nodes]
     return lowering
@@ -137,8 +157,3 @@ def _seed(op_type: str) -> dict[str, int | float]:
         return {}
     seed = int(generator().integers(2**24))
     return {"seed": seed if op_type == "Dropout" else float(seed)}
-
-
-def _load(lowering: Lowering, provider: str) -> Session:
-    model = lowering.model()
-    return Session(model, provider, add_references(model, lowering.initializers()))

@@ -20,7 +20,7 @@ from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
 from ..onnxruntime_package import conflict_hint
-from ..providers import PROVIDERS
+from ..providers import CUDA_GRAPH, PROVIDERS
 from ..visible import encodable_name
 
 Array = np.ndarray[Any, Any]
@@ -83,11 +83,14 @@ class Session:
         model: the model, or the path of its file (needed if it has an external data file).
         provider: "cpu" or "cuda".
         tensors: the data of initializers that the model only refers to, by name (`lowering.writing.add_references`).
+        cuda_graph: whether to record runs as CUDA graphs, if ONNX Runtime can do that with this model.
 
     Attributes:
         inputs: names of the model's inputs.
         outputs: names of its outputs.
         provider: the provider that runs it.
+        cuda_graph: whether runs are recorded as CUDA graphs: each must be bound to tensors on the GPU, and a later run
+            with the same `gpu_graph_id` computes from and into the tensors of the first.
         ort: the session of ONNX Runtime.
 
     Raises:
@@ -100,9 +103,12 @@ class Session:
         model: onnx.ModelProto | str | PathLike[str],
         provider: str = "cpu",
         tensors: Mapping[str, Array] | None = None,
+        *,
+        cuda_graph: bool = False,
     ) -> None:
         self._model = model
         self.provider = choose_provider(provider)
+        self.cuda_graph = cuda_graph and self.provider == "cuda"
         self.ort = self._create_session(tensors or {})
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
@@ -116,11 +122,15 @@ class Session:
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
         disabled = IN_FLOAT32 if has_doubles(self._model) else []
+        providers = CUDA_GRAPH if self.cuda_graph else PROVIDERS[self.provider]
         try:
             session = ort.InferenceSession(
-                _source(self._model), options, providers=PROVIDERS[self.provider], disabled_optimizers=disabled
+                _source(self._model), options, providers=providers, disabled_optimizers=disabled
             )
         except ORT_ERRORS as error:
+            if self.cuda_graph:  # it can't record control flow, nor operators that have no kernel for the GPU
+                self.cuda_graph = False
+                return self._create_session(tensors)
             raise self.explain(error) from error
         require_active(self.provider, session.get_providers())
         return session

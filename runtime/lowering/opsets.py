@@ -19,6 +19,7 @@ from ..onnxruntime_package import require_intact
 OLDEST = 17  # the first with LayerNormalization
 BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
 WITH_DRAWS = 21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and the like
+ON_CUDA = 21  # the newest in which ONNX Runtime has kernels for MaxPool on a GPU
 NEWEST = int(onnx.defs.onnx_opset_version())  # the newest that onnx knows
 WHY = "cellbridge.opset"  # metadata of a model: the reason for its opset
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
@@ -64,9 +65,14 @@ class Choice:
         return Choice(newer.opset, self.ceiling, newer.what)
 
 
-def best(*, draws: bool) -> int:
-    """Return the best opset for the installed ONNX Runtime; `draws`: whether the program draws random numbers."""
-    return WITH_DRAWS if draws else BEST
+def best(*, draws: bool, provider: str = "cpu") -> int:
+    """Return the best opset for a provider of the installed ONNX Runtime.
+
+    Args:
+        draws: whether the program draws random numbers.
+        provider: "cpu" or "cuda".
+    """
+    return min(WITH_DRAWS if draws else BEST, ON_CUDA if provider == "cuda" else BEST)
 
 
 def choose(opset: int | None, *, draws: bool = False) -> Choice:

@@ -65,7 +65,8 @@ class CompiledStep:
         extra_inputs = {*traced.learning_rates, *variable}
         self.extra_inputs = {name: value for name, value in constant.items() if name in extra_inputs}
         self.fixed = constant.keys() - extra_inputs
-        wanted = [traced.loss, traced.overflow]
+        self._scaled = step.loss_scaler is not None
+        wanted = [traced.loss, traced.overflow] if self._scaled else [traced.loss]
         self.resident = Resident(program, wanted, list(self.extra_inputs.values()), provider, traced.printed_values)
         self.traced = replace(traced, program=program.without_data())
 
@@ -85,12 +86,14 @@ class CompiledStep:
             for axis, sizes in axes.items()
         )
 
-    def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> list[Array]:
-        """Run a step, print its messages, and return loss and overflow."""
+    def run(self, batch: Sequence[Array], extra_inputs: Mapping[str, Array]) -> tuple[Array, bool]:
+        """Run a step, print its messages, and return the loss, and whether the update was skipped."""
         inputs = dict(zip(self.traced.program.inputs, batch, strict=True))
         results = self.resident.run(inputs | {value: extra_inputs[name] for name, value in self.extra_inputs.items()})
-        write(self.traced.print_entries, map(from_array, results[2:]))
-        return results[:2]
+        loss, *others = results
+        overflow = bool(others.pop(0)) if self._scaled else False
+        write(self.traced.print_entries, map(from_array, others))
+        return loss, overflow
 
 
 def _kinds(batch: Sequence[Array]) -> list[tuple[np.dtype[Any], tuple[int, ...]]]:

@@ -138,8 +138,7 @@ class TrainStep:
             self._compile(batch)
         assert self._compiled is not None
         self._require_rate()
-        loss, overflow = self._compiled.run(batch, self._last_assigned | self._loaded | self._rates)
-        self.overflowed = bool(overflow)
+        loss, self.overflowed = self._compiled.run(batch, self._last_assigned | self._loaded | self._rates)
         return loss
 
     def _compile(self, batch: Sequence[Array]) -> None:
