@@ -19,7 +19,7 @@ from ..onnxruntime_package import require_intact
 OLDEST = 17  # the first with LayerNormalization
 BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
 WITH_DRAWS = 21  # the newest in which ONNX Runtime has kernels for RandomNormal, RandomUniform, Bernoulli and the like
-ON_CUDA = 21  # the newest in which ONNX Runtime has kernels for MaxPool on a GPU
+ON_CUDA = 21  # ONNX Runtime has no GPU kernels for some operators that opset 22 revised, such as MaxPool
 NEWEST = int(onnx.defs.onnx_opset_version())  # the newest that onnx knows
 WHY = "cellbridge.opset"  # metadata of a model: the reason for its opset
 METADATA_IR_VERSION = 10  # the first ONNX IR whose nodes have metadata
