@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.fx.experimental.proxy_tensor import (
+    disable_proxy_modes_tracing,
+    get_proxy_mode,
+    get_proxy_slot,
+    track_tensor_tree,
+)
+from torch.fx.experimental.symbolic_shapes import uninteresting_files
 
 from ...runtime.ir.types import CellCall
 
@@ -63,5 +72,41 @@ class Marker:
 
     def _mark(self, number: int, position: int, slot: str, tensor: torch.Tensor, *, is_output: bool) -> torch.Tensor:
         self.slots[number, position, is_output] = slot
-        marked: torch.Tensor = BOUNDARY(tensor, number, position, is_output)
-        return marked
+        place = number, position, is_output
+        marked: torch.Tensor | None = _record(tensor, place)
+        return BOUNDARY(tensor, *place) if marked is None else marked
+
+
+def _record(tensor: torch.Tensor, place: tuple[int, int, bool]) -> torch.Tensor | None:
+    """Record the call of `BOUNDARY` in torch's graph, as its dispatcher would, in a quarter of the time.
+
+    Returns:
+        The result; None if torch must record the call, since it isn't tracing, or knows the number in the tensor.
+    """
+    mode = get_proxy_mode()
+    tracked = None if mode is None else get_proxy_slot(tensor, mode.tracer, None)
+    if mode is None or type(tensor) is not FakeTensor or tracked is None or tracked.constant is not None:
+        return None
+    tracer: Any = mode.tracer
+    records, tracer.record_stack_traces = tracer.record_stack_traces, False
+    try:
+        with torch._C.DisableTorchFunction():
+            with disable_proxy_modes_tracing():
+                marked = BOUNDARY(tensor, *place)
+            proxy = tracer.create_proxy("call_function", BOUNDARY, (tracked.proxy, *place), {}, name="boundary")
+            proxy.node.stack_trace = _stack_trace()
+            track_tensor_tree(marked, proxy, constant=None, tracer=tracer)
+    finally:
+        tracer.record_stack_traces = records
+    return marked
+
+
+def _stack_trace() -> str:
+    """Return the lines of the model that are running, as torch writes them: those in functions called `forward`."""
+    running = ((frame.f_code, line) for frame, line in traceback.walk_stack(None))
+    lines = [
+        traceback.FrameSummary(code.co_filename, line, code.co_name)
+        for code, line in running
+        if code.co_name == "forward" and code.co_filename not in uninteresting_files()
+    ]
+    return "".join(traceback.format_list(lines[::-1])).strip()
