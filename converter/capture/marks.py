@@ -92,7 +92,7 @@ def _record(tensor: torch.Tensor, place: tuple[int, int, bool]) -> torch.Tensor 
     try:
         with torch._C.DisableTorchFunction():
             with disable_proxy_modes_tracing():
-                marked = BOUNDARY(tensor, *place)
+                marked: torch.Tensor = BOUNDARY(tensor, *place)
             proxy = tracer.create_proxy("call_function", BOUNDARY, (tracked.proxy, *place), {}, name="boundary")
             proxy.node.stack_trace = _stack_trace()
             track_tensor_tree(marked, proxy, constant=None, tracer=tracer)
