@@ -20,6 +20,7 @@ from ..ir.dims import Dim
 from . import reduction
 from .common import require_same_dtype
 from .convolution_onnx import onnx_weight_gradient
+from .depthwise import depthwise, depthwise_weight_gradient, is_depthwise
 from .registry import Array, OnnxGraph, Tensor, Type, operator, require
 from .windows import Padding, Sizes, onnx_pads, pad, tap_index, taps, window_count, window_span, windows
 
@@ -71,13 +72,16 @@ def _(
 ) -> Array:  # fmt: skip
     kernel = weight.shape[2:]
     counts = _counts(x, kernel, stride, padding, dilation)
-    view = windows(pad(x, padding), kernel, stride, dilation, counts)
-    y = np.empty((len(x), groups, len(weight) // groups, prod(counts)), x.dtype)
-    matrices = weight.reshape(groups, len(weight) // groups, -1)
-    for piece, samples, places in _pieces(view, counts):
-        columns = view[piece].reshape(-1, groups, matrices.shape[2], places.stop - places.start)
-        np.matmul(matrices, columns, out=y[samples, :, :, places])
-    y = y.reshape(len(x), len(weight), *counts)
+    if is_depthwise(weight.shape[1], groups, len(weight)):
+        y = depthwise(x, weight, counts, stride, padding, dilation)
+    else:
+        view = windows(pad(x, padding), kernel, stride, dilation, counts)
+        y = np.empty((len(x), groups, len(weight) // groups, prod(counts)), x.dtype)
+        matrices = weight.reshape(groups, len(weight) // groups, -1)
+        for piece, samples, places in _pieces(view, counts):
+            columns = view[piece].reshape(-1, groups, matrices.shape[2], places.stop - places.start)
+            np.matmul(matrices, columns, out=y[samples, :, :, places])
+        y = y.reshape(len(x), len(weight), *counts)
     if bias is not None:
         y += _per_channel(bias, len(counts))
     return y
@@ -164,6 +168,9 @@ def _(
     stride: Sizes, padding: Padding, output_padding: Sizes, dilation: Sizes, groups: int,
 ) -> Array:  # fmt: skip
     kernel, counts, out_channels = weight.shape[2:], x.shape[2:], weight.shape[1] * groups
+    if is_depthwise(weight.shape[1], groups, len(weight)) and all(step == 1 for step in stride):
+        y = _flipped_depthwise(x, weight, padding, output_padding, dilation)
+        return y if bias is None else y + _per_channel(bias, len(counts))
     full = [(n - 1) * s + window_span(k, d) for n, s, k, d in zip(counts, stride, kernel, dilation, strict=True)]
     y = np.zeros((len(x), out_channels, *full), x.dtype)
     view = windows(y, kernel, stride, dilation, counts)
@@ -180,6 +187,19 @@ def _(
     if bias is not None:
         y += _per_channel(bias, len(counts))
     return y
+
+
+def _flipped_depthwise(x: Array, weight: Array, padding: Padding, output_padding: Sizes, dilation: Sizes) -> Array:
+    """Return the transposed convolution of stride 1 with one channel per group: one with the flipped kernel."""
+    kernel = weight.shape[2:]
+    reach = [window_span(k, d) - 1 for k, d in zip(kernel, dilation, strict=True)]
+    pads = tuple(
+        (r - before, r - after + extra)
+        for r, (before, after), extra in zip(reach, padding, output_padding, strict=True)
+    )
+    counts = tuple(n + before + after - r for n, (before, after), r in zip(x.shape[2:], pads, reach, strict=True))
+    ones = (1,) * len(kernel)
+    return depthwise(x, np.flip(weight, tuple(range(2, weight.ndim))), counts, ones, pads, dilation)
 
 
 @conv_transpose.vjp
@@ -261,6 +281,8 @@ def _(
     x: Array, g: Array, *, kernel_shape: Sizes, stride: Sizes, padding: Padding, dilation: Sizes, groups: int
 ) -> Array:
     counts, out_channels = g.shape[2:], g.shape[1]
+    if is_depthwise(x.shape[1] // groups, groups, out_channels):
+        return depthwise_weight_gradient(x, g, kernel_shape, stride, padding, dilation)
     view = windows(pad(x, padding), kernel_shape, stride, dilation, counts)
     flat = g.reshape(len(g), out_channels, prod(counts))
     shape = (groups, out_channels // groups, x.shape[1] // groups * prod(kernel_shape))
