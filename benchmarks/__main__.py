@@ -65,9 +65,8 @@ def _verdicts(quick: bool) -> str:
 
 
 def _interpreter(quick: bool) -> str:
-    return tables.table(
-        [row for model in _models(quick) for row in interpreter.measure(ROOT, model, 1 if quick else 30)]
-    )
+    models = _models(quick) if quick else (*_models(quick), *verdicts.NAMES)
+    return tables.table([row for model in models for row in interpreter.measure(ROOT, model, 1 if quick else 30)])
 
 
 def _eager_training(quick: bool) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -98,6 +100,12 @@ def _(g: Type, *, size: tuple[Dim, ...]) -> Type:
 
 @adaptive_avg_pool_gradient.kernel
 def _(g: Array, *, size: Sizes) -> Array:
+    counts = g.shape[2:]
+    if all(n % count == 0 for n, count in zip(size, counts, strict=True)):  # bins are apart
+        widths = [n // count for n, count in zip(size, counts, strict=True)]
+        shares = (g / g.dtype.type(prod(widths))).reshape(*g.shape[:2], *_in_pairs(counts, [1] * len(counts)))
+        result = np.broadcast_to(shares, (*g.shape[:2], *_in_pairs(counts, widths)))
+        return result.reshape(*g.shape[:2], *size)
     for axis, n in enumerate(size, start=2):
         indices, weights = _averaging_taps(n, g.shape[axis])
         g = interpolate_transpose(g, axis, indices, weights.astype(g.dtype), size=n)
@@ -191,6 +199,11 @@ def _bins(size: int, count: int) -> tuple[Array, Array]:
     """Return the start and the end (exclusive) of each of `count` bins of an axis."""
     places = np.arange(count)
     return places * size // count, -(-(places + 1) * size // count)
+
+
+def _in_pairs(counts: Sequence[int], widths: Sequence[int]) -> Iterator[int]:
+    """Return the sizes of an image with two axes for each of its own: bins, and places within them."""
+    return itertools.chain.from_iterable(zip(counts, widths, strict=True))
 
 
 def _bin_positions(starts: Array, ends: Array) -> Array:

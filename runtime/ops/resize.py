@@ -6,6 +6,7 @@ Along an axis, every result is a weighted sum of a few source positions, its tap
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ MODES = ("nearest", "nearest-exact", "linear", "bilinear", "bicubic")
 CUBIC_A = -0.75  # ATen's and ONNX's default coefficient of the cubic convolution kernel
 
 Scales = tuple[float | None, ...] | None
+MAX_MATRIX = 512
+"""Sizes of a cotangent up to which its product with a matrix, mostly of zeros, is the fastest form."""
 Taps = tuple[Array, Array]
 """Source positions and their weights, both `(taps, results)`; along each row the positions don't decrease."""
 
@@ -209,6 +212,12 @@ def interpolate(x: Array, axis: int, indices: Array, weights: Array) -> Array:
 
 def interpolate_transpose(g: Array, axis: int, indices: Array, weights: Array, size: int) -> Array:
     """Apply the transpose of `interpolate` from an axis of `size`."""
+    if g.shape[axis] <= MAX_MATRIX:
+        rows = g.reshape(prod(g.shape[:axis]), g.shape[axis], prod(g.shape[axis + 1 :]))
+        matrix = interpolation_matrix(indices, weights, size)
+        product = rows[..., 0] @ matrix.T if rows.shape[2] == 1 else matrix @ rows
+        if np.isfinite(product).all():  # an infinity would spread: times 0, it is NaN
+            return product.reshape(*g.shape[:axis], size, *g.shape[axis + 1 :]).astype(g.dtype, copy=False)
     g = np.moveaxis(g, axis, 0)
     result = np.zeros((size, *g.shape[1:]), g.dtype)
     for positions, factors in zip(indices, weights, strict=True):

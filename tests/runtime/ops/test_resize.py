@@ -73,6 +73,15 @@ def test_the_gradient_is_the_transpose(case: Any) -> None:
     np.testing.assert_allclose((y * g).sum(), (x * back).sum(), rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+def test_an_infinite_cotangent_reaches_its_sources_alone(mode: str) -> None:
+    x, g = torch.zeros(1, 1, 4, 5, requires_grad=True), torch.ones(1, 1, 8, 10)
+    g[0, 0, 3, 4] = torch.inf
+    (expected,) = torch.autograd.grad(torch.nn.functional.interpolate(x, size=(8, 10), mode=mode), x, g)
+    gradient = resizing.resize_gradient(g.numpy(), size=(4, 5), mode=mode)
+    np.testing.assert_allclose(gradient, expected.numpy())
+
+
 def test_sizes_may_be_symbolic() -> None:
     batch, size = symbol("batch"), symbol("size")
     x = Type(FLOAT32, (batch, 3, size, 5))
