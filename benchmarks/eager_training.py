@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from .interpreter import THREAD_VARIABLES, THREADS, in_turns
+from .interpreter import THREADS, in_turns
+from .sides import THREAD_VARIABLES
 from .tables import Row
 
 TITLE = "Eager training"

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from . import verdicts
+from .sides import THREAD_VARIABLES
 from .tables import Row
 
 TITLE = "The interpreter"
@@ -27,7 +28,6 @@ EXPLANATION = (
     f"on {THREADS} threads (torch's and those of NumPy's BLAS), in one process."
 )
 TARGETS = {"resnet18": 1.0, "minilm": 1.0} | dict.fromkeys(verdicts.NAMES, 2.0)
-THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 WARM_UP = 3
 
 

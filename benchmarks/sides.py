@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from .interpreter import THREAD_VARIABLES
-
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS")
 THREADS = (1, 2)
 ANSWER = "answer "
 SECONDS = 0.5  # length of a side's turn
