@@ -25,10 +25,14 @@ TensorIds = Mapping[Place, frozenset[int]]
 
 def unregistered_tensors(root: torch.nn.Module) -> dict[Place, frozenset[int]]:
     """The tensors that a network holds besides its parameters and buffers, by place."""
-    return {
-        place: frozenset(id(x) for x in walk_values(value, _may_hold_tensors) if isinstance(x, torch.Tensor))
-        for place, value in places(root)
-    }
+    found: dict[int, frozenset[int]] = {}  # modules share classes, globals and objects such as a configuration
+    result: dict[Place, frozenset[int]] = {}
+    for place, value in places(root):
+        if id(value) not in found:
+            held = walk_values(value, _may_hold_tensors)
+            found[id(value)] = frozenset(id(x) for x in held if isinstance(x, torch.Tensor))
+        result[place] = found[id(value)]
+    return result
 
 
 def _may_hold_tensors(value: Any) -> bool:
