@@ -109,15 +109,18 @@ class Session:
         self._model = model
         self.provider = choose_provider(provider)
         self.cuda_graph = cuda_graph and self.provider == "cuda"
-        self.ort = self._create_session(tensors or {})
+        self._tensors = tensors or {}
+        self.ort = self._create_session()
+        if not self.cuda_graph:
+            self._tensors = {}
         self._types = {node.name: node.type for node in self.ort.get_inputs()}
         self.inputs = list(self._types)
         self.outputs = [node.name for node in self.ort.get_outputs()]
 
-    def _create_session(self, tensors: Mapping[str, Array]) -> ort.InferenceSession:
+    def _create_session(self) -> ort.InferenceSession:
         options = ort.SessionOptions()
-        if tensors:
-            options.add_external_initializers(list(tensors), list(map(ort_value, tensors.values())))
+        if self._tensors:
+            options.add_external_initializers(list(self._tensors), list(map(ort_value, self._tensors.values())))
         for name, value in session_options().items():
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
@@ -130,10 +133,16 @@ class Session:
         except ORT_ERRORS as error:
             if self.cuda_graph:  # it can't record control flow, nor operators that have no kernel for the GPU
                 self.cuda_graph = False
-                return self._create_session(tensors)
+                return self._create_session()
             raise self.explain(error) from error
         require_active(self.provider, session.get_providers())
         return session
+
+    def stop_recording(self) -> None:
+        """Load the model again, to be run without CUDA graphs: an operator of it can't be part of one."""
+        self.cuda_graph = False
+        self.ort = self._create_session()
+        self._tensors = {}
 
     def run(self, inputs: Mapping[str, Array], outputs: Sequence[str] | None = None) -> dict[str, Array]:
         """Run the model once.

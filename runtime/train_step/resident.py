@@ -70,8 +70,7 @@ class Resident:
         self._results = [self._place(value.type) for value in wanted]
         self._draws = Draws(program, {node: self._inputs[node.outputs[0]] for node in draws}, self._provider)
         self._places = [{name: self._place(value.type) for name, value in self._state.items()} for _ in range(2)]
-        self._bindings = [self._bind(*self._places), self._bind(*reversed(self._places))]
-        self._options = [self._run_options(graph) for graph in (1, 2)]
+        self._prepare()
         self.load({name: program.constant_data[value] for name, value in self._state.items()})
 
     def _place(self, type: Type) -> ort.OrtValue:
@@ -79,6 +78,11 @@ class Resident:
         assert type.sizes is not None, f"a tensor that stays on the device has a known shape: {type}"
         dtype = onnx.helper.np_dtype_to_tensor_dtype(type.dtype)
         return ort.OrtValue.ortvalue_from_shape_and_type(type.sizes, dtype, self._provider, 0)
+
+    def _prepare(self) -> None:
+        """Bind the tensors of the next run and of the one after it."""
+        self._bindings = [self._bind(*self._places), self._bind(*reversed(self._places))]
+        self._options = [self._run_options(graph) for graph in (1, 2)]
 
     def _bind(self, now: Mapping[str, ort.OrtValue], following: Mapping[str, ort.OrtValue]) -> ort.IOBinding:
         """Return a binding that reads the state from `now` and writes it to `following`."""
@@ -128,7 +132,11 @@ class Resident:
         try:
             session.ort.run_with_iobinding(binding, self._options[0])
         except (*ORT_ERRORS, RuntimeError) as error:  # with a binding, any failure raises RuntimeError
-            raise session.explain(error) from error
+            if not session.cuda_graph:
+                raise session.explain(error) from error
+            session.stop_recording()
+            self._prepare()
+            return self.run(feeds)
         for of_direction in (self._bindings, self._options, self._places):
             of_direction.reverse()
         wanted = len(self._results)

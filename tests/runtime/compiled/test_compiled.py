@@ -134,9 +134,9 @@ def test_a_model_is_loaded_when_it_is_first_needed(x: torch.Tensor, monkeypatch:
     loaded: list[str] = []
     create = session.Session._create_session
 
-    def count(one: session.Session, tensors: Any) -> Any:
+    def count(one: session.Session) -> Any:
         loaded.append(one.provider)
-        return create(one, tensors)
+        return create(one)
 
     monkeypatch.setattr(session.Session, "_create_session", count)
     compiled = ms.compile(from_torch(Net().eval(), (x,)), provider="cpu")

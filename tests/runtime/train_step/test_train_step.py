@@ -584,3 +584,24 @@ def test_a_batch_that_lacks_a_tensor_is_told_by_their_number() -> None:
     for batch in ((x,), (x, y, y)):
         with pytest.raises(UsageError, match=f"needed 2; given {len(batch)} tensors, the last of which goes to the"):
             step(*batch)
+
+
+def test_a_step_that_cannot_be_a_cuda_graph_runs_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = [compiled(lambda p: optim.SGD(p, 0.1)) for _ in range(2)]
+    first, second = batches(2)
+    assert steps[0](*first) == steps[1](*first)
+    assert steps[0]._compiled is not None
+    resident = steps[0]._compiled.resident
+    session = resident.executable.session
+    session.cuda_graph = True  # as if it were on a GPU, where the next run is recorded
+    resident._prepare()
+
+    def refuse(binding: Any, options: Any = None) -> None:
+        assert options.get_run_config_entry("gpu_graph_id") == "1"
+        raise RuntimeError("CUDA failure 900: operation not permitted when stream is capturing")
+
+    monkeypatch.setattr(session.ort, "run_with_iobinding", refuse)
+    assert steps[0](*second) == steps[1](*second)
+    assert not session.cuda_graph
+    for name, array in steps[1].state().items():
+        np.testing.assert_array_equal(steps[0].state()[name], array)
