@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 
 TITLE = "Conversion to ONNX"
 EXPLANATION = (
-    "`to_onnx(from_torch(module, args, kwargs), path, external_data=True)` against `torch.onnx.export(module, args, "
-    "path, kwargs=kwargs, dynamo=True)`, each in its own process that has converted another, small model before. "
+    "`to_onnx(from_torch(module, args, kwargs, copy=False), path, external_data=True)` against "
+    "`torch.onnx.export(module, args, path, kwargs=kwargs, dynamo=True)`, each in its own process "
+    "that has converted another, small model before. "
     "Nodes are those of the file; memory is the peak of the process minus its memory with the model built. "
     "ResNet-50 is timm's, BERT-base and the decoder of a billion parameters (LLaMA, 4 GB in float32) are "
     "transformers', with random weights."
@@ -122,7 +123,7 @@ def _ours(model: Model, path: Path) -> None:
     from cellbridge.converter import from_torch, to_onnx
 
     module, args, kwargs = model
-    to_onnx(from_torch(module, args, kwargs), path, external_data=True)
+    to_onnx(from_torch(module, args, kwargs, copy=False), path, external_data=True)
 
 
 def _torch(model: Model, path: Path) -> None:

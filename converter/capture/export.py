@@ -53,6 +53,7 @@ def from_torch(
     dynamic_shapes: Any = None,
     train: bool | None = False,
     differentiated: Collection[str] = (),
+    copy: bool = True,
 ) -> Program:
     """Capture a module as a program.
 
@@ -69,9 +70,11 @@ def from_torch(
             in which parts keep their modes, too, where these differ.
         differentiated: names of `torch.autograd.Function`s (`Round`) whose backward the program replaces by the
             derivative of their forward.
+        copy: give the program its own parameters. If False, it reads the memory of the module's, of which a large model
+            then needs no second one; it can't write to it, and what changes the module changes the program too.
 
     Returns:
-        The program, with a copy of the module's parameters and buffers.
+        The program. Its buffers are always copies of the module's.
 
     Raises:
         UsageError: the inputs don't fit the module, its parameters have no shape yet, or it returns no tensor.
@@ -105,7 +108,7 @@ def from_torch(
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
     with note_doubled_axes(args is not example[0]):
-        return _capture(module, args, keywords, dynamic_shapes, train, differentiated)
+        return _capture(module, args, keywords, dynamic_shapes, train, differentiated, copy)
 
 
 def _capture(
@@ -115,6 +118,7 @@ def _capture(
     dynamic_shapes: Any,
     train: bool | None,
     differentiated: Collection[str],
+    copy: bool,
 ) -> Program:
     marker = Marker()
     functions = CustomFunctions(differentiated)
@@ -124,7 +128,7 @@ def _capture(
         functions.warn(module)
         refuse_state(module, state_places, args, keywords)
     try:
-        return _to_program(module, args, keywords, dynamic_shapes, train, marker, exported)
+        return _to_program(module, args, keywords, dynamic_shapes, train, marker, exported, copy)
     except ConversionError:
         raise_if_eager_fails(
             module, args, keywords
@@ -140,6 +144,7 @@ def _to_program(
     train: bool | None,
     marker: Marker,
     exported: torch.export.ExportedProgram,
+    copy: bool,
 ) -> Program:
     graph = exported.graph_module
     fakes = [node.meta.get("val") for node in graph.graph.find_nodes(op="placeholder")]
@@ -148,7 +153,7 @@ def _to_program(
     names = symbol_names(module, args, kwargs, dynamic_shapes, user_fakes)
     builder = Builder()
     translator = Translator(builder, marker, names)
-    states = State(module, builder)
+    states = State(module, builder, copy=copy)
     inputs: list[SymbolicTensor] = []
     arguments: list[Any] = []
     for spec, fake in specs:

@@ -19,9 +19,12 @@ from .tables.table import cast
 
 
 class State:
-    """Parameters, buffers and constants of a module as values of a program; a shared tensor is one value."""
+    """Parameters, buffers and constants of a module as values of a program; a shared tensor is one value.
 
-    def __init__(self, module: torch.nn.Module, builder: Builder) -> None:
+    With `copy`, the program has a copy of the parameters, else it reads the module's.
+    """
+
+    def __init__(self, module: torch.nn.Module, builder: Builder, *, copy: bool) -> None:
         self.builder = builder
         self.parameters: dict[str, ProgramParameter] = {}
         self.buffers: dict[str, Buffer] = {}
@@ -34,10 +37,12 @@ class State:
         for name, parameter in named_parameters(module):
             self.canonical[id(parameter)] = name
             aliases = tuple(other for other in names[id(parameter)] if other != name)
-            value = self._value(name, parameter).value
-            self.parameters[name] = ProgramParameter(
-                value, as_array(parameter).copy(), parameter.requires_grad, aliases
-            )
+            value, data = self._value(name, parameter).value, as_array(parameter)
+            if copy:
+                data = data.copy()
+            else:
+                data.flags.writeable = False
+            self.parameters[name] = ProgramParameter(value, data, parameter.requires_grad, aliases)
         for name, buffer in named_buffers(module):
             self.canonical[id(buffer)] = name
             traced = self._value(name, buffer)

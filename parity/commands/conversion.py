@@ -113,7 +113,7 @@ def convert_model_file(
         arguments = user_file.module, user_file.args, user_file.kwargs
         with quiet(verbose), warnings_as_notes() as notes:
             if dtype is None:
-                program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes)
+                program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes, copy=False)
             else:
                 from ..sides.torch_program import capture_program
 

@@ -8,6 +8,7 @@ import logging
 from collections import OrderedDict, defaultdict, namedtuple
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from cellbridge import runtime
-from cellbridge.converter import from_torch
+from cellbridge.converter import from_torch, to_onnx, to_torch
 from cellbridge.converter.capture.tables.table import TABLE
 from cellbridge.runtime import ConversionError, Program, UnsupportedOperators, UsageError, load
 from cellbridge.runtime.nn import GraphCell
@@ -589,3 +590,42 @@ def test_a_gradient_in_forward_is_what_is_refused(module: type[nn.Module]) -> No
     with pytest.raises(ConversionError, match=r"(?s)torch.export refuses.*takes a gradient in forward") as caught:
         from_torch(module(), (torch.rand(2, 3),))
     assert max(map(len, str(caught.value).splitlines())) < 700  # torch prints what it knows of a tensor
+
+
+def test_a_program_has_its_own_parameters_or_reads_the_modules() -> None:
+    module, x = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3)).eval(), torch.ones(2, 3)
+    own, shared = from_torch(module, (x,)), from_torch(module, (x,), copy=False)
+    before = own(x)
+    np.testing.assert_array_equal(shared(x), before)
+    with torch.no_grad():
+        module[0].weight.mul_(2)
+        module[1].running_mean.add_(1)
+    np.testing.assert_array_equal(own(x), before)
+    array = shared.parameters["0.weight"].data
+    np.testing.assert_array_equal(array, module[0].weight.detach().numpy())
+    assert np.shares_memory(array, module[0].weight.detach().numpy())
+    np.testing.assert_array_equal(shared.buffers["1.running_mean"].data, own.buffers["1.running_mean"].data)
+    with pytest.raises(ValueError, match="read-only"):
+        array += 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_is_made_of_a_program_that_reads_a_module_leaves_the_module_alone(tmp_path: Path) -> None:
+    module, x = nn.Linear(3, 3), torch.ones(2, 3)
+    weight = module.weight.detach().clone()
+    program = from_torch(module, (x,), copy=False)
+    to_onnx(program, tmp_path / "model.onnx", external_data=True)
+    copied = to_torch(program)
+    step = runtime.compile_train_step(
+        program, runtime.nn.MSELoss(), lambda p: runtime.optim.SGD(p, 0.1), provider="cpu"
+    )
+    step(x, torch.zeros(2, 3))
+    step.write_back()
+    cell = GraphCell(program)
+    for parameter in cell.trainable_params():
+        parameter.set_data(parameter + 1)
+    with torch.no_grad():
+        for parameter in copied.parameters():
+            parameter.add_(1)
+    assert torch.equal(module.weight, weight)
+    np.testing.assert_array_equal(program(x), module(x).detach().numpy())
