@@ -74,7 +74,7 @@ def _eager_training(quick: bool) -> str:
 
 
 def _conversion(quick: bool) -> str:
-    models = _models(quick) if quick else (*conversion.FIXTURES, *conversion.LARGE, conversion.BILLION)
+    models = _models(quick) if quick else (*conversion.FIXTURES, *conversion.LARGE)
     return tables.table(conversion.measure(ROOT, models, 1 if quick else 3))
 
 
