@@ -56,7 +56,13 @@ def changed_after_use(x: Tensor) -> tuple[Tensor, Tensor]:
     return before, y
 
 
-@pytest.mark.parametrize("function", [residual, written_into, changed_after_use])
+def changed_result_of_several(x: Tensor) -> tuple[Tensor, Tensor]:
+    values, places = x.topk(2, dim=1)
+    values /= values.sum(1, keepdim=True)
+    return values, places
+
+
+@pytest.mark.parametrize("function", [residual, written_into, changed_after_use, changed_result_of_several])
 def test_in_place_operators_on_tensors_of_one_name_are_rewritten(function: Callable[..., Any]) -> None:
     assert traced_once(Function(function), X)
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.nn.utils.parametrizations import weight_norm
 
 from cellbridge import runtime
 from cellbridge.converter.capture.export import from_torch
@@ -75,6 +76,11 @@ NORMALIZATIONS: list[Case] = [
     ("batch norm of vectors", lambda: nn.BatchNorm1d(4), (data(6, 4),)),
     ("batch norm without statistics", lambda: nn.BatchNorm2d(4, track_running_stats=False), (IMAGE,)),
     ("batch norm twice", lambda: twice(nn.BatchNorm2d(4)), (IMAGE,)),
+    ("weight norm", lambda: weight_norm(nn.Conv2d(4, 3, 3)), (IMAGE,)),
+    ("weight norm, last axis", lambda: weight_norm(nn.Linear(7, 5), dim=1), (IMAGE,)),
+    ("weight norm, inner axis", lambda: weight_norm(nn.Conv2d(4, 3, 3), dim=1), (IMAGE,)),
+    ("weight norm of all", lambda: weight_norm(nn.Linear(7, 5), dim=None), (IMAGE,)),
+    ("weight norm of a vector", lambda: weight_norm(nn.LayerNorm(7)), (IMAGE,)),
     ("local response norm", lambda: nn.LocalResponseNorm(3), (IMAGE,)),
     function("native layer norm", lambda x: torch.native_layer_norm(x, [7], None, None, 1e-5), IMAGE),
     function("native layer norm, alone", lambda x: torch.native_layer_norm(x, [7], None, None, 1e-5)[0], IMAGE),

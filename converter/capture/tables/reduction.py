@@ -239,6 +239,17 @@ def norm_dim(
     return norm_of(context, self, 2 if p is None else p, dim, keepdim)
 
 
+@aten("aten._weight_norm.default")
+def weight_norm(context: Context, v: SymbolicTensor, g: SymbolicTensor, dim: int = 0) -> Any:
+    """_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor
+
+    `g * v / norm(v)`, with a norm for each index along `dim`, or one of all elements for -1 (Salimans and Kingma 2016).
+    """
+    axes = [axis for axis in range(v.ndim) if axis != dim]
+    size = norm_of(context, v, 2, axes, keepdim=True) if axes else elementwise.abs(v)
+    return v * (g / size)
+
+
 @aten("aten.cdist.default", "aten._cdist_forward.default")
 def cdist(
     context: Context, x1: SymbolicTensor, x2: SymbolicTensor, p: float = 2.0, compute_mode: int | None = None
