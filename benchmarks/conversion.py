@@ -107,7 +107,8 @@ def warm_up(side: str, folder: Path) -> None:
     """Convert a small model, so that one-time work of a side isn't counted."""
     import torch
 
-    convert_by(side)((torch.nn.Linear(2, 2), (torch.ones(1, 2),), {}), folder / "warm.onnx")
+    layer = torch.nn.TransformerEncoderLayer(4, 1, 4).eval()
+    convert_by(side)((layer, (torch.ones(2, 1, 4),), {}), folder / "warm.onnx")
 
 
 def _ours(model: Model, path: Path) -> None:
