@@ -233,8 +233,7 @@ def _is_fresh(node: fx.Node) -> bool:
     if node.op == "call_function" and not isinstance(node.meta.get("val"), (torch.Tensor, list, tuple)):
         return True
     if node.target is operator.getitem:  # one of several results
-        source = _node(node.args[0])
-        return isinstance(source.target, torch._ops.OpOverload) and _is_fresh(source)
+        return _is_fresh(_node(node.args[0]))
     if not isinstance(node.target, torch._ops.OpOverload):
         return False
     name = node.target._schema.name, node.target._schema.overload_name

@@ -84,10 +84,12 @@ def _record(tensor: torch.Tensor, place: tuple[int, int, bool]) -> torch.Tensor 
         The result; None if torch must record the call, since it isn't tracing, or knows the number in the tensor.
     """
     mode = get_proxy_mode()
-    tracked = None if mode is None else get_proxy_slot(tensor, mode.tracer, None)
-    if mode is None or type(tensor) is not FakeTensor or tracked is None or tracked.constant is not None:
+    if mode is None or type(tensor) is not FakeTensor:
         return None
     tracer: Any = mode.tracer
+    tracked = get_proxy_slot(tensor, tracer, None)
+    if tracked is None or tracked.constant is not None:
+        return None
     records, tracer.record_stack_traces = tracer.record_stack_traces, False
     try:
         with torch._C.DisableTorchFunction():

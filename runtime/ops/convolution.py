@@ -170,20 +170,20 @@ def _(
     kernel, counts, out_channels = weight.shape[2:], x.shape[2:], weight.shape[1] * groups
     if is_depthwise(weight.shape[1], groups, len(weight)) and all(step == 1 for step in stride):
         y = _flipped_depthwise(x, weight, padding, output_padding, dilation)
-        return y if bias is None else y + _per_channel(bias, len(counts))
-    full = [(n - 1) * s + window_span(k, d) for n, s, k, d in zip(counts, stride, kernel, dilation, strict=True)]
-    y = np.zeros((len(x), out_channels, *full), x.dtype)
-    view = windows(y, kernel, stride, dilation, counts)
-    matrices = weight.reshape(groups, len(weight) // groups, -1).swapaxes(1, 2)
-    flat = x.reshape(len(x), groups, len(weight) // groups, prod(counts))
-    for piece, samples, places in _pieces(view, counts):
-        target = view[piece]
-        # an outer product (one channel per group) is slow as a matrix product
-        multiply = np.multiply if matrices.shape[2] == 1 else np.matmul
-        columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
-        for tap in taps(kernel):
-            target[tap_index(tap)] += columns[tap_index(tap)]
-    y = pad(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
+    else:
+        full = [(n - 1) * s + window_span(k, d) for n, s, k, d in zip(counts, stride, kernel, dilation, strict=True)]
+        y = np.zeros((len(x), out_channels, *full), x.dtype)
+        view = windows(y, kernel, stride, dilation, counts)
+        matrices = weight.reshape(groups, len(weight) // groups, -1).swapaxes(1, 2)
+        flat = x.reshape(len(x), groups, len(weight) // groups, prod(counts))
+        for piece, samples, places in _pieces(view, counts):
+            target = view[piece]
+            # an outer product (one channel per group) is slow as a matrix product
+            multiply = np.multiply if matrices.shape[2] == 1 else np.matmul
+            columns = multiply(matrices, flat[samples, :, :, places]).reshape(target.shape)
+            for tap in taps(kernel):
+                target[tap_index(tap)] += columns[tap_index(tap)]
+        y = pad(y, tuple((-b, extra - a) for (b, a), extra in zip(padding, output_padding, strict=True)))
     if bias is not None:
         y += _per_channel(bias, len(counts))
     return y

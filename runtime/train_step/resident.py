@@ -58,7 +58,7 @@ class Resident:
         fixed = self._provider == "cuda" and not extra_outputs and all(v.type.sizes is not None for v in inputs)
         draws = independent_draws(program) if fixed else []
         self.executable = Executable(
-            draws_as_inputs(program, draws) if draws else program,
+            draws_as_inputs(program, draws),
             [*wanted, *extra_outputs, *program.updates.values()],
             [*self._state.values(), *extra_inputs],
             provider,
