@@ -7,6 +7,7 @@ runs one side (see `sides.serve`); FOLDER has the exported files, which the side
 
 from __future__ import annotations
 
+import importlib.util
 import statistics
 import sys
 import tempfile
@@ -19,9 +20,10 @@ from .sides import ALIGNED, CELLS, Measurement, Side, compare, serve, verdict
 TITLE = "Inference"
 EXPLANATION = (
     "A model of fixtures/ written by `converter.to_onnx` and run by ONNX Runtime on the CPU in float32, against "
-    "`torch.onnx.export(dynamo=True)`'s own file in the same ONNX Runtime, and against the module in eager torch under "
-    "`no_grad`. Each side runs in its own process and waits while the other computes, with the number of threads "
-    "with which it is faster. **Ratios are peer / ours: above 1, ours is faster.** *Nodes* are those of the two files."
+    "`torch.onnx.export(dynamo=True)`'s own file in the same ONNX Runtime, against our file in OpenVINO (in float32; "
+    "only where it is installed), and against the module in eager torch and torch.compile under `no_grad`. Each side "
+    "runs in its own process and waits while the other computes, with the number of threads with which it is faster. "
+    "**Ratios are peer / ours: above 1, ours is faster.** *Nodes* are those of our file and torch's."
 )
 MODELS = (
     "decoder_lm",
@@ -32,27 +34,33 @@ MODELS = (
     "transformer_encoder_mha",
     "unet",
 )
-PEERS = {"torch.onnx": "torch.onnx.export", "torch": "eager torch"}
-TARGETS = {"torch.onnx": 1.0, "torch": None}
-MEAN_TARGETS = {"torch.onnx": None, "torch": 1.2}
+PEERS = {
+    "torch.onnx": "torch.onnx.export",
+    "openvino": "OpenVINO",
+    "torch": "eager torch",
+    "torch.compile": "torch.compile",
+}
+TARGETS = {"torch.onnx": 1.0}
+MEAN_TARGETS = {"torch.onnx": 1.1, "torch": 1.2}
 MODULE = "benchmarks.inference"
 
 
 def measure(root: Path, models: Sequence[str], turns: int) -> str:
     """Return the table."""
     rows: list[str] = []
-    measurements: dict[str, list[Measurement]] = {peer: [] for peer in PEERS}
+    peers = [peer for peer in PEERS if peer != "openvino" or importlib.util.find_spec("openvino")]
+    measurements: dict[str, list[Measurement]] = {peer: [] for peer in peers}
     with tempfile.TemporaryDirectory() as folder:
         for model in models:
             Side(root, MODULE, ["export", model, folder], 2).end()
             nodes = (Path(folder) / f"{model}.nodes").read_text()
-            for peer in PEERS:
+            for peer in peers:
                 measurement = compare(root, MODULE, ["ours", model, folder], [peer, model, folder], turns)
                 measurements[peer].append(measurement)
-                rows.append(f"| {model} | {PEERS[peer]} | {measurement.cells(TARGETS[peer])} | {nodes} |")
+                rows.append(f"| {model} | {PEERS[peer]} | {measurement.cells(TARGETS.get(peer))} | {nodes} |")
                 print(rows[-1], flush=True)
     for peer, of_peer in measurements.items():
-        mean, target = statistics.geometric_mean(m.ratio for m in of_peer), MEAN_TARGETS[peer]
+        mean, target = statistics.geometric_mean(m.ratio for m in of_peer), MEAN_TARGETS.get(peer)
         met = verdict(mean, target)
         aim = "" if target is None else f"≥ {target:g}"
         rows.append(f"| geometric mean | {PEERS[peer]} | | | {mean:.2f} | | {aim} | {met} | | |")
@@ -106,16 +114,28 @@ def _session(model: str, path: Path, threads: int) -> Callable[[], object]:
     return lambda: session.run(None, feeds)
 
 
-def _eager(model: str, threads: int) -> Callable[[], object]:
+def _openvino(model: str, path: Path, threads: int) -> Callable[[], object]:
+    import openvino
+
+    hints = {"INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32", "PERFORMANCE_HINT": "LATENCY"}
+    compiled = openvino.Core().compile_model(path, "CPU", hints)
+    request = compiled.create_infer_request()
+    _, tensors = tensors_of_model(model)
+    feeds = {node.any_name: x.numpy() for node, x in zip(compiled.inputs, tensors, strict=True)}
+    return lambda: request.infer(feeds)
+
+
+def _torch(model: str, threads: int, compiled: bool) -> Callable[[], object]:
     import torch
 
     torch.set_num_threads(threads)
     user_file, _ = tensors_of_model(model)
     module = user_file.module.eval()
+    run: Any = torch.compile(module) if compiled else module
 
     def step() -> None:
         with torch.no_grad():
-            module(*user_file.args, **user_file.kwargs)
+            run(*user_file.args, **user_file.kwargs)
 
     return step
 
@@ -123,8 +143,10 @@ def _eager(model: str, threads: int) -> Callable[[], object]:
 def _main(side: str, model: str, folder: str, threads: int) -> None:
     if side == "export":
         serve(lambda: lambda: _export(model, folder), threads)
-    elif side == "torch":
-        serve(lambda: _eager(model, threads), threads)
+    elif side in ("torch", "torch.compile"):
+        serve(lambda: _torch(model, threads, side == "torch.compile"), threads)
+    elif side == "openvino":
+        serve(lambda: _openvino(model, Path(folder) / f"{model}.ours.onnx", threads), threads)
     else:
         file = "ours" if side == "ours" else "torch"
         serve(lambda: _session(model, Path(folder) / f"{model}.{file}.onnx", threads), threads)

@@ -16,7 +16,7 @@ HEAD = """\
 
 Written by `python -m benchmarks`. Ours and the peer take turns in the same run; numbers are medians, ratios are \
 ours / peer, the median over the turns."""
-PACKAGES = ("torch", "numpy", "onnxruntime-gpu", "onnxruntime", "onnx", "onnxscript", "transformers")
+PACKAGES = ("torch", "numpy", "onnxruntime-gpu", "onnxruntime", "onnx", "onnxscript", "openvino", "transformers")
 HEADER = """\
 | model | measured | ours | peer | ratio | range of ratios | target | met |
 |---|---|---:|---:|---:|---:|---:|---|
