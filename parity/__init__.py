@@ -3,6 +3,8 @@
     check                   compare a torch module with its conversions: a Report
     compare                 compare two networks: torch modules, programs, ONNX files, Cells: a Report
     check_training          compare training steps of a module and its conversions: a TrainingReport
+    record                  run a torch module, and write what crosses the boundaries of its Cells to a folder
+    judge                   judge such a recording by another one, without running either network: a Report
     compare_training        compare two scripts that train a module and its port: a TrainingReport
     assert_parity           `compare` for tests: raises an AssertionError with the failing Cells
     assert_training_parity  `check_training` and `compare_training` for tests
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
     from .checking.engine import check, compare
     from .differences import explain_optimizer
+    from .recordings.judge import judge
+    from .recordings.write import record
     from .report.report import Report
     from .report.training_report import TrainingReport
     from .results.cell_report import CellReport
@@ -40,6 +44,8 @@ __all__ = [
     "compare",
     "compare_training",
     "explain_optimizer",
+    "judge",
+    "record",
 ]
 
 __getattr__ = lazy_getattr(
@@ -56,6 +62,8 @@ __getattr__ = lazy_getattr(
         "compare": "checking.engine",
         "compare_training": "training.compare",
         "explain_optimizer": "differences",
+        "judge": "recordings.judge",
+        "record": "recordings.write",
     },
 )
 

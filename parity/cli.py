@@ -8,6 +8,8 @@ from .commands.command import EXIT_CODES, Group
 from .commands.compare import compare
 from .commands.export import export
 from .commands.inspect import inspect
+from .commands.judge import judge
+from .commands.record import record
 from .commands.run import run
 from .commands.weights import weights
 
@@ -18,5 +20,5 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-for command in (run, compare, export, inspect, weights):
+for command in (run, compare, record, judge, export, inspect, weights):
     main.add_command(command)

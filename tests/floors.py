@@ -65,7 +65,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells"),
         ("checking", "onnx_files"),
-        ("training",),
+        ("training", "recordings"),
         ("assertions.py",),
         ("commands", "pytest_options.py", "pytest_pages.py"),
         ("cli.py", "pytest_plugin.py"),

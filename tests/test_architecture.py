@@ -15,7 +15,19 @@ from tests.imports import ROOMS, imports
 
 ROOT = Path(__file__).parents[1]
 
-PARITY = {"click", "converter", "jinja2", "ml_dtypes", "numpy", "onnx", "onnxruntime", "rich", "runtime", "torch"}
+PARITY = {
+    "click",
+    "recorder",
+    "converter",
+    "jinja2",
+    "ml_dtypes",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "rich",
+    "runtime",
+    "torch",
+}
 # Beside itself and the standard library. Where two rows apply to a file, the longer one holds.
 MAY_IMPORT = {
     "runtime": {"ml_dtypes", "numpy", "safetensors"},
@@ -26,6 +38,7 @@ MAY_IMPORT = {
     "converter": {"google", "ml_dtypes", "numpy", "onnx", "runtime", "torch"},
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
+    "parity/recordings/shards.py": PARITY | {"safetensors"},
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 HEAVY = ("torch", "onnx", "onnxruntime")
@@ -267,8 +280,17 @@ def test_pyproject_lists_every_package() -> None:
     assert listed == ["cellbridge", *sorted(packages_in_folders(ROOT))]
 
 
-def test_the_namespace_holds_the_command_alone() -> None:
-    assert [file.name for file in (ROOT / "cellbridge").glob("*.py")] == ["__main__.py"]
+def test_the_namespace_holds_the_command_and_the_recorder_alone() -> None:
+    assert sorted(file.name for file in (ROOT / "cellbridge").glob("*.py")) == ["__main__.py", "recorder.py"]
+
+
+def test_the_recorder_needs_numpy_alone(tmp_path: Path) -> None:
+    """It may be copied into any project."""
+    recorder = ROOT / "cellbridge" / "recorder.py"
+    names = {name[0] for _, name in imports(recorder, [])}
+    assert names - sys.stdlib_module_names == {"numpy"}
+    (tmp_path / "recorder.py").write_bytes(recorder.read_bytes())
+    assert loaded_by("import recorder", (*HEAVY, "cellbridge"), tmp_path) == set()
 
 
 def test_every_package_has_an_init() -> None:

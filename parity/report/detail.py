@@ -162,7 +162,7 @@ def _by_tensor(comparisons: Sequence[Comparison], report: NetworkResult) -> list
 def importance(comparison: Comparison, report: NetworkResult) -> tuple[bool, bool, bool, int]:
     """Return a sort key that is smaller for the more important of two comparisons that fail."""
     side = report.sides.index(comparison.side) if comparison.side in report.sides else len(report.sides)
-    return bool(comparison.sizes), comparison.feeding != "isolated", comparison.check != "meaning", side
+    return bool(comparison.sizes), not comparison.of_cell_alone, comparison.check != "meaning", side
 
 
 def _comparison_lines(c: Comparison, cell: CellReport, report: NetworkResult, width: int) -> list[Text]:

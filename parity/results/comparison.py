@@ -29,8 +29,8 @@ class Comparison:
         check: "meaning" (both sides in float64), "rounding" (working dtype, error measured against float64 truth) or
             "quantization" (for a quantized file; `ratio` and `allowed` count steps of its quantizer).
         feeding: "isolated" (the Cell got the values recorded from the reference), "end to end", or "second call" (end
-            to end, with the state left by a first call) or
-            "third call" (the same after two calls).
+            to end, with the state left by a first call) or "third call" (the same after two calls). Of two recordings,
+            "equal inputs" where all that the value is computed from agrees, and else "end to end".
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (its value); "passed value"
             and "passed gradient" for values that a Cell passes to the inputs of inner Cells, and gradients that it
             passes back to their outputs; "call" for a call that raises, or differs from the reference's.
@@ -82,6 +82,11 @@ class Comparison:
     probe: str = ""
     input: int = 1
     error_map: ErrorMap | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def of_cell_alone(self) -> bool:
+        """Whether it is about what the Cell itself computes: it had the reference's inputs."""
+        return self.feeding in ("isolated", "equal inputs")
 
     @property
     def identity(self) -> tuple[str | int, ...]:

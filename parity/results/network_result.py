@@ -99,7 +99,7 @@ class NetworkResult:
         are listed, without those that contain another failing Cell.
         """
         failing = {path: cell.failures for path, cell in self.cells.items() if cell.failures}
-        own = [path for path, failures in failing.items() if any(c.feeding == "isolated" for c in failures)]
+        own = [path for path, failures in failing.items() if any(c.of_cell_alone for c in failures)]
         return own or [path for path in failing if not any(is_inside(other, path) for other in failing)]
 
     @property

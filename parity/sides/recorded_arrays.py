@@ -25,7 +25,9 @@ class RecordedArrays:
     def keep(self, tensor: torch.Tensor, array: Array | None) -> torch.Tensor:
         """Keep the array of a tensor, if it has one; return the tensor."""
         if array is not None:
-            self._of_tensors[id(tensor)] = weakref.ref(tensor), tensor._version, array
+            number = id(tensor)
+            reference = weakref.ref(tensor, lambda _: self._of_tensors.pop(number, None))
+            self._of_tensors[number] = reference, tensor._version, array
         return tensor
 
     def keep_gradient(self, gradient: torch.Tensor, array: Array | None) -> torch.Tensor:

@@ -135,6 +135,10 @@ class Records:
     def add(self, key: Key, array: Array) -> None:
         """Record a value."""
         self.values[key] = array
+        self.add_slot(key)
+
+    def add_slot(self, key: Key) -> None:
+        """Record that there is a value, which isn't kept."""
         slots = self.slots.setdefault((key.path, key.call, key.kind), [])
         if key.slot not in slots:
             slots.append(key.slot)

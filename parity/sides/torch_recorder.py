@@ -188,16 +188,19 @@ class Recorder:
         whole = tensor.detach().resolve_conj()
         with torch._C.DisableTorchFunction():
             own = self._with_array(whole, key, self.replay.value)
+            array = None
             if self.run.inner or not key.path:
                 array = self.recorded.of(tensor) if own is whole else None
-                self.records.add(key, as_array(own).copy() if array is None else array)
+                array = as_array(own).copy() if array is None else array
+                if self.run.passes is not None and self.run.passes(key, array):
+                    self.records.add_slot(key)
+                else:
+                    self.records.add(key, array)
             to_pass = self.value_to_pass(key, own)
             passed = self._with_array(to_pass, key, self.replay.gradient)
             if passed is not to_pass:
                 return None, passed
-            if passed is own:
-                return self.records.values.get(key), passed
-            return self.recorded.of(passed), passed
+            return array if passed is own else self.recorded.of(passed), passed
 
     def _with_array(self, tensor: torch.Tensor, key: Key, change: Callable[[Key, Array], Array]) -> torch.Tensor:
         """Return a tensor with what a function returns for its array, where choices are replayed."""

@@ -1,0 +1,1 @@
+../../cellbridge/recorder.py

@@ -1,0 +1,96 @@
+"""`parity record`."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from ..dtypes import WORKING_DTYPES
+from ..inputs.model_file import load
+from ..report.layout import echo
+from ..support.files import require_new_folder
+from ..support.progress import TerminalProgress
+from .command import EXIT_CODES, Command, common_options, quiet
+
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse `4GB`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?(B|KB|MB|GB|TB)?", text.strip().upper())
+    if match is None:
+        raise click.BadParameter(f"needed a size such as 500MB or 4GB, given {text!r}", ctx, parameter)
+    return int(float(match[1]) * _UNITS[match[2] or "B"])
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.option("-o", "--output", "target", required=True, metavar="FOLDER", help="The new folder to write.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Record only Cells whose path matches; may be repeated.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
+@click.option(
+    "--budget",
+    metavar="SIZE",
+    callback=_parse_size,
+    help="Write at most this (4GB); of what doesn't fit, write the norm, extremes, some elements and a checksum.",
+)
+@click.option("--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does.")
+@click.option(
+    "--dtype",
+    type=click.Choice(list(WORKING_DTYPES)),
+    default="float32",
+    show_default=True,
+    help="The dtype that the network computes in.",
+)
+@click.option("--no-float64", is_flag=True, help="Leave out the run in float64, which others are judged by.")
+@click.option("--no-grad", is_flag=True, help="Record the forward pass only.")
+@common_options
+def record(
+    model: str,
+    seed: int,
+    verbose: bool,
+    target: str,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    budget: int | None,
+    train: bool | None,
+    dtype: str,
+    no_float64: bool,
+    no_grad: bool,
+) -> None:
+    """Run MODEL and write what crosses the boundaries of its Cells to a folder, to be judged elsewhere or later.
+
+    MODEL is a model file, as for parity run; its first inputs are used. Recorded are inputs, outputs and gradients of
+    every Cell, parameters, their gradients and buffers, in the working dtype and in float64. Values are written as they
+    come, so memory holds one Cell's at a time.
+
+    Other programs write such a folder with cellbridge.recorder, a single file that may be copied (docs/recordings.md).
+    parity judge compares two of them.
+    """
+    require_new_folder(target)
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(model, seed)
+        from ..recordings.write import record as record_module
+
+        with quiet(verbose):
+            size = record_module(
+                user_file.module,
+                user_file.args,
+                target,
+                user_file.kwargs,
+                budget=budget,
+                float64=not no_float64,
+                progress=progress,
+                grads=not no_grad,
+                train=train,
+                dtype=dtype,
+                only=only,
+                skip=skip,
+                seed=seed,
+                loss=user_file.loss,
+                model=user_file.name,
+            )
+    echo(f"recorded {size.in_words} in {target}")

@@ -1,0 +1,95 @@
+"""Whether two recordings can be compared at all: the same inputs, and something in common."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from ...runtime.errors import UsageError
+from ...runtime.ir.types import is_floating
+from ...runtime.visible import visible_name
+from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records
+
+
+def require_same_inputs(truth: Records, records: Records, reference: str, candidate: str) -> None:
+    """Raise `UsageError` if the inputs of the network in two recordings, as far as both have them, aren't the same."""
+    for key in truth.root_keys(INPUT):
+        value = records.values.get(key)
+        if value is None or key not in truth.values:
+            continue
+        expected = truth.values[key]
+        name = visible_name(key.slot)
+        if value.shape != expected.shape:
+            raise UsageError(
+                f"the recordings have different inputs: {name} has the shape {list(value.shape)} in {candidate}, "
+                f"{list(expected.shape)} in {reference}\n  what to do: record both on the same inputs"
+            )
+        if not _agree(value, expected):
+            raise UsageError(
+                f"the recordings have different inputs: the values of {name} in {candidate} aren't those in "
+                f"{reference}\n  what to do: record both on the same inputs; the reference's are in its recording"
+            )
+
+
+def same_cotangents(truth: Records, records: Records) -> bool:
+    """Whether the backward passes start from the same gradients of the outputs, as far as both recordings have them."""
+    keys = [key for key in truth.root_keys(OUTPUT_GRADIENT) if key in truth.values and key in records.values]
+    return all(_close(records.values[key], truth.values[key]) for key in keys)
+
+
+def common_part(truth: Records, records: Records, parameters: Collection[str]) -> tuple[Records, str]:
+    """Return the reference's records without what the candidate didn't record, and what that is, in words.
+
+    Args:
+        truth: the reference's records.
+        records: the candidate's.
+        parameters: names of the parameters whose values the candidate has: if it has gradients, the lack of theirs is
+            a finding.
+
+    Raises:
+        UsageError: there is nothing in common.
+    """
+    values = {key: array for key, array in truth.values.items() if key in records.values}
+    if not values:
+        own = ", ".join(visible_name(call.path) or "(root)" for call in records.calls[:3]) or "none"
+        theirs = ", ".join(visible_name(call.path) or "(root)" for call in truth.calls[:3])
+        raise UsageError(
+            f"the recordings have no Cell in common: one has {theirs}, ..., the other {own}, ...\n"
+            "  what to do: --map names.toml says which is which"
+        )
+    known = records.parameter_gradients
+    gradients = {
+        name: gradient
+        for name, gradient in truth.parameter_gradients.items()
+        if name in known or (known and name in parameters)
+    }
+    updates = {name: array for name, array in truth.updates.items() if name in records.updates}
+    whole = {key.path for key in truth.values} - {key.path for key in values}
+    words = []
+    if whole:
+        some = ", ".join(visible_name(path) or "(root)" for path in list(dict.fromkeys(sorted(whole)))[:4])
+        words.append(f"{len(whole)} of the Cells ({some}{', ...' if len(whole) > 4 else ''})")
+    part = sum(key.path not in whole for key in truth.values) - len(values)
+    if part:
+        words.append(f"{part} tensors of others")
+    return replace(truth, values=values, parameter_gradients=gradients, updates=updates), " and ".join(words)
+
+
+def _agree(value: Array, expected: Array) -> bool:
+    """Whether two arrays are the same numbers, in the less precise of their dtypes."""
+    if not (is_floating(value.dtype) and is_floating(expected.dtype)):
+        return bool(np.array_equal(value, expected))
+    narrow = min(value.dtype, expected.dtype, key=lambda dtype: dtype.itemsize)
+    with np.errstate(over="ignore"):
+        return bool(np.array_equal(value.astype(narrow), expected.astype(narrow), equal_nan=True))
+
+
+def _close(value: Array, expected: Array) -> bool:
+    """Whether gradients that a loss computes may be the same, up to rounding in half precision or float32."""
+    if value.shape != expected.shape:
+        return False
+    tolerance = 1e-2 if value.dtype.itemsize == 2 else 1e-4
+    largest = float(np.abs(expected.astype(np.float64)).max(initial=0.0))
+    return float(np.abs(value.astype(np.float64) - expected).max(initial=0.0)) <= tolerance * largest

@@ -1,0 +1,212 @@
+"""`judge`: a recording judged by another one, the reference's.
+
+Both networks have run end to end, on values of their own, so the values of a Cell may differ because of Cells before
+it. A Cell is wrong itself where everything that it computes a value from agrees with the reference's, and the value
+doesn't: its inputs and what the Cells that it called returned; backward, the gradients that arrived too.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Unpack
+
+from ...runtime.errors import UsageError
+from ..comparison.cells import cell_reports, owners, require_elements, require_finite
+from ..comparison.comparer import Comparer, compare_parameters
+from ..comparison.noise import Noise, NoiseKey
+from ..comparison.value_judge import ValueJudge
+from ..options import OptionKeywords, Options, from_keywords
+from ..report.globs import list_names
+from ..report.report import Report
+from ..results.comparison import NOT_COMPARED, PASS, SKIPPED, UNPAIRED, Comparison
+from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
+from ..support.progress import NoProgress, Progress
+from ..verdicts.deviations import size
+from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
+from .agreement import common_part, require_same_inputs, same_cotangents
+from .attribution import END_TO_END, attribute
+from .detached import detachments, missing_gradients
+from .recorded_side import RecordedSide, parameter_infos
+from .recording import RecordedRun, Recording, open_recording
+from .summaries import use_samples
+
+UNKNOWN = 8.0
+"""Units in the last place that a reference without float64 is taken to be wrong by, times the root of its calls."""
+
+
+OTHER_LOSS = (
+    "no gradient was compared, because the backward passes start from other gradients of the outputs: record both with "
+    "the same loss"
+)
+
+
+class AssumedNoise(Noise):
+    """The rounding error of a reference that was recorded in its working dtype alone: it isn't known, but assumed.
+
+    It is taken to be `UNKNOWN` units in the last place of a tensor's largest element, times the square root of the
+    number of calls: roundings that add up at random.
+    """
+
+    def error(self, key: NoiseKey, check: str = "rounding") -> float:
+        """The assumed error of a value."""
+        value = self.truth.values.get(key) if isinstance(key, Key) else self._named(*key)
+        return 0.0 if value is None else self.unit * size(value)
+
+    @property
+    def unit(self) -> float:
+        """The error, relative to the largest element."""
+        return UNKNOWN * epsilon(self.run.dtype) * math.sqrt(max(1, len(self.truth.calls)))
+
+    def _named(self, what: str, name: str) -> Array | None:
+        return self.truth.parameter_gradients.get(name) if what == "parameter" else self.truth.updates.get(name)
+
+
+def judge(
+    reference: str | PathLike[str],
+    candidate: str | PathLike[str],
+    *,
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
+    """Judge a recording by another one, the reference's, without running either network.
+
+    The truth is the reference's run in float64. If it has none, rounding alone is judged, with an assumed bar.
+
+    Args:
+        reference: folder of the reference's recording, as `record` or `cellbridge.recorder` writes it, or of `.npy`
+            files.
+        candidate: folder of the recording to judge.
+        progress: receives the stages.
+        **options: fields of `Options`: `grads`, `rtol`, `atol`, `only`, `skip`, `strict`, `model`.
+
+    Returns:
+        The report. Comparisons are of "equal inputs" where all that a value is computed from agrees, and else "end to
+        end".
+
+    Raises:
+        UsageError: a recording can't be read, they have nothing in common, or were made on different inputs.
+    """
+    chosen = from_keywords(Options, judge, options)
+    return _judge(open_recording(reference), open_recording(candidate), chosen, progress or NoProgress())
+
+
+def _judge(reference: Recording, candidate: Recording, options: Options, progress: Progress) -> Report:
+    progress.stage("read", None)
+    ours = RecordedSide(reference.name, reference)
+    has_truth, working = "float64" in reference.runs, reference.working_dtype
+    runs = ours.recorded("float64" if has_truth else working), ours.recorded(working)
+    theirs = RecordedSide(candidate.name, candidate, like=runs[0].records)
+    checks = [check for check in theirs.capabilities.checks if has_truth or check[0] == "rounding"]
+    if not checks:
+        raise UsageError(
+            f"{candidate.name} was recorded in float64 alone, and {reference.name} wasn't recorded in it: there is "
+            "nothing to judge by\n  what to do: record the reference in float64 too"
+        )
+    cells = cell_reports(ours, runs[0].records)
+    owner_of = owners(cells, ours, runs[0].records)
+    grads = options.grads and ours.capabilities.gradients and theirs.capabilities.gradients
+    found: list[tuple[str, Comparison]] = []
+    notes = _notes(reference, candidate)
+    progress.stage(theirs.name, len(checks))
+    recorded_cells: set[str] = set()
+    for check, dtype in checks:
+        (true_run, working_run, run), sampled = use_samples(*runs, theirs.recorded(dtype))
+        truth, records = true_run.records, run.records
+        if check == checks[-1][0]:
+            found += _compare_parameters(theirs.name, working_run, run, owner_of)
+        require_elements(truth)
+        require_finite(truth, "float64" if has_truth else working)
+        require_same_inputs(truth, records, ours.name, theirs.name)
+        whole = truth
+        truth, lacking = common_part(whole, records, run.parameters)
+        if lacking:
+            notes.append(f"{theirs.name} doesn't have {lacking}")
+        recorded_cells |= {key.path for key in truth.values}
+        with_gradients = grads and same_cotangents(truth, records)
+        if grads and not with_gradients:
+            found.append(
+                ("", Comparison(theirs.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS))
+            )
+        noise_run = Run(working, with_gradients, slots=truth.slots)
+        kind = Noise if has_truth else AssumedNoise
+        noise = kind(
+            _OneRun(ours.name, working_run.records, ours.capabilities), truth, noise_run, unmeasured=not has_truth
+        )
+        values = ValueJudge(truth, noise, Tolerance(working, options.rtol, options.atol))
+        comparer = Comparer(theirs.name, "isolated", values, owner_of, with_gradients)
+        missing = missing_gradients(whole, records) if with_gradients else set()
+        found += attribute(comparer.compare(check, records), whole, truth, missing)
+        found += detachments(theirs.name, check, whole, missing)
+        if sampled:
+            notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
+        progress.advance()
+    if not has_truth:
+        notes.append(
+            f"{ours.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
+            f"{ROUNDING_FACTOR * UNKNOWN:g} units in the last place of {working}, times the square root of the number "
+            f"of calls, {len(runs[0].records.calls)}"
+        )
+    report = Report(
+        model=options.model or reference.index.model or ours.name,
+        reference=ours.name,
+        sides=[theirs.name],
+        dtype=working,
+        train=reference.index.mode == "train",
+        grads=grads,
+        seed=reference.index.seed or 0,
+        cells=cells,
+        strict=options.strict,
+        notes=list(dict.fromkeys(notes)),
+    )
+    found = [(path if path in cells else "", comparison) for path, comparison in found]
+    left_out = sorted({path for path, c in found if c.status != PASS and c.of_cell_alone and not options.selects(path)})
+    if left_out:  # what differs because of them says nothing about the Cells that are judged
+        report.notes.append(f"Cells that were left out differ: {list_names([path or '(root)' for path in left_out])}")
+        found = [(path, c) for path, c in found if c.status == PASS or c.of_cell_alone]
+    for path, comparison in found:
+        cells[path].comparisons.append(comparison)
+    for path, cell in cells.items():
+        if not options.selects(path):
+            cell.presence, cell.comparisons = SKIPPED, []
+        elif path not in recorded_cells and not cell.comparisons:
+            cell.presence = UNPAIRED
+    return report
+
+
+def _compare_parameters(
+    side: str, reference: RecordedRun, candidate: RecordedRun, owner_of: Mapping[str, str]
+) -> list[tuple[str, Comparison]]:
+    """Compare the values of the parameters that both recordings have."""
+    common = reference.parameters.keys() & candidate.parameters.keys()
+    ours, theirs = ({n: i for n, i in parameter_infos(run).items() if n in common} for run in (reference, candidate))
+    return compare_parameters(side, ours, theirs, owner_of)
+
+
+@dataclass
+class _OneRun:
+    """A reference of which one run is known."""
+
+    name: str
+    records: Records
+    capabilities: Capabilities
+
+    def run(self, run: Run) -> Records:
+        """Return that run."""
+        return self.records
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """Return nothing: they were compared."""
+        return {}
+
+
+def _notes(reference: Recording, candidate: Recording) -> list[str]:
+    notes = []
+    for recording in (reference, candidate):
+        if not recording.index.complete:
+            notes.append(f"{recording.name} is incomplete: its writer stopped before the end")
+    if reference.index.mode != candidate.index.mode:
+        notes.append(f"{reference.name} ran in {reference.index.mode} mode, {candidate.name} in {candidate.index.mode}")
+    return notes

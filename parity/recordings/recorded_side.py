@@ -1,0 +1,49 @@
+"""`RecordedSide`: a network that ran elsewhere, as a side; its runs are those that were recorded."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...runtime.errors import UsageError
+from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
+from .recording import RecordedRun, Recording
+
+
+class RecordedSide:
+    """The runs of a recording.
+
+    Args:
+        name: name of the side in the report.
+        recording: the recording.
+        like: the reference's records, whose names of inputs and outputs are used; None for the reference itself.
+    """
+
+    def __init__(self, name: str, recording: Recording, like: Records | None = None) -> None:
+        self.name = name
+        self.recording = recording
+        self.like = like
+        working = recording.working_dtype
+        checks = [("meaning", "float64")] if "float64" in recording.runs else []
+        checks += [("rounding", working)] if working != "float64" else []
+        gradients = any(one.role in ("parameter_gradient", INPUT_GRADIENT) for one in recording.index.tensors)
+        self.capabilities = Capabilities(tuple(checks), gradients, own_precision=False)
+        self.recorded = cache(self._recorded)
+
+    def run(self, run: Run) -> Records:
+        """Return what was recorded in the dtype of a run."""
+        return self.recorded(run.dtype).records
+
+    def _recorded(self, dtype: str) -> RecordedRun:
+        if dtype not in self.recording.runs:
+            runs = " and ".join(self.recording.runs) or "nothing"
+            raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
+        return self.recording.run(dtype, like=self.like)
+
+    def parameters(self) -> dict[str, ParameterInfo]:
+        """Return the parameters that were recorded, in the working dtype."""
+        return parameter_infos(self.recorded(self.recording.working_dtype))
+
+
+def parameter_infos(run: RecordedRun) -> dict[str, ParameterInfo]:
+    """Return the parameters of a run; a recording doesn't say which of them are trained."""
+    return {name: ParameterInfo(array, True) for name, array in run.parameters.items()}

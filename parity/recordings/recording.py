@@ -1,0 +1,213 @@
+"""`Recording`: a recording that was opened, and what each of its runs recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...recorder import INDEX
+from ...runtime.errors import UsageError
+from ...runtime.ir.types import CellCall
+from ...runtime.visible import visible_name
+from ..sides.records import INPUT, Array, Key, Records, output_slots, reference_slot
+from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
+from .npy_folder import has_arrays, read_folder
+from .shards import Shards
+
+Boundary = Key | tuple[str, str]
+"""A boundary of a Cell; or ("parameter_gradient", name) and the like for what has a name of its own."""
+
+
+@dataclass
+class RecordedRun:
+    """What was recorded in one run.
+
+    Attributes:
+        records: the values, in the names of the reference.
+        parameters: the parameters before the run, by name.
+        summaries: what is kept of the tensors that weren't written.
+    """
+
+    records: Records
+    parameters: dict[str, Array] = field(default_factory=dict)
+    summaries: dict[Boundary, Summary] = field(default_factory=dict)
+
+    @property
+    def named(self) -> Mapping[str, dict[str, Any]]:
+        """What has a name of its own, by role."""
+        return {
+            "parameter": self.parameters,
+            "parameter_gradient": self.records.parameter_gradients,
+            "buffer": self.records.buffers,
+            "buffer_update": self.records.updates,
+        }
+
+
+@dataclass
+class Recording:
+    """A recording.
+
+    Attributes:
+        index: its index.
+        shards: its files.
+    """
+
+    index: Index
+    shards: Shards
+
+    @property
+    def name(self) -> str:
+        """The name of the folder, as it is shown."""
+        return visible_name(self.index.path.name or str(self.index.path))
+
+    @cached_property
+    def runs(self) -> list[str]:
+        """The dtypes of its runs."""
+        return list(dict.fromkeys([entry.run for entry in self.index.tensors]))
+
+    @property
+    def working_dtype(self) -> str:
+        """The dtype that rounding is judged in: its own, or that of its only run."""
+        if self.index.dtype in self.runs and (self.index.dtype != "float64" or len(self.runs) == 1):
+            return self.index.dtype
+        return next((run for run in self.runs if run != "float64"), self.index.dtype)
+
+    def run(self, dtype: str, step: int = 0, like: Records | None = None) -> RecordedRun:
+        """Read what was recorded in one run; checksums are verified.
+
+        Args:
+            dtype: dtype of the run.
+            step: number of the training step.
+            like: the reference's records, whose names the inputs and outputs get; None to keep their own.
+
+        Raises:
+            UsageError: a file is missing or damaged.
+        """
+        entries = [one for one in self.index.tensors if (one.run, one.step) == (dtype, step)]
+        calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
+        result = RecordedRun(Records(calls=_calls(calls, entries)))
+        names = _Names(entries, like)
+        values: dict[tuple[str, str], Array | Summary] = {}
+        for entry in entries:
+            value = entry.summary if entry.summary is not None else self.shards.array(entry)
+            if entry.role not in CELL_ROLES:
+                values[entry.role, entry.slot] = value
+                continue
+            key = Key(entry.cell, entry.call, entry.role, names.of(entry))
+            if not entry.tracked:
+                result.records.untracked.add(key)
+            if isinstance(value, Summary):
+                result.summaries[key] = value
+                result.records.slots.setdefault((key.path, key.call, key.kind), []).append(key.slot)
+            else:
+                result.records.add(key, value)
+        for (role, name), value in values.items():
+            if isinstance(value, Summary):
+                result.summaries[role, name] = value
+            else:
+                result.named[role][name] = value
+        return result
+
+
+def open_recording(path: str | PathLike[str]) -> Recording:
+    """Open a recording, or a folder of `.npy` files.
+
+    Raises:
+        UsageError: there is none, or it isn't one.
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        what = "is a file, but a recording is a folder" if folder.exists() else "isn't there"
+        raise UsageError(f"the recording {path} {what}")
+    shards = Shards(folder)
+    if (folder / INDEX).exists():
+        return Recording(read_index(folder, shards.parts), shards)
+    ranks = sorted(inner.name for inner in folder.glob("rank-*") if (inner / INDEX).exists())
+    if ranks:
+        raise UsageError(f"{path} is a recording of {len(ranks)} processes: give the folder of one, {path}/{ranks[0]}")
+    if has_arrays(folder):
+        return Recording(*read_folder(folder))
+    raise UsageError(
+        f"{path} isn't a recording: it has neither {INDEX} nor .npy files\n"
+        "  what to do: parity record MODEL -o FOLDER makes one; docs/recordings.md says how other programs do"
+    )
+
+
+class _Names:
+    """The reference's names of inputs and outputs, which are paired by name, and then by position."""
+
+    def __init__(self, entries: list[TensorEntry], like: Records | None) -> None:
+        self.like = like
+        self.own: dict[tuple[str, int, str], list[str]] = {}
+        for entry in entries:
+            if entry.role in CELL_ROLES:
+                slots = self.own.setdefault((entry.cell, entry.call, entry.role.removesuffix("_gradient")), [])
+                if entry.slot not in slots:
+                    slots.append(entry.slot)
+
+    def of(self, entry: TensorEntry) -> str:
+        """Return the name of a tensor."""
+        if self.like is None:
+            return entry.slot
+        kind = entry.role.removesuffix("_gradient")
+        own = self.own[entry.cell, entry.call, kind]
+        reference = self.like.slots.get((entry.cell, entry.call, kind), [])
+        if kind == INPUT:
+            return reference_slot(entry.slot, own, reference)
+        return dict(zip(own, output_slots(own, reference), strict=True))[entry.slot]
+
+
+def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> list[CellCall]:
+    """Return the calls of a run, parents before children; a parent that isn't known is found by the paths.
+
+    A recording that wasn't completed may lack calls, of which there are tensors.
+    """
+    known = {(one.cell, one.index) for _, one in calls}
+    lacking = dict.fromkeys((one.cell, one.call) for one in tensors if one.role in CELL_ROLES)
+    entries: list[tuple[int | None, CallEntry]] = [*calls]
+    for path, index in lacking:
+        if (path, index) not in known:
+            entries.append((None, CallEntry("", 0, path, index, "", None)))
+    places = {number: place for place, (number, _) in enumerate(entries) if number is not None}
+    parents = [
+        places.get(one.parent) if one.parent is not None else _parent(place, [e for _, e in entries])
+        for place, (_, one) in enumerate(entries)
+    ]
+    order = _parents_first(parents)
+    rank = {place: number for number, place in enumerate(order)}
+    result = []
+    for place in order:
+        _, one = entries[place]
+        parent = parents[place]
+        result.append(CellCall(one.cell, one.class_name, one.index, None if parent is None else rank[parent]))
+    return result
+
+
+def _parent(place: int, calls: list[CallEntry]) -> int | None:
+    """Return the place of the call that made a call, which returned before it did: the innermost Cell around it."""
+    path = calls[place].cell
+    paths = {one.cell for one in calls}
+    while path:
+        path = path.rpartition(".")[0]
+        if path in paths:
+            own = [other for other, one in enumerate(calls) if one.cell == path]
+            return next((other for other in own if other > place), own[-1])
+    return None
+
+
+def _parents_first(parents: list[int | None]) -> list[int]:
+    """Return the places of the calls with each parent before its children, otherwise in order."""
+    children: dict[int | None, list[int]] = {}
+    for place, parent in enumerate(parents):
+        children.setdefault(parent, []).append(place)
+    order: list[int] = []
+    waiting = list(reversed(children.get(None, [])))
+    while waiting:
+        place = waiting.pop()
+        order.append(place)
+        waiting += reversed(children.get(place, []))
+    return order
