@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, Literal, Unpack
 
-import numpy as np
 import onnx
 import torch
-from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots, notify_calls
 from ...converter.capture.containers import open_containers
@@ -23,13 +22,14 @@ from ...converter.onnx_out.naming import input_names
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.lowering import opsets
-from ...runtime.tensor_like import TensorLike
 from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
+from ..inputs.arguments import as_arguments
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
+from ..recordings.against import compare_with_recording
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
@@ -177,10 +177,10 @@ def compare(
 
     Args:
         reference: a torch module or a program.
-        candidate: a torch module, a program, or an ONNX model or its path: Cells are paired by path, and each side
-            keeps its parameters. Cells that two torch modules call differently are judged in the Cell around them. Or a
-            Cell, the port of a torch module: Cells are paired as `parity.pairing` describes, and the module's weights
-            are carried over for the comparison.
+        candidate: a torch module, a program, an ONNX model or its path, or the folder of a recording: Cells are paired
+            by path, and each side keeps its parameters. Cells that two torch modules call differently are judged in the
+            Cell around them. Or a Cell, the port of a torch module: Cells are paired as `parity.pairing` describes, and
+            the module's weights are carried over for the comparison.
         args: positional inputs for both: a tuple, a single tensor, or a dict of keyword inputs.
         kwargs: keyword inputs.
         cells: for a port or a torch module, pairs that aren't found automatically: paths in the reference by paths in
@@ -209,6 +209,10 @@ def compare(
     explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
 
+    if isinstance(candidate, (str, PathLike)) and Path(candidate).is_dir():
+        if not isinstance(reference, torch.nn.Module):
+            raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
+        return compare_with_recording(reference, candidate, args, keywords, progress=progress, **options)
     of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
         isinstance(candidate, Program) and is_imported(candidate)
     )
@@ -263,25 +267,6 @@ def _require_comparable(reference: Any, is_port: bool, explained: bool, candidat
             "the reference must be a torch module or a program: the truth is computed in float64, which "
             "an ONNX model can't be run in; give the ONNX model as the candidate"
         )
-
-
-def as_arguments(args: Any, kwargs: Mapping[str, Any] | None) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return positional and keyword arguments, with arrays and the runtime's tensors converted to torch tensors."""
-    keywords = dict(kwargs or {})
-    open_containers((args, keywords))
-    if isinstance(args, Mapping):
-        args, keywords = (), {**args, **keywords}
-    elif not isinstance(args, (tuple, list)):
-        args = (args,)
-
-    def as_torch(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor):
-            return leaf
-        array = np.asarray(leaf) if isinstance(leaf, TensorLike) or hasattr(leaf, "asnumpy") else leaf
-        return torch.from_numpy(np.array(array)) if isinstance(array, np.ndarray) else leaf
-
-    result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(as_torch, (tuple(args), keywords))
-    return result
 
 
 def _side(

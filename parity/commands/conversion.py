@@ -76,6 +76,24 @@ def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: Op
             )
 
 
+def compare_with_recording(model: str, recording: str, verbose: bool, options: OptionKeywords) -> Report:
+    """Return the report on a recording compared with a model file, on its first inputs."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(model, options["seed"])
+        from ..recordings.against import compare_with_recording as compare
+
+        with quiet(verbose):
+            return compare(
+                user_file.module,
+                recording,
+                user_file.args,
+                user_file.kwargs,
+                progress=progress,
+                **(options | {"model": user_file.name}),
+            )
+
+
 def compare_model_files(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:
     """Return the report on the network of a model file compared with that of another one, on its inputs."""
     with TerminalProgress() as progress:

@@ -14,7 +14,7 @@ from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all
-from .conversion import check_model_file
+from .conversion import check_model_file, compare_with_recording
 from .outcome import file_of, finish, require_file, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
 
@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     default=None,
     help="Compare in train mode (batch statistics, dropout, buffer updates), or with all parts in eval mode; by "
     "default in eval mode, but a model with parts in both modes as it is.",
+)
+@click.option(
+    "--against",
+    metavar="FOLDER",
+    help="Compare with this recording instead, of the same network elsewhere (parity record, docs/recordings.md).",
 )
 @click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
 @click.option(
@@ -44,6 +49,7 @@ def run(
     verbose: bool,
     onnx_file: str | None,
     train: bool | None,
+    against: str | None,
     round_trip: bool,
     steps: int | None,
     config: TrainingConfigKeywords,
@@ -60,6 +66,9 @@ def run(
     --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as
     a whole, without its Cells.
 
+    With --against, MODEL is compared with a recording of the same network, made on the same inputs in another framework
+    or release. Each of its modules is run on the inputs that were recorded there, so each Cell is judged alone.
+
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
     optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
     all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
@@ -73,6 +82,8 @@ def run(
         """Return the report on one MODEL."""
         require_steps(model, steps)
         if steps is not None:
+            if against is not None:
+                raise UsageError("--against compares calls, not training steps: leave out --train-steps")
             return check_model_file_training(model, seed, verbose, {**config, "steps": steps}, judging.options)
         options: OptionKeywords = {**judging.options, "seed": seed}
         if Path(model).suffix == ".onnx":
@@ -80,6 +91,8 @@ def run(
                 raise UsageError(
                     "--train, --eval, --round-trip and --save-onnx are for torch models, not for an ONNX file"
                 )
+            if against is not None:
+                raise UsageError("--against is for torch models, not for an ONNX file")
             require_file(model)
             from ..onnx_files.check import check_onnx
 
@@ -89,6 +102,10 @@ def run(
         if judging.inputs_option is not None:
             raise UsageError(f"{judging.inputs_option} is for ONNX files: a model file defines inputs() itself")
         options["train"] = train
+        if against is not None:
+            if round_trip or onnx_file is not None:
+                raise UsageError("--against compares with a recording alone: leave out --round-trip and --save-onnx")
+            return compare_with_recording(model, against, verbose, options)
         with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
             return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...runtime.errors import CellbridgeError
 from ..diagnosis.cell_graphs import cell_graph
-from ..diagnosis.cell_program import Network
+from ..diagnosis.cell_program import Network, TensorKey
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings, with_fixes
@@ -23,7 +23,9 @@ from ..results.cell_graph import CellGraph
 from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
-from ..sides.records import Records, Run, Side
+from ..sides.records import Key, Records, Run, Side
+from ..verdicts.deviations import size
+from ..verdicts.judge import MEANING_NOISE, ROUNDING_FACTOR, epsilon
 from .diagnoses import Diagnoses
 from .networks import HasProgram, ReadFromFile, network_of
 from .noise import Noise
@@ -44,6 +46,7 @@ def add_causes(
     seconds: float,
     *,
     grads: bool,
+    check: str = "meaning",
 ) -> None:
     """Look for the causes of the Cells in which a side fails, isolated and in float64.
 
@@ -52,12 +55,13 @@ def add_causes(
         reference: the reference.
         side: the side that fails.
         truth: the reference's records in float64.
-        records: the side's records of an isolated run in float64.
+        records: the side's records of an isolated run in float64; of one in the working dtype if that is checked.
         noise: the reference's rounding error in isolated runs.
         seconds: the longest search.
         grads: whether the runs have gradients.
+        check: "meaning"; or "rounding", for a side that was recorded in the working dtype alone.
     """
-    paths = [path for path, cell in report.cells.items() if any(_shows_cause(c, side) for c in cell.comparisons)]
+    paths = [p for p, cell in report.cells.items() if any(_shows_cause(c, side, check) for c in cell.comparisons)]
     paths = [path for path in paths if path not in records.raising_cells]
     if not paths or not isinstance(reference, HasProgram):
         return
@@ -65,7 +69,7 @@ def add_causes(
     evidence = Evidence(
         truth,
         records,
-        lambda key: noise.error(key, "meaning"),
+        partial(_error_that_passes, noise, truth) if check == "rounding" else lambda key: noise.error(key, "meaning"),
         noise.run.dtype,
         run.grads and not records.broken,
         *({name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)),
@@ -74,8 +78,8 @@ def add_causes(
     diagnoses = Diagnoses(evidence, (reference, side), run, deadline)
     report.notes += diagnoses.notes
     as_file = _AsFile(side, run, evidence, diagnoses.candidate, deadline)
-    in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side)]
-    if in_gradients and grads and diagnoses.whole is not None:
+    in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side, check)]
+    if in_gradients and grads and diagnoses.whole is not None and not side.capabilities.recorded:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnoses.whole)
     for path in paths:
         cell = report.cells[path]
@@ -84,7 +88,7 @@ def add_causes(
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
-        index = min((c.call for c in cell.comparisons if _shows_cause(c, side)), default=0)
+        index = min((c.call for c in cell.comparisons if _shows_cause(c, side, check)), default=0)
         diagnosis = diagnoses.of(path, index)
         if diagnosis is None:
             continue
@@ -177,9 +181,17 @@ def _is_rounding(c: Comparison, side: Side) -> bool:
     return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "rounding", "isolated")
 
 
-def _shows_cause(c: Comparison, side: Side) -> bool:
-    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "meaning", "isolated")
+def _shows_cause(c: Comparison, side: Side, check: str) -> bool:
+    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, check, "isolated")
 
 
-def _only_gradients(comparisons: Sequence[Comparison], side: Side) -> bool:
-    return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side))
+def _only_gradients(comparisons: Sequence[Comparison], side: Side, check: str) -> bool:
+    return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side, check))
+
+
+def _error_that_passes(noise: Noise, truth: Records, key: TensorKey) -> float:
+    """Return the error, for the bar of meaning, by which that is as high as the bar of rounding."""
+    name = key[1] if isinstance(key, tuple) and not isinstance(key, Key) else ""
+    value = truth.values.get(key) if isinstance(key, Key) else truth.parameter_gradients.get(name)
+    unit = max(noise.error(key), 0.0 if value is None else epsilon(noise.run.dtype) * size(value))
+    return unit * ROUNDING_FACTOR / MEANING_NOISE * epsilon(noise.run.dtype) / epsilon("float64")

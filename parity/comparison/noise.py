@@ -71,7 +71,8 @@ class Noise(ReferenceNoise[NoiseKey]):
         if not isinstance(self.reference, HasProgram):
             return False
         try:
-            network = network_of(self.reference, replace(self.run, feed=self.truth))
+            feed = self.truth if self.run.feed is None else self.run.feed
+            network = network_of(self.reference, replace(self.run, feed=feed))
         except CellbridgeError:  # it can't be captured
             return False
         cells = CellBounds(network, self.run.dtype)

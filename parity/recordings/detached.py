@@ -17,12 +17,15 @@ def missing_gradients(truth: Records, records: Records) -> set[Key]:
     return {gradient_key(key) for key in values if gradient_key(key) in truth.values} - records.values.keys()
 
 
-def detachments(side: str, check: str, truth: Records, missing: set[Key]) -> Iterator[tuple[str, Comparison]]:
+def detachments(
+    side: str, check: str, feeding: str, truth: Records, missing: set[Key]
+) -> Iterator[tuple[str, Comparison]]:
     """Yield a failure, with the path of its Cell, where a value is detached that is computed from others that aren't.
 
     Args:
         side: name of the candidate.
         check: "meaning" or "rounding".
+        feeding: the feeding of the comparisons that judge a Cell itself.
         truth: the reference's records.
         missing: the boundaries of the gradients that the candidate lacks.
     """
@@ -34,4 +37,4 @@ def detachments(side: str, check: str, truth: Records, missing: set[Key]) -> Ite
             continue
         kind = "output" if key.kind == OUTPUT else "passed value"
         name = key.slot if key.kind == OUTPUT else f"{key.path} {key.slot}"
-        yield call.path, Comparison(side, check, "equal inputs", kind, name, key.call, FAIL, DETACHED)
+        yield call.path, Comparison(side, check, feeding, kind, name, key.call, FAIL, DETACHED)

@@ -27,7 +27,7 @@ from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
 from .agreement import common_part, require_same_inputs, same_cotangents
-from .attribution import END_TO_END, attribute
+from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .detached import detachments, missing_gradients
 from .recorded_side import RecordedSide, parameter_infos
 from .recording import RecordedRun, Recording, open_recording
@@ -139,7 +139,7 @@ def _judge(reference: Recording, candidate: Recording, options: Options, progres
         comparer = Comparer(theirs.name, "isolated", values, owner_of, with_gradients)
         missing = missing_gradients(whole, records) if with_gradients else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
-        found += detachments(theirs.name, check, whole, missing)
+        found += detachments(theirs.name, check, EQUAL_INPUTS, whole, missing)
         if sampled:
             notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
         progress.advance()

@@ -26,7 +26,7 @@ class RecordedSide:
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
         gradients = any(one.role in ("parameter_gradient", INPUT_GRADIENT) for one in recording.index.tensors)
-        self.capabilities = Capabilities(tuple(checks), gradients, own_precision=False)
+        self.capabilities = Capabilities(tuple(checks), gradients, own_precision=False, recorded=True)
         self.recorded = cache(self._recorded)
 
     def run(self, run: Run) -> Records:

@@ -14,11 +14,11 @@ from ...converter.exclusive import one_at_a_time
 from ...recorder import Recorder
 from ...runtime.errors import UsageError
 from ...runtime.memory import size_in_words
-from ..checking.conversions import torch_side
-from ..checking.engine import as_arguments
 from ..comparison.cells import require_finite
+from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
 from ..sides.records import Array, Key, Records, Run
+from ..sides.torch_side import TorchSide
 from ..support.files import require_new_folder
 from ..support.progress import NoProgress, Progress
 
@@ -61,7 +61,16 @@ def record(
     if not any(chosen.selects(path) for path, _ in module.named_modules()):
         raise UsageError("no Cell is left by `only` and `skip`; see the paths with: parity inspect")
     args, keywords = as_arguments(args, kwargs)
-    side = torch_side("torch", module, args, keywords, chosen)
+    side = TorchSide(
+        "torch",
+        module,
+        args,
+        keywords,
+        train=chosen.train,
+        loss=chosen.loss,
+        working_dtype=chosen.dtype,
+        seed=chosen.seed,
+    )
     dtypes = [*(["float64"] if float64 else []), *([chosen.dtype] if chosen.dtype != "float64" or not float64 else [])]
     stages.stage("record", len(dtypes))
     settings = {"model": chosen.model or type(module).__name__, "framework": "torch", "dtype": chosen.dtype}
@@ -93,7 +102,7 @@ class Size:
         return f"{self.tensors} tensors{rest}, {size_in_words(self.written)}"
 
 
-def _record_run(recorder: Recorder, side: Any, dtype: str, options: Options, first: Records | None) -> Records:
+def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Options, first: Records | None) -> Records:
     """Record one run; the first one's gradients of the outputs and random numbers are used again."""
 
     def is_selected(name: str) -> bool:
@@ -113,7 +122,7 @@ def _record_run(recorder: Recorder, side: Any, dtype: str, options: Options, fir
     draws = {} if first is None else first.draws
     slots = {} if first is None else first.slots
     run = Run(dtype, options.grads, cotangents, draws, slots=slots, passes=write)
-    records: Records = side.run(run)
+    records = side.run(run)
     for call in records.calls:
         recorder.add_call(call.path, call.index, call.class_name, call.parent)
     for name, gradient in records.parameter_gradients.items():

@@ -262,6 +262,7 @@ class Capabilities:
         known_cells: whether its boundaries are those of its own Cells, not places found by the values there.
         live: whether it runs the user's own code: it takes inputs of other sizes, and has both modes.
         perturbations: number of ways in which its numbers can be perturbed (`Run.perturbed`).
+        recorded: whether its runs were recorded elsewhere: it can't be run again.
         quantized: whether it rounds to the codes of quantizers, and can be run from given codes (`Run.same_codes`).
     """
 
@@ -275,6 +276,7 @@ class Capabilities:
     live: bool = False
     perturbations: int = 1
     quantized: bool = False
+    recorded: bool = False
 
 
 def native_capabilities(working_dtype: str, *, second_call: bool = False, live: bool = False) -> Capabilities:

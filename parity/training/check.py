@@ -15,7 +15,7 @@ from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.ir.program import Program
-from ..checking.engine import as_arguments
+from ..inputs.arguments import as_arguments
 from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options, from_keywords
 from ..report.training_report import TrainingReport

@@ -1,0 +1,220 @@
+"""`compare_with_recording`: a living module compared with a network that ran elsewhere.
+
+The module can be run on the values that were recorded: each of its Cells on the inputs that the other network's Cell
+had. So every Cell is judged alone, as in `parity run`, and end to end too.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+
+from ...converter.exclusive import one_at_a_time
+from ..comparison.causes import LEAST_SECONDS, add_causes
+from ..comparison.cells import cell_reports, owners, require_elements, require_finite
+from ..comparison.comparer import Comparer, compare_parameters, fails
+from ..comparison.measured_errors import remeasure
+from ..comparison.noise import Noise
+from ..comparison.value_judge import ValueJudge
+from ..inputs.arguments import as_arguments
+from ..options import OptionKeywords, Options, from_keywords
+from ..report.report import Report
+from ..results.comparison import FAIL, SKIPPED, UNPAIRED, Comparison
+from ..results.modes import mode_notes
+from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
+from ..sides.torch_side import TorchSide
+from ..support.progress import NoProgress, Progress
+from ..verdicts.judge import Tolerance
+from .agreement import common_part, require_same_inputs
+from .detached import detachments, missing_gradients
+from .recorded_side import RecordedSide
+from .recording import Recording, open_recording
+
+ISOLATED, END_TO_END = "isolated", "end to end"
+
+
+@one_at_a_time
+def compare_with_recording(
+    module: torch.nn.Module,
+    recording: str | PathLike[str],
+    args: Any,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
+    """Compare a module with a recording of another network, Cell by Cell, isolated and end to end.
+
+    Args:
+        module: the reference.
+        recording: folder of the recording, made on the same inputs.
+        args: positional inputs.
+        kwargs: keyword inputs.
+        progress: receives the stages.
+        **options: fields of `Options`.
+
+    Returns:
+        The report. The gradients of the outputs are those of the recording.
+
+    Raises:
+        UsageError: the recording can't be read, has nothing in common with the module, or was made on other inputs.
+    """
+    chosen, stages = from_keywords(Options, compare_with_recording, options), progress or NoProgress()
+    args, keywords = as_arguments(args, kwargs)
+    opened = open_recording(recording)
+    if chosen.train is None and opened.index.mode == "train":
+        chosen = replace(chosen, train=True)
+    reference = TorchSide(
+        "torch", module, args, keywords, train=chosen.train, working_dtype=opened.working_dtype, seed=chosen.seed
+    )
+    return _Comparison(reference, opened, chosen, stages).report()
+
+
+class _Comparison:
+    """One comparison; the report is made once."""
+
+    def __init__(self, reference: TorchSide, recording: Recording, options: Options, progress: Progress) -> None:
+        self.started = time.monotonic()
+        self.reference, self.options, self.progress = reference, options, progress
+        progress.stage("reference", 2)
+        first = reference.run(Run("float64", grads=False))
+        require_elements(first)
+        require_finite(first, "float64")
+        self.side = RecordedSide(recording.name, recording, like=first)
+        self.run = self._run_of(first)
+        progress.advance()
+        self.truth: Records = reference.run(self.run)
+        progress.advance()
+        self.working = recording.working_dtype if recording.working_dtype != "float64" else "float32"
+        self.cells = cell_reports(reference, self.truth)
+        self.owners = owners(self.cells, reference, self.truth)
+        self.notes: list[str] = []
+        self.recorded: set[str] = set()
+
+    def _run_of(self, first: Records) -> Run:
+        """Return the run whose backward pass starts from the gradients that were recorded at the outputs."""
+        _, dtype = self.side.capabilities.checks[0]
+        records = self.side.recorded(dtype).records
+        cotangents: list[Array | None] = []
+        for slot in first.slots.get(("", 0, OUTPUT), []):
+            gradient = records.values.get(Key("", 0, OUTPUT_GRADIENT, slot))
+            cotangents.append(None if gradient is None else gradient.astype(np.float64))
+        grads = self.options.grads and self.side.capabilities.gradients
+        if grads and all(cotangent is None for cotangent in cotangents):
+            grads = False
+            self.lacks_cotangents = True
+        else:
+            self.lacks_cotangents = False
+        return Run("float64", grads, cotangents if grads else None, first.draws, slots=first.slots, result=first.result)
+
+    def report(self) -> Report:
+        """Judge every run of the recording."""
+        found: list[tuple[str, Comparison]] = []
+        checks = self.side.capabilities.checks
+        self.progress.stage(self.side.name, 2 * len(checks))
+        found += self._parameters()
+        failing: tuple[str, Records, Records, Noise] | None = None
+        for check, dtype in checks:
+            recorded = self.side.recorded(dtype)
+            records = recorded.records
+            require_same_inputs(self.truth, records, "the model file", self.side.name)
+            missing = missing_gradients(self.truth, records) if self.run.grads else set()
+            zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
+            run = replace(self.run, feed=replace(records, values=records.values | zeros))
+            fed: Records = self.reference.run(run)
+            truth, lacking = common_part(fed, records, recorded.parameters)
+            if lacking:
+                self.notes.append(f"{self.side.name} doesn't have {lacking}")
+            self.recorded |= {key.path for key in truth.values}
+            noise = Noise(self.reference, fed, replace(run, dtype=self.working))
+            isolated = self._compare(check, ISOLATED, truth, noise, records)
+            isolated += detachments(self.side.name, check, ISOLATED, self.truth, missing)
+            found += isolated
+            self.progress.advance()
+            if failing is None and any(c.status == FAIL for _, c in isolated):
+                failing = check, fed, records, noise
+            whole, _ = common_part(self.truth, records, recorded.parameters)
+            root = replace(self.run, dtype=self.working, inner=False)
+            end_to_end = Noise(self.reference, self.truth, root)
+            found += self._compare(check, END_TO_END, whole, end_to_end, records)
+            self.progress.advance()
+        report = self._empty_report()
+        for path, comparison in found:
+            place = path if path in self.cells else ""
+            if self.options.selects(place):
+                self.cells[place].comparisons.append(comparison)
+        for path, cell in self.cells.items():
+            if not self.options.selects(path):
+                cell.presence = SKIPPED
+            elif path not in self.recorded and not cell.comparisons and cell.presence is None:
+                cell.presence = UNPAIRED
+        if failing is not None and report.failing:
+            self._add_causes(report, *failing)
+        return report
+
+    def _parameters(self) -> list[tuple[str, Comparison]]:
+        """Compare the values of the parameters that both have."""
+        theirs = self.side.parameters()
+        ours = {name: replace(i, trainable=True) for name, i in self.reference.parameters().items() if name in theirs}
+        return compare_parameters(self.side.name, ours, {name: theirs[name] for name in ours}, self.owners)
+
+    def _compare(
+        self, check: str, feeding: str, truth: Records, noise: Noise, records: Records
+    ) -> list[tuple[str, Comparison]]:
+        tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
+        comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), self.owners, self.run.grads)
+
+        def compare() -> list[tuple[str, Comparison]]:
+            return comparer.compare(check, records)
+
+        found = remeasure(compare(), compare, (fails, lambda: noise.sample(check)))
+        if fails(found) and check == "rounding":
+            paths = sorted({path for path, c in found if c.status == FAIL})
+            if noise.compute_bounds(paths):
+                found = compare()
+        return found
+
+    def _empty_report(self) -> Report:
+        notes = [*mode_notes(self.reference.module, self.options.train), *self.notes]
+        if not self.side.recording.index.complete:
+            notes.append(f"{self.side.name} is incomplete: its writer stopped before the end")
+        if self.lacks_cotangents:
+            notes.append(
+                f"gradients weren't compared: {self.side.name} doesn't have those of the outputs, from which the "
+                "backward pass starts"
+            )
+        return Report(
+            model=self.options.model or type(self.reference.module).__name__,
+            reference=self.reference.name,
+            sides=[self.side.name],
+            dtype=self.working,
+            train=bool(self.options.train),
+            grads=self.run.grads,
+            seed=self.options.seed,
+            cells=self.cells,
+            strict=self.options.strict,
+            notes=list(dict.fromkeys(notes)),
+        )
+
+    def _add_causes(self, report: Report, check: str, fed: Records, records: Records, noise: Noise) -> None:
+        """Look for causes: what was recorded is the evidence, of a network that got the same values."""
+        seconds = self.options.diagnose_seconds
+        if seconds is None:
+            seconds = max(time.monotonic() - self.started, LEAST_SECONDS)
+        if seconds == 0:
+            return
+        self.progress.stage(f"causes, at most {seconds:.0f} s", None)
+        wide = {key: value.astype(np.float64) for key, value in records.values.items() if key in fed.values}
+        inputs = {key: value for key, value in wide.items() if key.kind in (INPUT, OUTPUT_GRADIENT)}
+        seen = replace(fed, values=fed.values | inputs)
+        side: Side = self.side
+        add_causes(
+            report, self.reference, side, seen, replace(records, values=wide), noise, seconds,
+            grads=report.grads, check=check,
+        )  # fmt: skip
