@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Iterable, Mapping
+from os import PathLike
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from .options import OptionKeywords
@@ -33,6 +34,7 @@ class CompareKeywords(OptionKeywords, total=False):
 
     cells: Mapping[str, str] | None
     weights: Mapping[Any, Any] | None
+    names: str | PathLike[str] | None
     more_inputs: Iterable[Arguments]
     progress: Progress | None
 

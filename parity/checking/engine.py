@@ -169,6 +169,7 @@ def compare(
     *,
     cells: Mapping[str, str] | None = None,
     weights: Mapping[Any, Any] | None = None,
+    names: str | PathLike[str] | None = None,
     more_inputs: Iterable[Arguments] = (),
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
@@ -188,6 +189,8 @@ def compare(
         weights: for a port, weights that aren't carried over correctly automatically; for a torch module, parameters
             that have another name or layout than the reference's, to which they are compared. See
             `parity.weights.overrides`.
+        names: for a recording, a TOML file that says what the module's Cells and parameters are called there
+            (docs/recordings.md).
         more_inputs: further positional and keyword inputs; as for `check`.
         progress: receives the stages of the run.
         **options: fields of `Options`.
@@ -212,7 +215,9 @@ def compare(
     if isinstance(candidate, (str, PathLike)) and Path(candidate).is_dir():
         if not isinstance(reference, torch.nn.Module):
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
-        return compare_with_recording(reference, candidate, args, keywords, progress=progress, **options)
+        return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
+    if names is not None:
+        raise UsageError(f"names= is for the folder of a recording, given {type(candidate).__name__}")
     of_file = isinstance(candidate, (str, PathLike, onnx.ModelProto)) or (
         isinstance(candidate, Program) and is_imported(candidate)
     )

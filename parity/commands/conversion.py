@@ -76,7 +76,9 @@ def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: Op
             )
 
 
-def compare_with_recording(model: str, recording: str, verbose: bool, options: OptionKeywords) -> Report:
+def compare_with_recording(
+    model: str, recording: str, names: str | None, verbose: bool, options: OptionKeywords
+) -> Report:
     """Return the report on a recording compared with a model file, on its first inputs."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
@@ -89,6 +91,7 @@ def compare_with_recording(model: str, recording: str, verbose: bool, options: O
                 recording,
                 user_file.args,
                 user_file.kwargs,
+                names=names,
                 progress=progress,
                 **(options | {"model": user_file.name}),
             )

@@ -14,6 +14,7 @@ from .outcome import finish, require_outputs
 @click.argument("reference")
 @click.argument("candidate")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--map", "names", metavar="FILE", help="TOML file that says which Cell of CANDIDATE is which.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
@@ -26,6 +27,7 @@ def judge(
     reference: str,
     candidate: str,
     verbose: bool,
+    names: str | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
     rtol: float | None,
@@ -51,6 +53,14 @@ def judge(
         from ..recordings.judge import judge as judge_recordings
 
         report = judge_recordings(
-            reference, candidate, progress=progress, grads=not no_grad, rtol=rtol, atol=atol, only=only, skip=skip
+            reference,
+            candidate,
+            names=names,
+            progress=progress,
+            grads=not no_grad,
+            rtol=rtol,
+            atol=atol,
+            only=only,
+            skip=skip,
         )
     finish(report, verbose, files)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     metavar="FOLDER",
     help="Compare with this recording instead, of the same network elsewhere (parity record, docs/recordings.md).",
 )
+@click.option("--map", "names", metavar="FILE", help="TOML file that says which Cell of that recording is which.")
 @click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
@@ -50,6 +51,7 @@ def run(
     onnx_file: str | None,
     train: bool | None,
     against: str | None,
+    names: str | None,
     round_trip: bool,
     steps: int | None,
     config: TrainingConfigKeywords,
@@ -80,6 +82,8 @@ def run(
 
     def judge(model: str) -> BaseReport:
         """Return the report on one MODEL."""
+        if names is not None and against is None:
+            raise UsageError("--map is for a recording: give --against too")
         require_steps(model, steps)
         if steps is not None:
             if against is not None:
@@ -105,7 +109,7 @@ def run(
         if against is not None:
             if round_trip or onnx_file is not None:
                 raise UsageError("--against compares with a recording alone: leave out --round-trip and --save-onnx")
-            return compare_with_recording(model, against, verbose, options)
+            return compare_with_recording(model, against, names, verbose, options)
         with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
             return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
 

@@ -33,6 +33,7 @@ from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
 from .agreement import common_part, require_same_inputs
 from .detached import detachments, missing_gradients
+from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import Recording, open_recording
 
@@ -46,6 +47,7 @@ def compare_with_recording(
     args: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
+    names: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
@@ -56,6 +58,8 @@ def compare_with_recording(
         recording: folder of the recording, made on the same inputs.
         args: positional inputs.
         kwargs: keyword inputs.
+        names: TOML file that says what the module's Cells and parameters are called in the recording; None if they
+            have the same names.
         progress: receives the stages.
         **options: fields of `Options`.
 
@@ -73,20 +77,28 @@ def compare_with_recording(
     reference = TorchSide(
         "torch", module, args, keywords, train=chosen.train, working_dtype=opened.working_dtype, seed=chosen.seed
     )
-    return _Comparison(reference, opened, chosen, stages).report()
+    name_map = None if names is None else read_names(names)
+    return _Comparison(reference, opened, chosen, stages, name_map).report()
 
 
 class _Comparison:
     """One comparison; the report is made once."""
 
-    def __init__(self, reference: TorchSide, recording: Recording, options: Options, progress: Progress) -> None:
+    def __init__(
+        self,
+        reference: TorchSide,
+        recording: Recording,
+        options: Options,
+        progress: Progress,
+        names: NameMap | None,
+    ) -> None:
         self.started = time.monotonic()
         self.reference, self.options, self.progress = reference, options, progress
         progress.stage("reference", 2)
         first = reference.run(Run("float64", grads=False))
         require_elements(first)
         require_finite(first, "float64")
-        self.side = RecordedSide(recording.name, recording, like=first)
+        self.side = RecordedSide(recording.name, recording, like=first, names=names)
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)

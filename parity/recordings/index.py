@@ -13,6 +13,7 @@ from typing import Any
 from ...recorder import CODES, FORMAT, INDEX, VERSION
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
+from .views import WHOLE, View
 
 CELL_ROLES = ("input", "output", "input_gradient", "output_gradient")
 NAMED_ROLES = ("parameter", "parameter_gradient", "buffer", "buffer_update")
@@ -57,6 +58,7 @@ class TensorEntry:
         key: name in that file.
         sha256: checksum of the bytes; empty if there is none.
         summary: what is kept if the tensor isn't written.
+        view: the part of the stored tensor that it is.
         tracked: whether the network computes a gradient of it, as far as that was recorded.
     """
 
@@ -73,6 +75,7 @@ class TensorEntry:
     sha256: str
     summary: Summary | None
     tracked: bool = True
+    view: View = WHOLE
 
 
 @dataclass(frozen=True, slots=True)

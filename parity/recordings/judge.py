@@ -29,6 +29,7 @@ from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
 from .agreement import common_part, require_same_inputs, same_cotangents
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .detached import detachments, missing_gradients
+from .names import NameMap, read_names
 from .recorded_side import RecordedSide, parameter_infos
 from .recording import RecordedRun, Recording, open_recording
 from .summaries import use_samples
@@ -68,6 +69,7 @@ def judge(
     reference: str | PathLike[str],
     candidate: str | PathLike[str],
     *,
+    names: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
@@ -79,6 +81,8 @@ def judge(
         reference: folder of the reference's recording, as `record` or `cellbridge.recorder` writes it, or of `.npy`
             files.
         candidate: folder of the recording to judge.
+        names: TOML file that says what the reference's Cells and parameters are called in the candidate
+            (docs/recordings.md); None if they have the same names.
         progress: receives the stages.
         **options: fields of `Options`: `grads`, `rtol`, `atol`, `only`, `skip`, `strict`, `model`.
 
@@ -90,15 +94,18 @@ def judge(
         UsageError: a recording can't be read, they have nothing in common, or were made on different inputs.
     """
     chosen = from_keywords(Options, judge, options)
-    return _judge(open_recording(reference), open_recording(candidate), chosen, progress or NoProgress())
+    name_map = None if names is None else read_names(names)
+    return _judge(open_recording(reference), open_recording(candidate), chosen, progress or NoProgress(), name_map)
 
 
-def _judge(reference: Recording, candidate: Recording, options: Options, progress: Progress) -> Report:
+def _judge(
+    reference: Recording, candidate: Recording, options: Options, progress: Progress, names: NameMap | None = None
+) -> Report:
     progress.stage("read", None)
     ours = RecordedSide(reference.name, reference)
     has_truth, working = "float64" in reference.runs, reference.working_dtype
     runs = ours.recorded("float64" if has_truth else working), ours.recorded(working)
-    theirs = RecordedSide(candidate.name, candidate, like=runs[0].records)
+    theirs = RecordedSide(candidate.name, candidate, like=runs[0].records, names=names)
     checks = [check for check in theirs.capabilities.checks if has_truth or check[0] == "rounding"]
     if not checks:
         raise UsageError(

@@ -6,6 +6,7 @@ from functools import cache
 
 from ...runtime.errors import UsageError
 from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
+from .names import NameMap
 from .recording import RecordedRun, Recording
 
 
@@ -16,12 +17,16 @@ class RecordedSide:
         name: name of the side in the report.
         recording: the recording.
         like: the reference's records, whose names of inputs and outputs are used; None for the reference itself.
+        names: what the reference's Cells are called in the recording; None for the same names.
     """
 
-    def __init__(self, name: str, recording: Recording, like: Records | None = None) -> None:
+    def __init__(
+        self, name: str, recording: Recording, like: Records | None = None, names: NameMap | None = None
+    ) -> None:
         self.name = name
         self.recording = recording
         self.like = like
+        self.names = names
         working = recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
@@ -37,7 +42,7 @@ class RecordedSide:
         if dtype not in self.recording.runs:
             runs = " and ".join(self.recording.runs) or "nothing"
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
-        return self.recording.run(dtype, like=self.like)
+        return self.recording.run(dtype, like=self.like, names=self.names)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""

@@ -15,7 +15,9 @@ from ...runtime.ir.types import CellCall
 from ...runtime.visible import visible_name
 from ..sides.records import INPUT, Array, Key, Records, output_slots, reference_slot
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
+from .names import NameMap
 from .npy_folder import has_arrays, read_folder
+from .renaming import renamed
 from .shards import Shards
 
 Boundary = Key | tuple[str, str]
@@ -58,6 +60,7 @@ class Recording:
 
     index: Index
     shards: Shards
+    _arrays: dict[tuple[str, str, str], Array] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -76,41 +79,51 @@ class Recording:
             return self.index.dtype
         return next((run for run in self.runs if run != "float64"), self.index.dtype)
 
-    def run(self, dtype: str, step: int = 0, like: Records | None = None) -> RecordedRun:
+    def run(self, dtype: str, step: int = 0, like: Records | None = None, names: NameMap | None = None) -> RecordedRun:
         """Read what was recorded in one run; checksums are verified.
 
         Args:
             dtype: dtype of the run.
             step: number of the training step.
-            like: the reference's records, whose names the inputs and outputs get; None to keep their own.
+            like: the reference's records, whose names Cells, inputs and outputs get; None to keep their own.
+            names: what the reference's Cells and parameters are called in this recording; None for the same names.
 
         Raises:
             UsageError: a file is missing or damaged.
+            ShapeError: a tensor has no such part as the names say.
         """
         entries = [one for one in self.index.tensors if (one.run, one.step) == (dtype, step)]
         calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
+        if names is not None and like is not None:
+            entries, calls = renamed(entries, like, names), []
         result = RecordedRun(Records(calls=_calls(calls, entries)))
-        names = _Names(entries, like)
-        values: dict[tuple[str, str], Array | Summary] = {}
+        slots = _Slots(entries, like)
         for entry in entries:
-            value = entry.summary if entry.summary is not None else self.shards.array(entry)
+            value = entry.summary if entry.summary is not None else self._array(entry)
             if entry.role not in CELL_ROLES:
-                values[entry.role, entry.slot] = value
+                if isinstance(value, Summary):
+                    result.summaries[entry.role, entry.slot] = value
+                else:
+                    result.named[entry.role][entry.slot] = value
                 continue
-            key = Key(entry.cell, entry.call, entry.role, names.of(entry))
+            key = Key(entry.cell, entry.call, entry.role, slots.of(entry))
             if not entry.tracked:
                 result.records.untracked.add(key)
             if isinstance(value, Summary):
                 result.summaries[key] = value
-                result.records.slots.setdefault((key.path, key.call, key.kind), []).append(key.slot)
+                result.records.add_slot(key)
             else:
                 result.records.add(key, value)
-        for (role, name), value in values.items():
-            if isinstance(value, Summary):
-                result.summaries[role, name] = value
-            else:
-                result.named[role][name] = value
         return result
+
+    def _array(self, entry: TensorEntry) -> Array:
+        """Return the array of an entry; the same for the same part of the same tensor."""
+        place = entry.file, entry.key, str(entry.view)
+        if place not in self._arrays:
+            whole = self.shards.array(entry)
+            name = f"{visible_name(entry.cell) or '(root)'} {entry.role} {visible_name(entry.slot)}"
+            self._arrays[place] = whole if entry.view.is_whole else entry.view.of(whole, name)
+        return self._arrays[place]
 
 
 def open_recording(path: str | PathLike[str]) -> Recording:
@@ -137,7 +150,7 @@ def open_recording(path: str | PathLike[str]) -> Recording:
     )
 
 
-class _Names:
+class _Slots:
     """The reference's names of inputs and outputs, which are paired by name, and then by position."""
 
     def __init__(self, entries: list[TensorEntry], like: Records | None) -> None:

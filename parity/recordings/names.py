@@ -1,0 +1,156 @@
+"""Files that say which Cell of a recording is which of the reference's, in TOML. The reference's name is on the left.
+
+    [cells]
+    "encoder.layer.*.output" = "blocks.*.mlp"                         # each `*` is the same text on both sides
+    "encoder." = "body."                                              # another prefix
+    "layer.*.query" = "blocks.*.qkv[..., 0:384]"                      # a part of its output
+    "layer.*.mlp" = { cell = "stack.mlp", output = "[*]", input = "[*]" }   # layers stacked along an axis
+    "conv1" = { cell = "conv1", transpose = [0, 3, 1, 2] }            # other axes: the reference's 1 is its 3
+
+    [parameters]
+    "layer.*.query.weight" = "blocks.*.qkv.kernel[:, 0:384]"
+    "conv1.weight" = { parameter = "conv1.kernel", transpose = [3, 2, 0, 1] }
+
+The first line that matches a name applies. A name that matches no line is the same on both sides, and so are the names
+of a Cell's parameters within it.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
+from ..weights.rules import did_you_mean, fill_pattern, match_pattern
+from .views import View, parse_index
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line.
+
+    Attributes:
+        reference: pattern of a name of the reference.
+        candidate: pattern of the name in the recording.
+        outputs: the part of its outputs, or of the parameter.
+        inputs: the part of its inputs.
+        where: its place in messages.
+    """
+
+    reference: str
+    candidate: str
+    outputs: View
+    inputs: View
+    where: str
+
+    def match(self, name: str) -> Match | None:
+        """Return what a name of the reference is called in the recording; None if the line isn't about it."""
+        if self.reference.endswith("."):  # a prefix
+            texts = match_pattern(f"{self.reference}*", name)
+            return None if texts is None else Match(fill_pattern(f"{self.candidate}*", texts, self.reference))
+        texts = match_pattern(self.reference, name)
+        if texts is None:
+            return None
+        views = (view.filled(texts, self.where) for view in (self.outputs, self.inputs))
+        stars = self.candidate.count("*")
+        return Match(fill_pattern(self.candidate, texts[:stars], self.reference), *views)
+
+
+@dataclass(frozen=True)
+class Match:
+    """A name in the recording, and the parts of its tensors."""
+
+    name: str
+    outputs: View = field(default_factory=View)
+    inputs: View = field(default_factory=View)
+
+    @property
+    def is_part(self) -> bool:
+        """Whether it is a part of the other Cell, whose gradients by its inputs are sums over all parts."""
+        return bool(self.outputs.index) and not self.inputs.index
+
+
+@dataclass(frozen=True)
+class NameMap:
+    """A file of names; without lines, all names are the same."""
+
+    cells: tuple[Line, ...] = ()
+    parameters: tuple[Line, ...] = ()
+    where: str = "the map"
+
+    def cell(self, path: str) -> Match:
+        """Return what a Cell of the reference is called in the recording."""
+        return next((match for line in self.cells if (match := line.match(path)) is not None), Match(path))
+
+    def parameter(self, name: str) -> Match:
+        """Return what a parameter or buffer is called."""
+        for line in self.parameters:
+            if (match := line.match(name)) is not None:
+                return match
+        path, _, last = name.rpartition(".")
+        around = self.cell(path).name
+        return Match(f"{around}.{last}" if around else last)
+
+    def require_used(self, cells: Iterable[str], parameters: Iterable[str]) -> None:
+        """Raise `UsageError` for a line that matches none of the reference's names."""
+        for lines, names in ((self.cells, list(cells)), (self.parameters, list(parameters))):
+            for line in lines:
+                if names and not any(line.match(name) for name in names):
+                    raise UsageError(
+                        f"{line.where} matches nothing in the reference{did_you_mean(line.reference, names)}"
+                    )
+
+
+def read_names(path: str | PathLike[str]) -> NameMap:
+    """Read a file of names.
+
+    Raises:
+        UsageError: it can't be read, or holds something else.
+    """
+    try:
+        data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"can't read the map {path}: {error.strerror}") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(
+            f'{path} is not TOML: {error}\nPut a name with a dot in quotes: "layers.0" = "blocks.0"'
+        ) from error
+    unknown = data.keys() - {"cells", "parameters"}
+    if unknown or not all(isinstance(table, dict) for table in data.values()):
+        given = ", ".join(map(visible_name, sorted(data)))
+        raise UsageError(f"{path}: needed the tables [cells] and [parameters], given {given}")
+    lines = {name: tuple(_line(k, v, name, str(path)) for k, v in table.items()) for name, table in data.items()}
+    return NameMap(lines.get("cells", ()), lines.get("parameters", ()), str(path))
+
+
+def _line(key: str, value: Any, table: str, path: str) -> Line:
+    where = f"{path}: {visible_name(repr(key))}"
+    is_cell = table == "cells"
+    name_of = "cell" if is_cell else "parameter"
+    form: Mapping[str, Any] = {name_of: value} if isinstance(value, str) else value
+    known = {name_of, "transpose", *(("output", "input") if is_cell else ())}
+    if not isinstance(form, dict) or name_of not in form or not form.keys() <= known:
+        raise UsageError(f"{where}: needed a name, or a table with {', '.join(sorted(known))}; given {value!r}")
+    texts = {name: form.get(name, "") for name in (name_of, "output", "input")}
+    if not all(isinstance(text, str) for text in texts.values()):
+        raise UsageError(f"{where}: needed texts, given {value!r}")
+    candidate, bracket, index = texts[name_of].partition("[")
+    index = texts["output"] or bracket + index
+    transpose = form.get("transpose", [])
+    if not isinstance(transpose, list) or sorted(map(str, transpose)) != sorted(map(str, range(len(transpose)))):
+        raise UsageError(
+            f"{where}: transpose: needed all axes in their order, such as [0, 3, 1, 2], given {transpose!r}"
+        )
+    axes = tuple(map(int, transpose))
+    inputs = View(parse_index(texts["input"], where), axes) if is_cell else View()
+    is_prefix = key.endswith(".") or key == ""
+    if is_prefix and (not isinstance(value, str) or not (candidate.endswith(".") or candidate == "") or index):
+        raise UsageError(f"{where}: a prefix, which ends in a dot, is another prefix, given {value!r}")
+    if key.count("*") < candidate.count("*"):
+        raise UsageError(f"{where}: {candidate!r} has more `*`: each stands for the same text on both sides")
+    return Line(key, candidate, View(parse_index(index, where), axes), inputs, where)

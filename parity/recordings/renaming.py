@@ -1,0 +1,74 @@
+"""A recording in the names of the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
+from ..sides.records import Records
+from .index import CELL_ROLES, TensorEntry
+from .names import NameMap
+
+
+def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap) -> list[TensorEntry]:
+    """Return the tensors of a recording under the reference's names; one may be part of several Cells.
+
+    Args:
+        entries: the tensors.
+        like: the reference's records.
+        names: what its Cells and parameters are called in the recording.
+
+    Raises:
+        UsageError: a line of the names matches nothing.
+    """
+    parameters = [*like.parameter_gradients, *like.buffers, *like.updates]
+    names.require_used([call.path for call in like.calls], parameters)
+    of_cells: dict[str, list[TensorEntry]] = {}
+    named: dict[tuple[str, str], TensorEntry] = {}
+    for entry in entries:
+        if entry.role in CELL_ROLES:
+            of_cells.setdefault(entry.cell, []).append(entry)
+        else:
+            named[entry.role, entry.slot] = entry
+    _require_recorded(names, [call.path for call in like.calls], of_cells)
+    found: list[TensorEntry] = []
+    for path in dict.fromkeys(call.path for call in like.calls):
+        match = names.cell(path)
+        for entry in of_cells.get(match.name, ()):
+            if entry.role == "input_gradient" and match.is_part:
+                continue  # a sum over all parts
+            view = match.inputs if entry.role.startswith("input") else match.outputs
+            if entry.summary is None or view.is_whole:
+                found.append(replace(entry, cell=path, view=view))
+    for (role, name), entry in _named(named, parameters, names):
+        found.append(replace(entry, role=role, slot=name, view=names.parameter(name).outputs))
+    return found
+
+
+def _require_recorded(names: NameMap, paths: Sequence[str], recorded: Collection[str]) -> None:
+    """Raise `UsageError` for a line all of whose Cells aren't in the recording."""
+    for line in names.cells:
+        matches = [(path, match.name) for path in paths if (match := line.match(path)) is not None]
+        if matches and not any(name in recorded for _, name in matches):
+            path, name = matches[0]
+            some = ", ".join(map(visible_name, list(recorded)[:6]))
+            raise UsageError(
+                f"{line.where}: {visible_name(path)} would be {visible_name(name)}, which isn't in the recording; it "
+                f"has {some}{', ...' if len(recorded) > 6 else ''}"
+            )
+
+
+def _named(
+    named: dict[tuple[str, str], TensorEntry], parameters: Sequence[str], names: NameMap
+) -> list[tuple[tuple[str, str], TensorEntry]]:
+    """Return the parameters and buffers of the recording, by role and the reference's name."""
+    found = []
+    for role in dict.fromkeys(role for role, _ in named):
+        for name in parameters:
+            match = names.parameter(name)
+            entry = named.get((role, match.name))
+            if entry is not None and (entry.summary is None or match.outputs.is_whole):
+                found.append(((role, name), entry))
+    return found
