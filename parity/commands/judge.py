@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
+
 import click
 
+from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
+from ..report.layout import echo
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command
 from .outcome import finish, require_outputs
@@ -15,6 +19,12 @@ from .outcome import finish, require_outputs
 @click.argument("candidate")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
 @click.option("--map", "names", metavar="FILE", help="TOML file that says which Cell of CANDIDATE is which.")
+@click.option(
+    "--propose-map",
+    "proposal",
+    metavar="FILE",
+    help="Write the map that the recorded values support, to be read and given as --map, and judge nothing.",
+)
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
@@ -28,6 +38,7 @@ def judge(
     candidate: str,
     verbose: bool,
     names: str | None,
+    proposal: str | None,
     only: tuple[str, ...],
     skip: tuple[str, ...],
     rtol: float | None,
@@ -43,11 +54,19 @@ def judge(
     (docs/recordings.md). The truth is REFERENCE's run in float64; each tensor of CANDIDATE may differ from it by ten
     times as much as REFERENCE's own run in the working dtype does.
 
+    Cells of other names are paired by --map, for which --propose-map makes a proposal from the values.
+
     A Cell fails if what it computes differs although all that it computes it from agrees: its inputs, and what the
     Cells inside returned. Those that differ only because of others are shown as affected.
     """
     files = {"json": json_file, "junit": junit_file, "html": html_file}
-    require_outputs({f"--{name}": path for name, path in files.items()}, {})
+    outputs = {f"--{name}": path for name, path in files.items()} | {"--propose-map": proposal}
+    require_outputs(outputs, {"--map": names})
+    if proposal is not None:
+        if names is not None:
+            raise UsageError("--propose-map writes a map, and --map takes one: give one of them")
+        _propose(reference, candidate, proposal)
+        return
     with TerminalProgress() as progress:
         progress.stage("read", None)
         from ..recordings.judge import judge as judge_recordings
@@ -64,3 +83,14 @@ def judge(
             skip=skip,
         )
     finish(report, verbose, files)
+
+
+def _propose(reference: str, candidate: str, path: str) -> None:
+    """Write a map, and print it."""
+    from ..recordings.proposing import propose_names
+
+    proposal = propose_names(reference, candidate, path)
+    echo(proposal.text)
+    known, unknown = len(proposal.supported), len(proposal.unsupported)
+    echo(f"written to {path}: values support {known} of {known + unknown} names of Cells and parameters")
+    echo(f"to use it: {shlex.join(['parity', 'judge', reference, candidate, '--map', path])}")

@@ -57,7 +57,7 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
         theirs = ", ".join(visible_name(call.path) or "(root)" for call in truth.calls[:3])
         raise UsageError(
             f"the recordings have no Cell in common: one has {theirs}, ..., the other {own}, ...\n"
-            "  what to do: --map names.toml says which is which"
+            "  what to do: --map names.toml says which is which, and --propose-map names.toml makes a proposal"
         )
     known = records.parameter_gradients
     gradients = {

@@ -8,10 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from click.testing import CliRunner
 from torch import nn
 
 from cellbridge import parity
+from cellbridge.parity.cli import main
 from cellbridge.parity.recordings.names import read_names
+from cellbridge.parity.recordings.proposing import propose_names
 from cellbridge.parity.recordings.views import STAR, View, parse_index
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import ShapeError, UsageError
@@ -143,6 +146,48 @@ def test_a_part_that_is_not_there_is_named(reference: Path, tmp_path: Path) -> N
     (tmp_path / "names.toml").write_text('[cells]\n"head" = "classifier[9, 9]"')
     with pytest.raises(ShapeError, match=r"head output result, of shape \[7, 2, 5\], has no part \[9, 9\]"):
         parity.judge(reference, tmp_path / "port.rec", names=tmp_path / "names.toml")
+
+
+def test_values_propose_a_map_that_judges(reference: Path, tmp_path: Path) -> None:
+    record_port(tmp_path / "port.rec")
+    proposal = propose_names(reference, tmp_path / "port.rec", tmp_path / "found.toml")
+    lines = proposal.text.splitlines()
+    for line in (
+        '"blocks.*.attention.key" = "layer_*.qkv[..., 16:32]"',
+        '"blocks.*.norm" = { cell = "norms", output = "[*]", input = "[*]" }',
+        '"head" = { cell = "classifier", transpose = [1, 0, 2] }',
+        '"blocks.*.attention.key.weight" = { parameter = "layer_*.qkv.kernel[..., 16:32]", transpose = [1, 0] }',
+    ):
+        assert line in lines
+    report = parity.judge(reference, tmp_path / "port.rec", names=tmp_path / "found.toml")
+    assert report.ok, str(report)
+    assert {"blocks.1.attention.query", "blocks.2.norm", "head"} <= {p for p, c in report.cells.items() if c.outputs}
+
+
+def test_a_map_proposed_for_a_wrong_network_covers_what_is_wrong(reference: Path, tmp_path: Path) -> None:
+    record_port(tmp_path / "bad.rec", off("blocks.1.norm"))
+    proposal = propose_names(reference, tmp_path / "bad.rec", tmp_path / "found.toml")
+    assert "blocks.1.norm" in proposal.unsupported
+    assert parity.judge(reference, tmp_path / "bad.rec", names=tmp_path / "found.toml").failing == ["blocks.1.norm"]
+
+
+def test_recordings_without_a_value_in_common_give_no_proposal(reference: Path, tmp_path: Path) -> None:
+    with Recorder(tmp_path / "other.rec") as recorder:
+        recorder.cell("a", outputs=np.random.default_rng(0).standard_normal((2, 7, 16)))
+    with pytest.raises(UsageError, match="no Cell of one recording returned what one of the other did"):
+        propose_names(reference, tmp_path / "other.rec")
+
+
+def test_the_command_proposes(reference: Path, tmp_path: Path) -> None:
+    record_port(tmp_path / "port.rec")
+    paths = [str(tmp_path / name) for name in ("ref.rec", "port.rec", "found.toml")]
+    run = CliRunner().invoke
+    proposed = run(main, ["judge", *paths[:2], "--propose-map", paths[2]], catch_exceptions=False)
+    assert proposed.exit_code == 0, proposed.output
+    assert "values support" in proposed.output
+    assert run(main, ["judge", *paths[:2], "--map", paths[2]], catch_exceptions=False).exit_code == 0
+    refused = run(main, ["judge", *paths[:2]], catch_exceptions=False)
+    assert refused.exit_code == 0  # by the outputs of the network, which both have
 
 
 def test_indices_are_parsed_strictly() -> None:
