@@ -140,7 +140,8 @@ class _Comparison:
             zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
             run = replace(self.run, feed=replace(records, values=records.values | zeros))
             fed: Records = self.reference.run(run)
-            truth, lacking = common_part(fed, records, recorded.parameters)
+            # a recording has the whole gradient of a parameter that several Cells share
+            truth, lacking = common_part(replace(fed, shares={}), records, recorded.parameters)
             if lacking:
                 self.notes.append(f"{self.side.name} doesn't have {lacking}")
             self.recorded |= {key.path for key in truth.values}
@@ -151,7 +152,7 @@ class _Comparison:
             self.progress.advance()
             if failing is None and any(c.status == FAIL for _, c in isolated):
                 failing = check, fed, records, noise
-            whole, _ = common_part(self.truth, records, recorded.parameters)
+            whole, _ = common_part(replace(self.truth, shares={}), records, recorded.parameters)
             root = replace(self.run, dtype=self.working, inner=False)
             end_to_end = Noise(self.reference, self.truth, root)
             found += self._compare(check, END_TO_END, whole, end_to_end, records)
