@@ -96,6 +96,7 @@ class Recorder:
         self._pending: dict[str, Array] = {}
         self._uncopied: list[str] = []  # keys of pending arrays that share their memory with the network's tensors
         self._pending_bytes = 0
+        self._awaited: dict[tuple[int, str], dict[str, Any]] = {}  # inputs that no gradient has reached
         self._running: list[int] = []  # numbers of the calls that haven't returned, innermost last
         self._described = (0, 0)  # how many calls and tensors the files written so far describe
         self._shards = 0
@@ -223,10 +224,20 @@ class Recorder:
         finally:
             for handle in handles:
                 handle.remove()
+        self._add_absent_gradients()
         for name, parameter in parameters.items():
             self.parameter(name, gradient=parameter.grad)
         for name, buffer in inner.named_buffers():
             self.buffer(name, update=buffer)
+
+    def _add_absent_gradients(self) -> None:
+        """Record which inputs no gradient has reached, if there was a backward pass."""
+        if any(entry["role"] == "output_gradient" for entry in self.tensors):
+            for (number, slot), place in self._awaited.items():
+                call = self._calls[number]
+                of_call = {"run": call["run"], "step": call["step"], "cell": call["cell"], "call": call["index"]}
+                self.tensors.append({**of_call, "role": "input_gradient", "slot": slot, **place})
+        self._awaited.clear()
 
     # ---- how it is written ----
 
@@ -439,13 +450,22 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
     torch = sys.modules["torch"]
     running: list[int | None] = []
 
+    inputs_of: dict[int, list[tuple[str, Any, int]]] = {}  # of running calls: slot, tensor and its version
+
     def watch(number: int, role: str, slot: str, tensor: Any) -> Any:
         """Return another tensor that stands for this one at this boundary alone, whose gradient is recorded."""
         if not tensor.requires_grad:
             return tensor
         watched = tensor.view_as(tensor)
         recorder._remember(watched, recorder._place_of(tensor))
-        watched.register_hook(lambda gradient: recorder._add_all(number, role, [(slot, gradient)]))
+
+        def record(gradient: Any) -> None:
+            recorder._awaited.pop((number, slot), None)
+            recorder._add_all(number, role, [(slot, gradient)])
+
+        watched.register_hook(record)
+        if role == "input_gradient":
+            inputs_of.setdefault(number, []).append((slot, watched, watched._version))
         return watched
 
     def before(module: Any, args: Any, kwargs: Any) -> Any:
@@ -465,6 +485,10 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
         if number is None:
             return None
         recorder.end(number, outputs)
+        for slot, tensor, version in inputs_of.pop(number, ()):
+            if tensor._version == version:  # else the hook is lost, though a gradient may arrive
+                shape = [*tensor.shape, 2] if tensor.is_complex() else [*tensor.shape]
+                recorder._awaited[number, slot] = {"dtype": "float32", "shape": shape, "absent": True}
         return _mapped(outputs, "", lambda slot, x: watch(number, "output_gradient", slot or "result", x))
 
     return module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)

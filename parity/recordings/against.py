@@ -31,7 +31,7 @@ from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records,
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
-from .agreement import common_part, require_same_inputs
+from .agreement import common_part, comparable_part, recorded_owners, require_same_inputs
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
@@ -136,6 +136,7 @@ class _Comparison:
             recorded = self.side.recorded(dtype)
             records = recorded.records
             require_same_inputs(self.truth, records, "the model file", self.side.name)
+            records = comparable_part(records, self.truth, self.reference.parameters())
             missing = missing_gradients(self.truth, records) if self.run.grads else set()
             zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
             run = replace(self.run, feed=replace(records, values=records.values | zeros))
@@ -181,7 +182,8 @@ class _Comparison:
         self, check: str, feeding: str, truth: Records, noise: Noise, records: Records
     ) -> list[tuple[str, Comparison]]:
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
-        comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), self.owners, self.run.grads)
+        owners_there = recorded_owners(self.owners, {key.path for key in truth.values})
+        comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), owners_there, self.run.grads)
 
         def compare() -> list[tuple[str, Comparison]]:
             return comparer.compare(check, records)

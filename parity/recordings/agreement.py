@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.visible import visible_name
-from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records
+from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records, value_key
 
 
 def require_same_inputs(truth: Records, records: Records, reference: str, candidate: str) -> None:
@@ -75,6 +75,38 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
     if part:
         words.append(f"{part} tensors of others")
     return replace(truth, values=values, parameter_gradients=gradients, updates=updates), " and ".join(words)
+
+
+def comparable_part(records: Records, truth: Records, parameters: Collection[str]) -> Records:
+    """Return a candidate's records without what the reference has no place for: Cells and buffers of other names.
+
+    Args:
+        records: the candidate's records.
+        truth: the reference's.
+        parameters: names of the reference's parameters.
+    """
+    values = {key: array for key, array in records.values.items() if value_key(key) in truth.values}
+    return replace(
+        records,
+        values=values,
+        parameter_gradients={
+            name: gradient
+            for name, gradient in records.parameter_gradients.items()
+            if name in truth.parameter_gradients or name in parameters
+        },
+        updates={name: array for name, array in records.updates.items() if name in truth.updates | truth.buffers},
+    )
+
+
+def recorded_owners(owner_of: Mapping[str, str], recorded: Collection[str]) -> dict[str, str]:
+    """Return the Cell of each parameter; the one around it where the candidate doesn't call the Cell itself."""
+
+    def around(path: str) -> str:
+        while path and path not in recorded:
+            path = path.rpartition(".")[0]
+        return path
+
+    return {name: around(path) for name, path in owner_of.items()}
 
 
 def _agree(value: Array, expected: Array) -> bool:

@@ -58,6 +58,7 @@ class TensorEntry:
         key: name in that file.
         sha256: checksum of the bytes; empty if there is none.
         summary: what is kept if the tensor isn't written.
+        absent: whether it is a gradient that never arrived.
         view: the part of the stored tensor that it is.
         tracked: whether the network computes a gradient of it, as far as that was recorded.
     """
@@ -75,6 +76,7 @@ class TensorEntry:
     sha256: str
     summary: Summary | None
     tracked: bool = True
+    absent: bool = False
     view: View = WHOLE
 
 
@@ -203,7 +205,8 @@ def _tensor(fields: _Fields) -> TensorEntry:
     if sha256 and not _SHA256.fullmatch(sha256):
         raise fields.error("sha256", "64 hexadecimal digits")
     summary = None
-    if not file:
+    absent = fields.boolean("absent", False)
+    if not file and not absent:
         if not isinstance(fields.data.get("summary"), dict):
             raise fields.error("file", "a file and a key, or a summary")
         summary = _summary(_Fields(fields.data["summary"], f"{fields.where}: summary"), dtype, math.prod(shape))
@@ -221,6 +224,7 @@ def _tensor(fields: _Fields) -> TensorEntry:
         sha256,
         summary,
         fields.boolean("tracked", True),
+        absent,
     )
 
 

@@ -26,7 +26,7 @@ from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Ru
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
-from .agreement import common_part, require_same_inputs, same_cotangents
+from .agreement import common_part, comparable_part, recorded_owners, require_same_inputs, same_cotangents
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
@@ -128,6 +128,7 @@ def _judge(
         require_finite(truth, "float64" if has_truth else working)
         require_same_inputs(truth, records, ours.name, theirs.name)
         whole = truth
+        records = comparable_part(records, whole, true_run.parameters)
         truth, lacking = common_part(whole, records, run.parameters)
         if lacking:
             notes.append(f"{theirs.name} doesn't have {lacking}")
@@ -143,7 +144,8 @@ def _judge(
             _OneRun(ours.name, working_run.records, ours.capabilities), truth, noise_run, unmeasured=not has_truth
         )
         values = ValueJudge(truth, noise, Tolerance(working, options.rtol, options.atol))
-        comparer = Comparer(theirs.name, "isolated", values, owner_of, with_gradients)
+        owners_there = recorded_owners(owner_of, {key.path for key in truth.values})
+        comparer = Comparer(theirs.name, "isolated", values, owners_there, with_gradients)
         missing = missing_gradients(whole, records) if with_gradients else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
         found += detachments(theirs.name, check, EQUAL_INPUTS, whole, missing)

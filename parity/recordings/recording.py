@@ -9,9 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...recorder import INDEX
 from ...runtime.errors import UsageError
-from ...runtime.ir.types import CellCall
+from ...runtime.ir.types import CellCall, as_dtype
 from ...runtime.visible import visible_name
 from ..sides.records import INPUT, Array, Key, Records, output_slots, reference_slot
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
@@ -118,6 +120,8 @@ class Recording:
 
     def _array(self, entry: TensorEntry) -> Array:
         """Return the array of an entry; the same for the same part of the same tensor."""
+        if entry.absent:
+            return np.zeros(entry.shape, as_dtype(entry.dtype))
         place = entry.file, entry.key, str(entry.view)
         if place not in self._arrays:
             whole = self.shards.array(entry)

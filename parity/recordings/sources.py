@@ -19,10 +19,12 @@ class Sources:
 
     def __init__(self, truth: Records, compared: Collection[Key]) -> None:
         self._compared = compared
-        first: dict[int, Key] = {}
-        self._origin: dict[Key, Key] = {}  # where a value crosses a boundary first that crosses several unchanged
+        last: dict[int, Key] = {}
+        self._crossed: dict[Key, Key] = {}  # the boundary before, of a value that crosses several unchanged
         for key, array in truth.values.items():
-            self._origin[key] = first.setdefault(id(array), key)
+            if id(array) in last:
+                self._crossed[key] = last[id(array)]
+            last[id(array)] = key
         numbers = {(call.path, call.index): number for number, call in enumerate(truth.calls)}
         self._calls = truth.calls
         self._parents = [call.parent for call in truth.calls]
@@ -84,8 +86,8 @@ class Sources:
 
     def _sources(self, key: Key) -> Iterator[Key]:
         """Yield what a value is computed from."""
-        if self._origin[key] != key:
-            yield self._origin[key]
+        if key in self._crossed:
+            yield self._crossed[key]
             return
         number = self._number[key]
         computing = self._parents[number] if key.kind in (INPUT, OUTPUT_GRADIENT) else number

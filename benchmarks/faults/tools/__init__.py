@@ -16,10 +16,12 @@ FIRST = "cellbridge"
 
 def tools() -> dict[str, Tool]:
     """Return the tools by name."""
-    from . import cellbridge_tool, final_outputs, module_outputs
+    from . import cellbridge_tool, final_outputs, module_outputs, recordings
 
     return {
         FIRST: cellbridge_tool.judge,
+        "recording, living": recordings.against,
+        "two recordings": recordings.judge,
         "assert_allclose": final_outputs.judge,
         "hooks": module_outputs.judge,
     }

@@ -30,6 +30,11 @@ def judge(pair: Pair) -> Finding:
         return Finding(False, error=f"usage error: {error}"[:MAX_SAID])
     if pair.scripts is not None:
         return _of_training(report)
+    return finding_of(report)
+
+
+def finding_of(report: Any) -> Finding:
+    """Return what a report on a network says."""
     failing = list(report.failing) if not report.ok else []
     cells = {path: report.cells[path] for path in failing}
     return Finding(
