@@ -514,25 +514,26 @@ def _mapped(value: Any, slot: str, function: Callable[[str, Any], Any]) -> Any:
 def _bind(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]]:
-    """Return the arguments of a call by parameter name, and what turns them into arguments again.
+    """Return the arguments of a call by parameter name, and what turns them into positional and keyword ones again.
 
     Where the signature isn't known, those without a name have their numbers.
     """
+    names = [str(place) for place in range(len(args))]
     try:
-        bound = inspect.signature(function).bind(*args, **kwargs)
+        bound = inspect.signature(function).bind(*range(len(args)), **kwargs)  # which parameter each number goes to
     except (TypeError, ValueError):
-        names = [*map(str, range(len(args))), *kwargs]
-        places = len(args)
-        return dict(zip(names, (*args, *kwargs.values()), strict=True)), lambda values: (
-            tuple(values[name] for name in names[:places]),
-            {name: values[name] for name in names[places:]},
-        )
+        pass
+    else:
+        for name, value in list(bound.arguments.items())[: len(args)]:
+            several = isinstance(value, tuple) and bound.signature.parameters[name].kind.name == "VAR_POSITIONAL"
+            for place, number in enumerate(value if several else [value]):
+                if isinstance(number, int) and name not in kwargs and number < len(args):
+                    names[number] = f"{name}[{place}]" if several else name
 
     def arguments(values: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        bound.arguments.update(values)
-        return bound.args, bound.kwargs
+        return tuple(values[name] for name in names), {name: values[name] for name in kwargs}
 
-    return dict(bound.arguments), arguments
+    return {**dict(zip(names, args, strict=True)), **kwargs}, arguments
 
 
 def _rank() -> tuple[int, int]:

@@ -202,3 +202,28 @@ def test_a_checkpointed_part_is_recorded_once(tmp_path: Path) -> None:
     with Recorder(tmp_path / "a") as recorder, recorder.torch(network):
         network(torch.from_numpy(X).requires_grad_()).sum().backward()
     assert [call["cell"] for call in index_of(tmp_path / "a")["calls"]] == ["", "inner"]
+
+
+def test_arguments_stay_positional_or_keywords_as_they_were_given(tmp_path: Path) -> None:
+    given: list[Any] = []
+
+    class Inner(nn.Module):
+        def forward(self, *args: Any, **kwargs: Any) -> torch.Tensor:
+            given.append((len(args), sorted(kwargs)))
+            return args[0] + kwargs["scale"]
+
+    class Outer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = Inner()
+
+        def forward(self, x: torch.Tensor, flag: int = 2, scale: Any = None) -> torch.Tensor:
+            return self.inner(x, x, scale=scale, flag=flag)
+
+    x = torch.from_numpy(X)
+    network = Outer()
+    with Recorder(tmp_path / "b") as recorder, recorder.torch(network):
+        network(x, scale=x)
+    assert given == [(2, ["flag", "scale"])]
+    slots = [(e["cell"], e["slot"]) for e in index_of(tmp_path / "b")["tensors"] if e["role"] == "input"]
+    assert slots == [("", "x"), ("", "scale"), ("inner", "args[0]"), ("inner", "args[1]"), ("inner", "scale")]
