@@ -194,7 +194,7 @@ class Recorder:
         def decorate(function: Function) -> Function:
             @functools.wraps(function)
             def recorded(*args: Any, **kwargs: Any) -> Any:
-                inputs, _ = _bind(function, args, kwargs)
+                inputs, _ = bind_arguments(function, args, kwargs)
                 number = self.begin(path, inputs=inputs, class_name=function.__name__)
                 outputs = function(*args, **kwargs)
                 self.end(number, outputs)
@@ -472,13 +472,13 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
         running.append(None)
         if torch._C._current_graph_task_id() != -1:  # a checkpoint computes again, within the backward pass
             return None
-        bound, rest = _bind(module.forward, args, kwargs)
+        bound, rest = bind_arguments(module.forward, args, kwargs)
         number = running[-1] = recorder.begin(path, inputs=bound, class_name=type(module).__name__)
 
         def watched(slot: str, tensor: Any) -> Any:
             return watch(number, "input_gradient", slot, tensor)
 
-        return rest({name: _mapped(value, name, watched) for name, value in bound.items()})
+        return rest({name: map_tensors(value, name, watched) for name, value in bound.items()})
 
     def after(module: Any, args: Any, outputs: Any) -> Any:
         number = running.pop()
@@ -489,29 +489,29 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
             if tensor._version == version:  # else the hook is lost, though a gradient may arrive
                 shape = [*tensor.shape, 2] if tensor.is_complex() else [*tensor.shape]
                 recorder._awaited[number, slot] = {"dtype": "float32", "shape": shape, "absent": True}
-        return _mapped(outputs, "", lambda slot, x: watch(number, "output_gradient", slot or "result", x))
+        return map_tensors(outputs, "", lambda slot, x: watch(number, "output_gradient", slot or "result", x))
 
     return module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)
 
 
-def _mapped(value: Any, slot: str, function: Callable[[str, Any], Any]) -> Any:
+def map_tensors(value: Any, slot: str, function: Callable[[str, Any], Any]) -> Any:
     """Return nested tuples, lists and dicts with a function applied to each tensor and its slot."""
     if hasattr(value, "shape") and hasattr(value, "dtype"):
         return function(slot, value)
     if isinstance(value, (tuple, list)):
-        items = [_mapped(item, f"{slot}[{place}]", function) for place, item in enumerate(value)]
+        items = [map_tensors(item, f"{slot}[{place}]", function) for place, item in enumerate(value)]
         if hasattr(value, "_fields"):
             return type(value)(*items)  # a named tuple
         return type(value)(items) if type(value) in (tuple, list) else value
     if isinstance(value, dict):
         mapped = copy.copy(value)  # it may be of a class of its own, as the results of transformers are
         for key, item in value.items():
-            mapped[key] = _mapped(item, f"{slot}[{key!r}]", function)
+            mapped[key] = map_tensors(item, f"{slot}[{key!r}]", function)
         return mapped
     return value
 
 
-def _bind(
+def bind_arguments(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], tuple[tuple[Any, ...], dict[str, Any]]]]:
     """Return the arguments of a call by parameter name, and what turns them into positional and keyword ones again.

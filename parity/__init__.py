@@ -3,6 +3,7 @@
     check                   compare a torch module with its conversions: a Report
     compare                 compare two networks: torch modules, programs, ONNX files, Cells: a Report
     check_training          compare training steps of a module and its conversions: a TrainingReport
+    jax_side                a network in JAX, as a candidate for `compare` and `assert_parity`
     record                  run a torch module, and write what crosses the boundaries of its Cells to a folder
     judge                   judge such a recording by another one, without running either network: a Report
     compare_training        compare two scripts that train a module and its port: a TrainingReport
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
     from .checking.engine import check, compare
     from .differences import explain_optimizer
+    from .jax_sides.side import jax_side
     from .recordings.judge import judge
     from .recordings.write import record
     from .report.report import Report
@@ -44,6 +46,7 @@ __all__ = [
     "compare",
     "compare_training",
     "explain_optimizer",
+    "jax_side",
     "judge",
     "record",
 ]
@@ -62,6 +65,7 @@ __getattr__ = lazy_getattr(
         "compare": "checking.engine",
         "compare_training": "training.compare",
         "explain_optimizer": "differences",
+        "jax_side": "jax_sides.side",
         "judge": "recordings.judge",
         "record": "recordings.write",
     },

@@ -64,6 +64,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison/trial.py",),
         ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells", "recordings"),
+        ("jax_sides",),
         ("checking", "onnx_files"),
         ("training",),
         ("assertions.py",),

@@ -38,6 +38,7 @@ MAY_IMPORT = {
     "converter": {"google", "ml_dtypes", "numpy", "onnx", "runtime", "torch"},
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
+    "parity/jax_sides": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone
     "parity/recordings/shards.py": PARITY | {"safetensors"},
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }

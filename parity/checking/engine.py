@@ -25,6 +25,8 @@ from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.arguments import as_arguments
+from ..jax_sides.compare import compare_with_jax
+from ..jax_sides.side import JaxSide
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
@@ -212,6 +214,10 @@ def compare(
     explained = (weights is not None or cells is not None) and not of_modules
     _require_comparable(reference, framework is not None, explained, candidate)
 
+    if isinstance(candidate, JaxSide):
+        if not isinstance(reference, torch.nn.Module):
+            raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
+        return compare_with_jax(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if isinstance(candidate, (str, PathLike)) and Path(candidate).is_dir():
         if not isinstance(reference, torch.nn.Module):
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")

@@ -47,7 +47,7 @@ def compare_with_recording(
     args: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    names: str | PathLike[str] | None = None,
+    names: str | PathLike[str] | NameMap | None = None,
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
@@ -77,7 +77,7 @@ def compare_with_recording(
     reference = TorchSide(
         "torch", module, args, keywords, train=chosen.train, working_dtype=opened.working_dtype, seed=chosen.seed
     )
-    name_map = None if names is None else read_names(names)
+    name_map = names if names is None or isinstance(names, NameMap) else read_names(names)
     return _Comparison(reference, opened, chosen, stages, name_map).report()
 
 
@@ -98,7 +98,7 @@ class _Comparison:
         first = reference.run(Run("float64", grads=False))
         require_elements(first)
         require_finite(first, "float64")
-        self.side = RecordedSide(recording.name, recording, like=first, names=names)
+        self.side = RecordedSide(recording.name, recording, first, names, reference.parameters())
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)

@@ -105,7 +105,7 @@ def _judge(
     ours = RecordedSide(reference.name, reference)
     has_truth, working = "float64" in reference.runs, reference.working_dtype
     runs = ours.recorded("float64" if has_truth else working), ours.recorded(working)
-    theirs = RecordedSide(candidate.name, candidate, like=runs[0].records, names=names)
+    theirs = RecordedSide(candidate.name, candidate, runs[0].records, names, runs[0].parameters)
     checks = [check for check in theirs.capabilities.checks if has_truth or check[0] == "rounding"]
     if not checks:
         raise UsageError(

@@ -77,7 +77,13 @@ class Match:
 
 @dataclass(frozen=True)
 class NameMap:
-    """A file of names; without lines, all names are the same."""
+    """A file of names; without lines, all names are the same.
+
+    Attributes:
+        cells: lines on Cells.
+        parameters: lines on parameters and buffers.
+        where: name of the file in messages.
+    """
 
     cells: tuple[Line, ...] = ()
     parameters: tuple[Line, ...] = ()

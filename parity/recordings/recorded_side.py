@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cache
 
 from ...runtime.errors import UsageError
@@ -18,15 +19,22 @@ class RecordedSide:
         recording: the recording.
         like: the reference's records, whose names of inputs and outputs are used; None for the reference itself.
         names: what the reference's Cells are called in the recording; None for the same names.
+        parameters: names of the reference's parameters.
     """
 
     def __init__(
-        self, name: str, recording: Recording, like: Records | None = None, names: NameMap | None = None
+        self,
+        name: str,
+        recording: Recording,
+        like: Records | None = None,
+        names: NameMap | None = None,
+        parameters: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.recording = recording
         self.like = like
         self.names = names
+        self.parameter_names = list(parameters)
         working = recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
@@ -42,7 +50,7 @@ class RecordedSide:
         if dtype not in self.recording.runs:
             runs = " and ".join(self.recording.runs) or "nothing"
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
-        return self.recording.run(dtype, like=self.like, names=self.names)
+        return self.recording.run(dtype, like=self.like, names=self.names, parameters=self.parameter_names)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from os import PathLike
@@ -81,7 +81,14 @@ class Recording:
             return self.index.dtype
         return next((run for run in self.runs if run != "float64"), self.index.dtype)
 
-    def run(self, dtype: str, step: int = 0, like: Records | None = None, names: NameMap | None = None) -> RecordedRun:
+    def run(
+        self,
+        dtype: str,
+        step: int = 0,
+        like: Records | None = None,
+        names: NameMap | None = None,
+        parameters: Iterable[str] = (),
+    ) -> RecordedRun:
         """Read what was recorded in one run; checksums are verified.
 
         Args:
@@ -89,6 +96,7 @@ class Recording:
             step: number of the training step.
             like: the reference's records, whose names Cells, inputs and outputs get; None to keep their own.
             names: what the reference's Cells and parameters are called in this recording; None for the same names.
+            parameters: names of the reference's parameters.
 
         Raises:
             UsageError: a file is missing or damaged.
@@ -97,7 +105,7 @@ class Recording:
         entries = [one for one in self.index.tensors if (one.run, one.step) == (dtype, step)]
         calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
         if names is not None and like is not None:
-            entries, calls = renamed(entries, like, names), []
+            entries, calls = renamed(entries, like, names, parameters), []
         result = RecordedRun(Records(calls=_calls(calls, entries)))
         slots = _Slots(entries, like)
         for entry in entries:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from ...runtime.errors import UsageError
@@ -12,18 +12,20 @@ from .index import CELL_ROLES, TensorEntry
 from .names import NameMap
 
 
-def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap) -> list[TensorEntry]:
+def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: Iterable[str]) -> list[TensorEntry]:
     """Return the tensors of a recording under the reference's names; one may be part of several Cells.
 
     Args:
         entries: the tensors.
         like: the reference's records.
         names: what its Cells and parameters are called in the recording.
+        own: names of its parameters.
 
     Raises:
         UsageError: a line of the names matches nothing.
     """
-    parameters = [*like.parameter_gradients, *like.buffers, *like.updates]
+    parameters = list(dict.fromkeys([*own, *like.parameter_gradients, *like.buffers, *like.updates]))
+    # lines that weren't written by a person are about what is there
     names.require_used([call.path for call in like.calls], parameters)
     of_cells: dict[str, list[TensorEntry]] = {}
     named: dict[tuple[str, str], TensorEntry] = {}

@@ -1,0 +1,1 @@
+"""JAX as a side: networks of Flax and Equinox, and functions, recorded Cell by Cell and compared with torch."""

@@ -1,0 +1,134 @@
+"""The Cells of a network in JAX: its modules by path, whose calls are observed by the frameworks' own means."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+
+from .observer import Observer
+from .side import JaxSide, is_equinox, is_linen, is_nnx
+
+Call = Callable[[Any, Observer, tuple[Any, ...], dict[str, Any]], Any]
+"""Calls a network with these parameters and arguments, and lets an observer see its Cells."""
+
+
+def as_function(side: JaxSide) -> tuple[Any, Call]:
+    """Return the parameters of a network, a pytree, and the function that calls it with them."""
+    if is_nnx(side.network):
+        return _of_nnx(side.network)
+    if is_linen(side.network):
+        return _of_linen(side)
+    if is_equinox(side.network):
+        return _of_equinox(side.network)
+
+    def call(params: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def network(*args: Any, **kwargs: Any) -> Any:
+            return side.network(params, *args, **kwargs)
+
+        return observer.call("", getattr(side.network, "__name__", "function"), network, args, kwargs)
+
+    return side.params, call
+
+
+def parameter_names(params: Any) -> list[tuple[str, Any]]:
+    """Return the arrays of a pytree with their names: `blocks.0.fc.kernel`; `params` of Linen is left out."""
+    found = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(params)[0]:
+        parts = [str(getattr(part, "key", getattr(part, "idx", getattr(part, "name", part)))) for part in path]
+        if parts and parts[0] in ("params", "batch_stats"):
+            parts = parts[1:]
+        found.append((".".join(parts), leaf))
+    return found
+
+
+def _of_nnx(network: Any) -> tuple[Any, Call]:
+    from flax import nnx
+
+    parts: Any = nnx.split(network, (nnx.Param, nnx.BatchStat), ...)
+    graph, params, rest = parts
+    pure = nnx.to_pure_dict(params)
+
+    def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        state = jax.tree.map(lambda x: x, params)
+        nnx.replace_by_pure_dict(state, values)
+        module = nnx.merge(graph, state, rest)
+        modules = {path: each for path, each in nnx.iter_graph(module) if isinstance(each, nnx.Module)}
+        named = {".".join(map(str, path)): each for path, each in modules.items()}
+        with _observed(named, observer):
+            return module(*args, **kwargs)
+
+    return pure, call
+
+
+def _of_linen(side: JaxSide) -> tuple[Any, Call]:
+    from flax import linen
+
+    def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        def intercept(function: Any, args: Any, kwargs: Any, context: Any) -> Any:
+            if context.method_name != "__call__":
+                return function(*args, **kwargs)
+            path = ".".join(context.module.path)
+            return observer.call(path, type(context.module).__name__, function, args, kwargs)
+
+        with linen.intercept_methods(intercept):
+            return side.network.apply(values, *args, **kwargs)
+
+    return side.params, call
+
+
+def _of_equinox(network: Any) -> tuple[Any, Call]:
+    import equinox
+
+    arrays, rest = equinox.partition(network, equinox.is_inexact_array)
+
+    def call(values: Any, observer: Observer, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        module = equinox.combine(values, rest)
+        with _observed(dict(_equinox_modules(module, "")), observer):
+            return module(*args, **kwargs)
+
+    return arrays, call
+
+
+def _equinox_modules(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield the modules in a module, with their paths: fields, and places in tuples, lists and dicts."""
+    if is_equinox(value):
+        yield path, value
+        inner = vars(value).items()
+    elif isinstance(value, dict):
+        inner = value.items()
+    elif isinstance(value, (tuple, list)):
+        inner = dict(enumerate(value)).items()
+    else:
+        return
+    for name, item in inner:
+        yield from _equinox_modules(item, f"{path}.{name}" if path else str(name))
+
+
+@contextlib.contextmanager
+def _observed(modules: dict[str, Any], observer: Observer) -> Iterator[None]:
+    """Within the context, calls of these modules are observed: their classes get another `__call__`."""
+    paths = {id(module): path for path, module in modules.items()}
+    classes = dict.fromkeys(type(module) for module in modules.values() if callable(module))
+    own = {cls: vars(cls).get("__call__") for cls in classes}
+
+    def observed(original: Any) -> Any:
+        def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
+            if id(self) not in paths:
+                return original(self, *args, **kwargs)
+            bound = original.__get__(self, type(self))
+            return observer.call(paths[id(self)], type(self).__name__, bound, args, kwargs)
+
+        return __call__
+
+    try:
+        for cls, original in own.items():
+            if original is not None:
+                cls.__call__ = observed(original)
+        yield
+    finally:
+        for cls, original in own.items():
+            if original is not None:
+                cls.__call__ = original

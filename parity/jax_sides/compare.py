@@ -1,0 +1,75 @@
+"""`compare_with_jax`: a torch module compared with a network in JAX."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, Unpack
+
+import torch
+from torch.utils import _pytree as pytree
+
+from ...runtime.errors import UsageError
+from ...runtime.programs.call import as_array
+from ..options import OptionKeywords
+from ..recordings.against import compare_with_recording
+from ..recordings.names import NameMap, read_names
+from ..recordings.recording import open_recording
+from ..report.report import Report
+from ..sides.records import Run
+from ..sides.torch_side import TorchSide
+from ..support.progress import Progress
+from ..support.user_code import report_user_errors
+from .naming import names_by_habit
+from .side import JaxSide
+
+
+def compare_with_jax(
+    module: torch.nn.Module,
+    side: JaxSide,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    *,
+    names: str | PathLike[str] | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[OptionKeywords],
+) -> Report:
+    """Compare a module with a network in JAX, Cell by Cell, in float64 and in float32, with gradients.
+
+    The network runs once in each dtype, and each of the module's Cells on the inputs that its counterpart had.
+
+    Args:
+        module: the reference.
+        side: the network in JAX.
+        args: positional inputs, torch tensors.
+        kwargs: keyword inputs.
+        names: TOML file for Cells and parameters that have other names than by the habits of Flax (docs/jax.md).
+        progress: receives the stages.
+        **options: fields of `Options`.
+
+    Raises:
+        UsageError: JAX isn't installed, the network raises, or has nothing in common with the module.
+    """
+    try:
+        from .recording import record_jax
+    except ImportError as error:
+        raise UsageError("comparing with a network in JAX needs jax: pip install 'cellbridge[jax]'") from error
+    arrays, keywords = pytree.tree_map_only(torch.Tensor, as_array, (args, dict(kwargs)))
+    if side.inputs is not None:
+        with report_user_errors("jax_side", "when inputs() was called"):
+            arrays, keywords = side.inputs(*arrays, **keywords), {}
+    seed = options.get("seed", 0)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "jax"
+        with report_user_errors("jax_side", "when the network was run"):
+            record_jax(side, path, tuple(arrays), keywords, seed, options.get("grads", True))
+        reference = TorchSide("torch", module, args, dict(kwargs), train=options.get("train"), seed=seed)
+        truth = reference.run(Run("float64", grads=False))
+        shapes = {name: tuple(info.data.shape) for name, info in reference.parameters().items()}
+        shapes |= {name: array.shape for name, array in (truth.buffers | truth.updates).items()}
+        habit = names_by_habit(truth, shapes, open_recording(path))
+        given = NameMap() if names is None else read_names(names)
+        both = NameMap(given.cells + habit.cells, given.parameters + habit.parameters, given.where)
+        return compare_with_recording(module, path, args, kwargs, names=both, progress=progress, **options)
