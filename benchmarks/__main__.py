@@ -28,6 +28,7 @@ from . import (
     growth,
     inference,
     interpreter,
+    recordings,
     tables,
     training_networks,
     training_step,
@@ -109,6 +110,10 @@ def _gpu_tf32(quick: bool) -> str:
     return gpu.tf32(ROOT, ("transformer_encoder",) if quick else gpu.MODELS, 1 if quick else 5)
 
 
+def _recordings(quick: bool) -> str:
+    return tables.table(recordings.measure(ROOT, "bert_base" if quick else recordings.MODEL, 1 if quick else 3))
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -122,6 +127,7 @@ TOPICS = {
     "inference": Topic(inference.TITLE, inference.EXPLANATION, _inference),
     "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
+    "recordings": Topic(recordings.TITLE, recordings.EXPLANATION, _recordings),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }

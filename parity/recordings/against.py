@@ -31,7 +31,7 @@ from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records,
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
-from .agreement import common_part, comparable_part, recorded_owners, require_same_inputs
+from .agreement import common_part, comparable_part, recorded_around, require_same_inputs
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
@@ -160,7 +160,7 @@ class _Comparison:
             self.progress.advance()
         report = self._empty_report()
         for path, comparison in found:
-            place = path if path in self.cells else ""
+            place = recorded_around(path, self.cells if comparison.kind == "parameter" else self.recorded)
             if self.options.selects(place):
                 self.cells[place].comparisons.append(comparison)
         for path, cell in self.cells.items():
@@ -182,7 +182,8 @@ class _Comparison:
         self, check: str, feeding: str, truth: Records, noise: Noise, records: Records
     ) -> list[tuple[str, Comparison]]:
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
-        owners_there = recorded_owners(self.owners, {key.path for key in truth.values})
+        recorded = {key.path for key in truth.values}
+        owners_there = {name: recorded_around(path, recorded) for name, path in self.owners.items()}
         comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), owners_there, self.run.grads)
 
         def compare() -> list[tuple[str, Comparison]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.visible import visible_name
 from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records, value_key
+from .shards import part_of
 
 
 def require_same_inputs(truth: Records, records: Records, reference: str, candidate: str) -> None:
@@ -74,7 +75,13 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
     part = sum(key.path not in whole for key in truth.values) - len(values)
     if part:
         words.append(f"{part} tensors of others")
-    return replace(truth, values=values, parameter_gradients=gradients, updates=updates), " and ".join(words)
+    kept = replace(
+        truth,
+        values=part_of(truth.values, values),
+        parameter_gradients=part_of(truth.parameter_gradients, gradients),
+        updates=updates,
+    )
+    return kept, " and ".join(words)
 
 
 def comparable_part(records: Records, truth: Records, parameters: Collection[str]) -> Records:
@@ -86,27 +93,24 @@ def comparable_part(records: Records, truth: Records, parameters: Collection[str
         parameters: names of the reference's parameters.
     """
     values = {key: array for key, array in records.values.items() if value_key(key) in truth.values}
+    gradients = {
+        name: gradient
+        for name, gradient in records.parameter_gradients.items()
+        if name in truth.parameter_gradients or name in parameters
+    }
     return replace(
         records,
-        values=values,
-        parameter_gradients={
-            name: gradient
-            for name, gradient in records.parameter_gradients.items()
-            if name in truth.parameter_gradients or name in parameters
-        },
+        values=part_of(records.values, values),
+        parameter_gradients=part_of(records.parameter_gradients, gradients),
         updates={name: array for name, array in records.updates.items() if name in truth.updates | truth.buffers},
     )
 
 
-def recorded_owners(owner_of: Mapping[str, str], recorded: Collection[str]) -> dict[str, str]:
-    """Return the Cell of each parameter; the one around it where the candidate doesn't call the Cell itself."""
-
-    def around(path: str) -> str:
-        while path and path not in recorded:
-            path = path.rpartition(".")[0]
-        return path
-
-    return {name: around(path) for name, path in owner_of.items()}
+def recorded_around(path: str, recorded: Collection[str]) -> str:
+    """Return the Cell, or the innermost one around it that the candidate recorded: it computes what the Cell does."""
+    while path and path not in recorded:
+        path = path.rpartition(".")[0]
+    return path
 
 
 def _agree(value: Array, expected: Array) -> bool:

@@ -26,11 +26,11 @@ from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Ru
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
-from .agreement import common_part, comparable_part, recorded_owners, require_same_inputs, same_cotangents
+from .agreement import common_part, comparable_part, recorded_around, require_same_inputs, same_cotangents
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
-from .recorded_side import RecordedSide, parameter_infos
+from .recorded_side import RecordedSide
 from .recording import RecordedRun, Recording, open_recording
 from .summaries import use_samples
 
@@ -144,7 +144,8 @@ def _judge(
             _OneRun(ours.name, working_run.records, ours.capabilities), truth, noise_run, unmeasured=not has_truth
         )
         values = ValueJudge(truth, noise, Tolerance(working, options.rtol, options.atol))
-        owners_there = recorded_owners(owner_of, {key.path for key in truth.values})
+        recorded = {key.path for key in truth.values}
+        owners_there = {name: recorded_around(path, recorded) for name, path in owner_of.items()}
         comparer = Comparer(theirs.name, "isolated", values, owners_there, with_gradients)
         missing = missing_gradients(whole, records) if with_gradients else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
@@ -170,7 +171,7 @@ def _judge(
         strict=options.strict,
         notes=list(dict.fromkeys(notes)),
     )
-    found = [(path if path in cells else "", comparison) for path, comparison in found]
+    found = [(recorded_around(p, cells if c.kind == "parameter" else recorded_cells), c) for p, c in found]
     left_out = sorted({path for path, c in found if c.status != PASS and c.of_cell_alone and not options.selects(path)})
     if left_out:  # what differs because of them says nothing about the Cells that are judged
         report.notes.append(f"Cells that were left out differ: {list_names([path or '(root)' for path in left_out])}")
@@ -189,9 +190,12 @@ def _compare_parameters(
     side: str, reference: RecordedRun, candidate: RecordedRun, owner_of: Mapping[str, str]
 ) -> list[tuple[str, Comparison]]:
     """Compare the values of the parameters that both recordings have."""
-    common = reference.parameters.keys() & candidate.parameters.keys()
-    ours, theirs = ({n: i for n, i in parameter_infos(run).items() if n in common} for run in (reference, candidate))
-    return compare_parameters(side, ours, theirs, owner_of)
+    found: list[tuple[str, Comparison]] = []
+    for name in reference.parameters:
+        if name in candidate.parameters:  # one by one, so that memory is given back
+            ours, theirs = ({name: ParameterInfo(run.parameters[name], True)} for run in (reference, candidate))
+            found += compare_parameters(side, ours, theirs, owner_of)
+    return found
 
 
 @dataclass

@@ -20,7 +20,7 @@ from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_inde
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
 from .renaming import renamed
-from .shards import Shards
+from .shards import MappedArrays, Shards
 
 Boundary = Key | tuple[str, str]
 """A boundary of a Cell; or ("parameter_gradient", name) and the like for what has a name of its own."""
@@ -106,7 +106,8 @@ class Recording:
         calls = [(number, one) for number, one in enumerate(self.index.calls) if (one.run, one.step) == (dtype, step)]
         if names is not None and like is not None:
             entries, calls = renamed(entries, like, names, parameters), []
-        result = RecordedRun(Records(calls=_calls(calls, entries)))
+        records = Records(MappedArrays([self.shards]), MappedArrays([self.shards]), calls=_calls(calls, entries))
+        result = RecordedRun(records, MappedArrays([self.shards]))
         slots = _Slots(entries, like)
         for entry in entries:
             value = entry.summary if entry.summary is not None else self._array(entry)

@@ -6,8 +6,10 @@ import hashlib
 import json
 import math
 import mmap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,47 @@ from ...runtime.visible import visible_name
 from ..sides.records import Array
 from .index import TensorEntry
 
+RELEASE = 2**28
+"""Bytes of mapped files that are read before their memory is given back."""
+
+
+class MappedArrays(dict[Any, Any]):
+    """Arrays that are views of files, by key; memory is given back as they are looked at, one after the other."""
+
+    def __init__(self, shards: Sequence[Shards], arrays: Mapping[Any, Any] = MappingProxyType({})) -> None:
+        super().__init__(arrays)
+        self.shards = shards
+        self._seen = 0
+
+    def items(self) -> Any:
+        """Yield keys and arrays."""
+        for key, array in super().items():
+            self._count(array)
+            yield key, array
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        """Return an array."""
+        array = super().get(key, default)
+        self._count(array)
+        return array
+
+    def __getitem__(self, key: Any) -> Any:
+        array = super().__getitem__(key)
+        self._count(array)
+        return array
+
+    def _count(self, array: Any) -> None:
+        self._seen += 0 if array is None else array.nbytes
+        if self._seen > RELEASE:
+            self._seen = 0
+            for shards in self.shards:
+                shards.release()
+
+
+def part_of(whole: dict[Any, Any], arrays: Mapping[Any, Any]) -> dict[Any, Any]:
+    """Return some of the arrays of a dict, which gives memory back if that one does."""
+    return MappedArrays(whole.shards, arrays) if isinstance(whole, MappedArrays) else dict(arrays)
+
 
 @dataclass
 class Shards:
@@ -28,6 +71,7 @@ class Shards:
     folder: Path
     _maps: dict[str, tuple[mmap.mmap, dict[str, Any], int]] = field(default_factory=dict)
     _arrays: dict[tuple[str, str], Array] = field(default_factory=dict)
+    _read_bytes: int = 0
 
     def array(self, entry: TensorEntry) -> Array:
         """Return a tensor of a file; the same array for the same tensor.
@@ -64,6 +108,9 @@ class Shards:
             raise UsageError(
                 f"{path} is damaged: the checksum of {_what(entry)} is wrong\n  what to do: record it again"
             )
+        self._read_bytes += len(data)
+        if self._read_bytes > RELEASE:
+            self.release()
         return np.frombuffer(data, dtype, math.prod(shape)).reshape(shape)
 
     def _map(self, name: str) -> tuple[mmap.mmap, dict[str, Any], int]:
@@ -101,6 +148,7 @@ class Shards:
 
     def release(self) -> None:
         """Let the system take back the memory of what was read, which it reads again when it is needed."""
+        self._read_bytes = 0
         for mapped, _, _ in self._maps.values():
             if hasattr(mapped, "madvise"):
                 mapped.madvise(mmap.MADV_DONTNEED)

@@ -12,6 +12,7 @@ from ...runtime.ir.types import as_dtype
 from ..sides.records import Array, Key
 from .index import Summary
 from .recording import Boundary, RecordedRun
+from .shards import part_of
 
 
 def use_samples(*runs: RecordedRun) -> tuple[list[RecordedRun], int]:
@@ -41,12 +42,12 @@ def use_samples(*runs: RecordedRun) -> tuple[list[RecordedRun], int]:
 def _copy(run: RecordedRun) -> RecordedRun:
     records = replace(
         run.records,
-        values=dict(run.records.values),
-        parameter_gradients=dict(run.records.parameter_gradients),
+        values=part_of(run.records.values, run.records.values),
+        parameter_gradients=part_of(run.records.parameter_gradients, run.records.parameter_gradients),
         updates=dict(run.records.updates),
         buffers=dict(run.records.buffers),
     )
-    return RecordedRun(records, dict(run.parameters))
+    return RecordedRun(records, part_of(run.parameters, run.parameters))
 
 
 def _place(run: RecordedRun, boundary: Boundary) -> tuple[dict[Any, Any], Any]:

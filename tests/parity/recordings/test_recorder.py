@@ -227,3 +227,17 @@ def test_arguments_stay_positional_or_keywords_as_they_were_given(tmp_path: Path
     assert given == [(2, ["flag", "scale"])]
     slots = [(e["cell"], e["slot"]) for e in index_of(tmp_path / "b")["tensors"] if e["role"] == "input"]
     assert slots == [("", "x"), ("", "scale"), ("inner", "args[0]"), ("inner", "args[1]"), ("inner", "scale")]
+
+
+def test_memory_of_files_is_given_back_as_they_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Recorder(tmp_path / "a") as recorder:
+        for number in range(4):
+            recorder.cell(f"f{number}", outputs=np.full(1000, number, np.float32))
+    monkeypatch.setattr("cellbridge.parity.recordings.shards.RELEASE", 6000)
+    recording = open_recording(tmp_path / "a")
+    values = recording.run("float32").records.values
+    released: list[None] = []
+    monkeypatch.setattr(recording.shards, "release", lambda: released.append(None))
+    for number, (_, array) in enumerate(values.items()):
+        np.testing.assert_array_equal(array, np.full(1000, number, np.float32))
+    assert len(released) == 2
