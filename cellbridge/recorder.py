@@ -456,7 +456,8 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
         """Return another tensor that stands for this one at this boundary alone, whose gradient is recorded."""
         if not tensor.requires_grad:
             return tensor
-        watched = tensor.view_as(tensor)
+        # an input may be changed in place for the caller; an output is the caller's, and FSDP wants no view of it
+        watched = tensor.view_as(tensor) if role == "input_gradient" else tensor.clone()
         recorder._remember(watched, recorder._place_of(tensor))
 
         def record(gradient: Any) -> None:

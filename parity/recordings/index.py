@@ -21,6 +21,7 @@ ROLES = CELL_ROLES + NAMED_ROLES
 MAX_INDEX_BYTES = 2**30
 MAX_RANK = 64
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.safetensors")
+_PLACEMENT = re.compile(r"(?:S|Shard)\((?:dim=)?([0-9]{1,2})\)|R|Replicate\(\)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
@@ -42,6 +43,19 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Placement:
+    """How a tensor is spread over the processes that recorded it.
+
+    Attributes:
+        axis: the axis along which each process has a part, in their order; None if each has all of it.
+        shape: shape of the whole tensor.
+    """
+
+    axis: int | None
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class TensorEntry:
     """One tensor at one boundary.
 
@@ -59,6 +73,7 @@ class TensorEntry:
         sha256: checksum of the bytes; empty if there is none.
         summary: what is kept if the tensor isn't written.
         absent: whether it is a gradient that never arrived.
+        placement: how it is spread over processes; None if it isn't.
         view: the part of the stored tensor that it is.
         tracked: whether the network computes a gradient of it, as far as that was recorded.
     """
@@ -77,6 +92,7 @@ class TensorEntry:
     summary: Summary | None
     tracked: bool = True
     absent: bool = False
+    placement: Placement | None = None
     view: View = WHOLE
 
 
@@ -104,6 +120,7 @@ class Index:
         dtype: the working dtype.
         mode: "eval" or "train".
         seed: seed of random numbers; None if unknown.
+        ranks: number of processes that recorded, each a folder of its own.
         versions: versions of libraries, by name.
         calls: the calls, in the order in which they began.
         tensors: the tensors, in the order in which they were recorded.
@@ -116,6 +133,7 @@ class Index:
     dtype: str
     mode: str
     seed: int | None
+    ranks: int
     versions: Mapping[str, str]
     calls: list[CallEntry]
     tensors: list[TensorEntry]
@@ -176,6 +194,7 @@ def read_index(folder: Path, parts: Callable[[], list[dict[str, Any]]]) -> Index
         head.one_of("dtype", ("float32", "float64", "float16", "bfloat16"), "float32"),
         head.one_of("mode", ("eval", "train"), "eval"),
         None if data.get("seed") is None else head.number("seed"),
+        head.number("ranks", 1),
         {str(k): str(v) for k, v in versions.items()} if isinstance(versions, dict) else {},
         calls,
         tensors,
@@ -225,7 +244,22 @@ def _tensor(fields: _Fields) -> TensorEntry:
         summary,
         fields.boolean("tracked", True),
         absent,
+        _placement(fields) if "placement" in fields.data else None,
     )
+
+
+def _placement(fields: _Fields) -> Placement:
+    data = fields.data["placement"]
+    if not isinstance(data, dict):
+        raise fields.error("placement", "an object")
+    inner = _Fields(data, f"{fields.where}: placement")
+    placements, mesh, shape = (inner.sequence(name) for name in ("placements", "mesh", "shape"))
+    match = _PLACEMENT.fullmatch(str(placements[0])) if len(placements) == len(mesh) == 1 else None
+    if match is None:
+        raise inner.error("placements", "one placement on a mesh of one axis, S(AXIS) or R")
+    if not all(type(size) is int and size >= 0 for size in shape) or int(match[1] or 0) >= max(1, len(shape)):
+        raise inner.error("shape", "the shape of the whole tensor, with that axis")
+    return Placement(None if match[1] is None else int(match[1]), tuple(shape))
 
 
 def _summary(fields: _Fields, dtype: str, size: int) -> Summary:

@@ -61,7 +61,7 @@ def read_folder(folder: Path) -> tuple[Index, Shards]:
     tensors = [replace(one, run=run) for one in tensors]
     cells = dict.fromkeys((one.cell, one.call) for one in tensors if one.role in CELL_ROLES)
     calls = [CallEntry(run, 0, cell, call, "", None) for cell, call in cells]
-    index = Index(folder, True, "", "", run, "eval", None, {}, calls, tensors)
+    index = Index(folder, True, "", "", run, "eval", None, 1, {}, calls, tensors)
     return index, shards
 
 

@@ -133,10 +133,38 @@ class Recording:
             return np.zeros(entry.shape, as_dtype(entry.dtype))
         place = entry.file, entry.key, str(entry.view)
         if place not in self._arrays:
-            whole = self.shards.array(entry)
+            whole = self._whole(entry)
             name = f"{visible_name(entry.cell) or '(root)'} {entry.role} {visible_name(entry.slot)}"
             self._arrays[place] = whole if entry.view.is_whole else entry.view.of(whole, name)
         return self._arrays[place]
+
+    def _whole(self, entry: TensorEntry) -> Array:
+        """Return the tensor of an entry, put together from the parts of all processes if they share it."""
+        if entry.placement is None or entry.placement.axis is None:
+            return self.shards.array(entry)
+        parts = [one.shards.array(one.same_as(entry)) for one in self.processes]
+        whole = np.concatenate(parts, entry.placement.axis)
+        if whole.shape != entry.placement.shape:
+            raise UsageError(
+                f"{self.index.path.parent}: the parts of {visible_name(entry.slot)} make {list(whole.shape)}, and it "
+                f"is {list(entry.placement.shape)}"
+            )
+        return whole
+
+    def same_as(self, entry: TensorEntry) -> TensorEntry:
+        """Return the entry of this process for a tensor of another one."""
+        boundary = entry.run, entry.step, entry.cell, entry.call, entry.role, entry.slot
+        for one in self.index.tensors:
+            if (one.run, one.step, one.cell, one.call, one.role, one.slot) == boundary and one.file:
+                return one
+        raise UsageError(f"{self.index.path} lacks its part of {visible_name(entry.slot)}")
+
+    @cached_property
+    def processes(self) -> list[Recording]:
+        """The recordings of all processes, in order, beside this one."""
+        around = self.index.path.resolve().parent
+        found = [around / f"rank-{number}" for number in range(self.index.ranks)]
+        return [self if folder == self.index.path.resolve() else open_recording(folder) for folder in found]
 
 
 def open_recording(path: str | PathLike[str]) -> Recording:
