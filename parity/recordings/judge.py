@@ -21,6 +21,7 @@ from ..comparison.value_judge import ValueJudge
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.globs import list_names
 from ..report.report import Report
+from ..results.cell_report import CellReport
 from ..results.comparison import NOT_COMPARED, PASS, SKIPPED, UNPAIRED, Comparison
 from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
 from ..support.progress import NoProgress, Progress
@@ -95,95 +96,109 @@ def judge(
     """
     chosen = from_keywords(Options, judge, options)
     name_map = None if names is None else read_names(names)
-    return _judge(open_recording(reference), open_recording(candidate), chosen, progress or NoProgress(), name_map)
+    judgement = _Judgement(open_recording(reference), open_recording(candidate), chosen, name_map)
+    return judgement.report(progress or NoProgress())
 
 
-def _judge(
-    reference: Recording, candidate: Recording, options: Options, progress: Progress, names: NameMap | None = None
-) -> Report:
-    progress.stage("read", None)
-    ours = RecordedSide(reference.name, reference)
-    has_truth, working = "float64" in reference.runs, reference.working_dtype
-    runs = ours.recorded("float64" if has_truth else working), ours.recorded(working)
-    theirs = RecordedSide(candidate.name, candidate, runs[0].records, names, runs[0].parameters)
-    checks = [check for check in theirs.capabilities.checks if has_truth or check[0] == "rounding"]
-    if not checks:
-        raise UsageError(
-            f"{candidate.name} was recorded in float64 alone, and {reference.name} wasn't recorded in it: there is "
-            "nothing to judge by\n  what to do: record the reference in float64 too"
+class _Judgement:
+    """Two recordings that are compared, and what was found so far."""
+
+    def __init__(
+        self, reference: Recording, candidate: Recording, options: Options, names: NameMap | None = None
+    ) -> None:
+        self.reference, self.candidate, self.options = reference, candidate, options
+        ours = RecordedSide(reference.name, reference)
+        self.has_truth, self.working = "float64" in reference.runs, reference.working_dtype
+        self.runs = ours.recorded("float64" if self.has_truth else self.working), ours.recorded(self.working)
+        whole = self.runs[0].records
+        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, self.runs[0].parameters)
+        self.checks = [check for check in self.theirs.capabilities.checks if self.has_truth or check[0] == "rounding"]
+        if not self.checks:
+            raise UsageError(
+                f"{candidate.name} was recorded in float64 alone, and {reference.name} wasn't recorded in it: there is "
+                "nothing to judge by\n  what to do: record the reference in float64 too"
+            )
+        # what no Cell was recorded around is the network's
+        self.cells = {"": CellReport("", "")} | cell_reports(ours, whole)
+        self.owners = owners(self.cells, ours, whole)
+        self.grads = options.grads and ours.capabilities.gradients and self.theirs.capabilities.gradients
+        self.notes = _notes(reference, candidate)
+        self.recorded: set[str] = set()  # paths of the Cells that both have
+
+    def report(self, progress: Progress) -> Report:
+        """Judge every run of the candidate."""
+        progress.stage(self.theirs.name, len(self.checks))
+        found: list[tuple[str, Comparison]] = []
+        for check, dtype in self.checks:
+            found += self._compare(check, dtype)
+            progress.advance()
+        if not self.has_truth:
+            self.notes.append(
+                f"{self.ours.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
+                f"{ROUNDING_FACTOR * UNKNOWN:g} units in the last place of {self.working}, times the square root of "
+                f"the number of calls, {len(self.runs[0].records.calls)}"
+            )
+        self._assign(found)
+        return Report(
+            model=self.options.model or self.reference.index.model or self.ours.name,
+            reference=self.ours.name,
+            sides=[self.theirs.name],
+            dtype=self.working,
+            train=self.reference.index.mode == "train",
+            grads=self.grads,
+            seed=self.reference.index.seed or 0,
+            cells=self.cells,
+            strict=self.options.strict,
+            notes=list(dict.fromkeys(self.notes)),
         )
-    cells = cell_reports(ours, runs[0].records)
-    owner_of = owners(cells, ours, runs[0].records)
-    grads = options.grads and ours.capabilities.gradients and theirs.capabilities.gradients
-    found: list[tuple[str, Comparison]] = []
-    notes = _notes(reference, candidate)
-    progress.stage(theirs.name, len(checks))
-    recorded_cells: set[str] = set()
-    for check, dtype in checks:
-        (true_run, working_run, run), sampled = use_samples(*runs, theirs.recorded(dtype))
-        truth, records = true_run.records, run.records
-        if check == checks[-1][0]:
-            found += _compare_parameters(theirs.name, working_run, run, owner_of)
-        require_elements(truth)
-        require_finite(truth, "float64" if has_truth else working)
-        require_same_inputs(truth, records, ours.name, theirs.name)
-        whole = truth
-        records = comparable_part(records, whole, true_run.parameters)
+
+    def _compare(self, check: str, dtype: str) -> list[tuple[str, Comparison]]:
+        """Return the comparisons of one run of the candidate, as (Cell path, comparison)."""
+        (true_run, working_run, run), sampled = use_samples(*self.runs, self.theirs.recorded(dtype))
+        if sampled:
+            self.notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
+        whole = true_run.records
+        require_elements(whole)
+        require_finite(whole, "float64" if self.has_truth else self.working)
+        require_same_inputs(whole, run.records, self.ours.name, self.theirs.name)
+        records = comparable_part(run.records, whole, true_run.parameters)
         truth, lacking = common_part(whole, records, run.parameters)
         if lacking:
-            notes.append(f"{theirs.name} doesn't have {lacking}")
-        recorded_cells |= {key.path for key in truth.values}
-        with_gradients = grads and same_cotangents(truth, records)
-        if grads and not with_gradients:
-            found.append(
-                ("", Comparison(theirs.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS))
-            )
-        noise_run = Run(working, with_gradients, slots=truth.slots)
-        kind = Noise if has_truth else AssumedNoise
-        noise = kind(
-            _OneRun(ours.name, working_run.records, ours.capabilities), truth, noise_run, unmeasured=not has_truth
-        )
-        values = ValueJudge(truth, noise, Tolerance(working, options.rtol, options.atol))
+            self.notes.append(f"{self.theirs.name} doesn't have {lacking}")
         recorded = {key.path for key in truth.values}
-        owners_there = {name: recorded_around(path, recorded) for name, path in owner_of.items()}
-        comparer = Comparer(theirs.name, "isolated", values, owners_there, with_gradients)
-        missing = missing_gradients(whole, records) if with_gradients else set()
+        self.recorded |= recorded
+        found: list[tuple[str, Comparison]] = []
+        if check == self.checks[-1][0]:  # in the working dtype, if there is a run in it
+            found += _compare_parameters(self.theirs.name, working_run, run, self.owners)
+        grads = self.grads and same_cotangents(truth, records)
+        if self.grads and not grads:
+            lost = Comparison(self.theirs.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS)
+            found.append(("", lost))
+        kind = Noise if self.has_truth else AssumedNoise
+        one_run = _OneRun(self.ours.name, working_run.records, self.ours.capabilities)
+        noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
+        values = ValueJudge(truth, noise, Tolerance(self.working, self.options.rtol, self.options.atol))
+        owners_there = {name: recorded_around(path, recorded) for name, path in self.owners.items()}
+        comparer = Comparer(self.theirs.name, "isolated", values, owners_there, grads)
+        missing = missing_gradients(whole, records) if grads else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
-        found += detachments(theirs.name, check, EQUAL_INPUTS, whole, missing)
-        if sampled:
-            notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
-        progress.advance()
-    if not has_truth:
-        notes.append(
-            f"{ours.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
-            f"{ROUNDING_FACTOR * UNKNOWN:g} units in the last place of {working}, times the square root of the number "
-            f"of calls, {len(runs[0].records.calls)}"
-        )
-    report = Report(
-        model=options.model or reference.index.model or ours.name,
-        reference=ours.name,
-        sides=[theirs.name],
-        dtype=working,
-        train=reference.index.mode == "train",
-        grads=grads,
-        seed=reference.index.seed or 0,
-        cells=cells,
-        strict=options.strict,
-        notes=list(dict.fromkeys(notes)),
-    )
-    found = [(recorded_around(p, cells if c.kind == "parameter" else recorded_cells), c) for p, c in found]
-    left_out = sorted({path for path, c in found if c.status != PASS and c.of_cell_alone and not options.selects(path)})
-    if left_out:  # what differs because of them says nothing about the Cells that are judged
-        report.notes.append(f"Cells that were left out differ: {list_names([path or '(root)' for path in left_out])}")
-        found = [(path, c) for path, c in found if c.status == PASS or c.of_cell_alone]
-    for path, comparison in found:
-        cells[path].comparisons.append(comparison)
-    for path, cell in cells.items():
-        if not options.selects(path):
-            cell.presence, cell.comparisons = SKIPPED, []
-        elif path not in recorded_cells and not cell.comparisons:
-            cell.presence = UNPAIRED
-    return report
+        return [*found, *detachments(self.theirs.name, check, EQUAL_INPUTS, whole, missing)]
+
+    def _assign(self, found: list[tuple[str, Comparison]]) -> None:
+        """Assign the comparisons to the Cells that are judged."""
+        found = [(recorded_around(p, self.cells if c.kind == "parameter" else self.recorded), c) for p, c in found]
+        selects = self.options.selects
+        left_out = sorted({path for path, c in found if c.status != PASS and c.of_cell_alone and not selects(path)})
+        if left_out:  # what differs because of them says nothing about the Cells that are judged
+            self.notes.append(f"Cells that were left out differ: {list_names([path or '(root)' for path in left_out])}")
+            found = [(path, c) for path, c in found if c.status == PASS or c.of_cell_alone]
+        for path, comparison in found:
+            self.cells[path].comparisons.append(comparison)
+        for path, cell in self.cells.items():
+            if not selects(path):
+                cell.presence, cell.comparisons = SKIPPED, []
+            elif path not in self.recorded and not cell.comparisons:
+                cell.presence = UNPAIRED
 
 
 def _compare_parameters(

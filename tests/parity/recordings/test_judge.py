@@ -182,3 +182,14 @@ def test_the_report_is_one_like_any_other(reference: Path, tmp_path: Path) -> No
 def test_a_moved_recording_is_the_same(reference: Path, tmp_path: Path) -> None:
     shutil.copytree(reference, tmp_path / "moved")
     assert judge(reference, tmp_path / "moved").ok
+
+
+def test_recordings_of_some_cells_alone_are_judged(tmp_path: Path) -> None:
+    """There is nothing around them: what they were given is the network's."""
+    x, y = (np.random.default_rng(seed).standard_normal((4, 3)).astype(np.float32) for seed in (0, 1))
+    for name, factor in (("ref", 1.0), ("same", 1.0), ("bad", 1.01)):
+        with Recorder(tmp_path / name) as recorder:
+            recorder.cell("a", inputs=x, outputs=y)
+            recorder.cell("b", inputs=y, outputs=(y * np.float32(factor)) ** 2)
+    assert judge(tmp_path / "ref", tmp_path / "same").ok
+    assert judge(tmp_path / "ref", tmp_path / "bad").failing == ["b"]
