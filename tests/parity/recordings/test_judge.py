@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from jsonschema import Draft202012Validator
 
 from cellbridge import parity
+from cellbridge.parity.report import json_report
 from cellbridge.parity.report.report import Report
 from cellbridge.recorder import Recorder
 from cellbridge.runtime.errors import UsageError
@@ -173,6 +176,12 @@ def test_the_report_is_one_like_any_other(reference: Path, tmp_path: Path) -> No
     record_elsewhere(tmp_path / "bad.rec", FAULTS["a weight"][0])
     report = judge(reference, tmp_path / "bad.rec")
     assert report.to_dict()["reference"] == "ref.rec"
+    json_report.write(report, tmp_path / "report.json")
+    written = json.loads((tmp_path / "report.json").read_text())
+    schema = json.loads((Path(__file__).parents[3] / "docs" / "report.schema.json").read_text())
+    Draft202012Validator(schema).validate(written)
+    feedings = {c["feeding"] for cell in written["cells"] for c in cell["comparisons"]}
+    assert feedings == {"equal inputs", "end to end", "isolated"}
     report.write_html(tmp_path / "report.html")
     assert "blocks.2.attention.key" in (tmp_path / "report.html").read_text()
     with pytest.raises(AssertionError, match=r"blocks\.2\.attention\.key"):
