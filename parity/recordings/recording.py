@@ -20,7 +20,7 @@ from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_inde
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
 from .renaming import renamed
-from .shards import MappedArrays, Shards
+from .shards import MappedArrays, Shards, require_regular_files
 
 Boundary = Key | tuple[str, str]
 """A boundary of a Cell; or ("parameter_gradient", name) and the like for what has a name of its own."""
@@ -130,7 +130,7 @@ class Recording:
     def _array(self, entry: TensorEntry) -> Array:
         """Return the array of an entry; the same for the same part of the same tensor."""
         if entry.absent:
-            return np.zeros(entry.shape, as_dtype(entry.dtype))
+            return np.broadcast_to(np.zeros((), as_dtype(entry.dtype)), entry.shape)
         place = entry.file, entry.key, str(entry.view)
         if place not in self._arrays:
             whole = self._whole(entry)
@@ -178,6 +178,7 @@ def open_recording(path: str | PathLike[str]) -> Recording:
         what = "is a file, but a recording is a folder" if folder.exists() else "isn't there"
         raise UsageError(f"the recording {path} {what}")
     shards = Shards(folder)
+    require_regular_files(folder)
     if (folder / INDEX).exists():
         return Recording(read_index(folder, shards.parts), shards)
     ranks = sorted(inner.name for inner in folder.glob("rank-*") if (inner / INDEX).exists())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,14 @@ def test_arrays_with_names_that_say_nothing_are_refused(tmp_path: Path) -> None:
 def test_arrays_of_objects_are_not_loaded(tmp_path: Path) -> None:
     np.save(tmp_path / "output.0.npy", np.array([print], object), allow_pickle=True)
     with pytest.raises(UsageError, match="isn't an array of numbers"):
+        parity.judge(tmp_path, tmp_path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="the system has no named pipes")
+@pytest.mark.parametrize("name", ["recording.json", "tensors-00007.safetensors", "output.0.npy"])
+def test_a_pipe_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    with pytest.raises(UsageError, match="isn't a regular file"):
         parity.judge(tmp_path, tmp_path)
 
 
