@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from .assertions import assert_parity, assert_training_parity
     from .checking.engine import check, compare
     from .differences import explain_optimizer
-    from .jax_sides.side import jax_side
     from .recordings.judge import judge
     from .recordings.write import record
     from .report.report import Report
     from .report.training_report import TrainingReport
     from .results.cell_report import CellReport
     from .results.comparison import Comparison
+    from .sides.jax_side import jax_side
     from .training.check import check_training
     from .training.compare import compare_training
 
@@ -65,7 +65,7 @@ __getattr__ = lazy_getattr(
         "compare": "checking.engine",
         "compare_training": "training.compare",
         "explain_optimizer": "differences",
-        "jax_side": "jax_sides.side",
+        "jax_side": "sides.jax_side",
         "judge": "recordings.judge",
         "record": "recordings.write",
     },

@@ -17,7 +17,6 @@ from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options
 from ..report.report import Report
 from ..sides.exported_side import ExportedSide
-from ..sides.frameworks import Framework
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.names import INTERPRETER, ONNXRUNTIME
 from ..sides.records import Capabilities, Side
@@ -94,11 +93,11 @@ def is_selected(side: str, sides: Sequence[str]) -> bool:
     return not sides or side in sides
 
 
-def require_sides(sides: Sequence[str], round_trip: bool, framework: Framework | None) -> None:
+def require_sides(sides: Sequence[str], round_trip: bool, port: str | None) -> None:
     """Raise `UsageError` if one of these sides doesn't exist."""
     available = [INTERPRETER, ONNXRUNTIME]
     available += [FROM_IR, FROM_ONNX] if round_trip else []
-    available += [framework.name] if framework is not None else []
+    available += [port] if port is not None else []
     if unknown := [side for side in sides if side not in available]:
         raise UsageError(f"there is no side {unknown[0]!r} to judge: there are {', '.join(available)}")
 

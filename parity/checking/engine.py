@@ -26,7 +26,6 @@ from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.arguments import as_arguments
 from ..jax_sides.compare import compare_with_jax
-from ..jax_sides.side import JaxSide
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
@@ -37,6 +36,8 @@ from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
+from ..sides.jax_side import NAME as JAX
+from ..sides.jax_side import JaxSide
 from ..sides.known_frameworks import framework_of
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import WorkingDtypeCaster
@@ -75,7 +76,7 @@ def check(
         args: positional inputs.
         kwargs: keyword inputs.
         dynamic_shapes: as for `converter.from_torch`.
-        cell: the port of the module, if there is one.
+        cell: the port of the module, if there is one: a Cell, or a network in JAX (`jax_side`).
         cells: as for `compare`.
         weights: as for `compare`.
         save_onnx: path to write the exported model to.
@@ -104,23 +105,29 @@ def check(
     keywords = dict(kwargs or {})
     open_containers((args, keywords))
     framework = framework_of(cell)
+    port_name = JAX if isinstance(cell, JaxSide) else framework.name if framework is not None else None
+
+    if isinstance(cell, JaxSide) and (cells is not None or weights is not None):
+        raise UsageError("`cells` and `weights` are for Cells; of a network in JAX, compare() takes names=")
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
+        if isinstance(cell, JaxSide):
+            return compare_with_jax(module, cell, args, keywords, progress=stages, **options)
         assert framework is not None
         return compare_port(module, cell, args, keywords, framework, chosen, stages, cells, weights)
 
     def over_all(judge: JudgeInput) -> Report:
         return judge_all_inputs((args, keywords), more_inputs, judge, chosen, stages)
 
-    require_sides(sides, round_trip, framework)
-    if framework is not None and set(sides) == {framework.name} and save_onnx is None:
+    require_sides(sides, round_trip, port_name)
+    if port_name is not None and set(sides) == {port_name} and save_onnx is None:
         return over_all(port)
     stages.stage("capture", sum(1 for _ in module.modules()))
     try:
         with warnings_as_notes() as notes, notify_calls(stages.advance):
             program = capture_program(module, args, keywords, dynamic_shapes, chosen.dtype, chosen.train)
     except ConversionError as error:
-        if framework is None or save_onnx is not None:
+        if port_name is None or save_onnx is not None:
             raise
         report = over_all(port)
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
@@ -135,7 +142,7 @@ def check(
 
     def judge(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         report = conversions.judge_inputs(args, keywords)
-        if framework is not None and is_selected(framework.name, sides) and not (chosen.fail_fast and report.failed):
+        if port_name is not None and is_selected(port_name, sides) and not (chosen.fail_fast and report.failed):
             report.join(port(args, keywords))
         return report
 

@@ -222,18 +222,21 @@ class _UserFile:
         value = self.optional("cell")
         if value is None:
             return None
-        from ..sides.known_frameworks import framework_of
-
-        if framework_of(value) is not None:
-            return value
+        port = _port(value)
+        if port is not None:
+            return port
         if not callable(value):
-            raise UsageError(f"{self.label}: `cell` must be a Cell or a function returning one, it is {_a(value)}")
-        result = self.call("cell", value)
-        if framework_of(result) is None:
             raise UsageError(
-                f"{self.label}: cell() must return a Cell, it returned {_a(result)}{_missing_return(result)}"
+                f"{self.label}: `cell` must be a Cell, a network in JAX or a function returning one, it is {_a(value)}"
             )
-        return result
+        result = self.call("cell", value)
+        port = _port(result)
+        if port is None:
+            raise UsageError(
+                f"{self.label}: cell() must return a Cell or a network in JAX, it returned "
+                f"{_a(result)}{_missing_return(result)}"
+            )
+        return port
 
     def mapping(self, name: str, cell: Any) -> Mapping[Any, Any] | None:
         """Return a dict that belongs to the port; None if there is none."""
@@ -363,6 +366,14 @@ def _import_module(name: str) -> ModuleType:
 def _first_on_path(folder: Path) -> None:
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
+
+
+def _port(value: Any) -> Any:
+    """Return a Cell, or the side of a network in JAX; None if a value is neither."""
+    from ..sides.jax_side import as_jax_side
+    from ..sides.known_frameworks import framework_of
+
+    return value if framework_of(value) is not None else as_jax_side(value)
 
 
 def _a(value: object) -> str:

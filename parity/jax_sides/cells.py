@@ -8,8 +8,8 @@ from typing import Any
 
 import jax
 
+from ..sides.jax_side import JaxSide, is_equinox, is_linen, is_nnx
 from .observer import Observer
-from .side import JaxSide, is_equinox, is_linen, is_nnx
 
 Call = Callable[[Any, Observer, tuple[Any, ...], dict[str, Any]], Any]
 """Calls a network with these parameters and arguments, and lets an observer see its Cells."""

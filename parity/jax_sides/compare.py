@@ -18,12 +18,12 @@ from ..recordings.against import compare_with_recording
 from ..recordings.names import NameMap, read_names
 from ..recordings.recording import open_recording
 from ..report.report import Report
+from ..sides.jax_side import NAME, JaxSide
 from ..sides.records import Run
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..support.user_code import report_user_errors
 from .naming import names_by_habit
-from .side import JaxSide
 
 
 def compare_with_jax(
@@ -62,7 +62,7 @@ def compare_with_jax(
             arrays, keywords = side.inputs(*arrays, **keywords), {}
     seed = options.get("seed", 0)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "jax"
+        path = Path(folder) / NAME
         with report_user_errors("jax_side", "when the network was run"):
             record_jax(side, path, tuple(arrays), keywords, seed, options.get("grads", True))
         reference = TorchSide("torch", module, args, dict(kwargs), train=options.get("train"), seed=seed)

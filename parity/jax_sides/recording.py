@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ...recorder import Recorder
+from ..sides.jax_side import JaxSide
 from ..sides.records import OUTPUT, Key, gradient_key
 from .cells import as_function, parameter_names
 from .observer import Observer
-from .side import JaxSide
 
 DTYPES = ("float64", "float32")
 

@@ -13,12 +13,14 @@ pytest.importorskip("equinox")
 import jax
 import jax.numpy as jnp
 import torch
+from click.testing import CliRunner
 from flax import nnx
 from torch import nn
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
 from cellbridge.parity import jax_side
+from cellbridge.parity.cli import main
 from cellbridge.runtime.errors import UsageError
 from tests.parity.jax_sides.networks import (
     EqxDense,
@@ -207,3 +209,25 @@ def test_without_jax_it_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "cellbridge.parity.jax_sides.recording", raising=False)
     with pytest.raises(UsageError, match=r"needs jax: pip install 'cellbridge\[jax\]'"):
         parity.compare(nn.Identity(), jax_side(lambda params, x: x), (torch.ones(3),))
+
+
+MODEL = """
+from tests.parity.jax_sides.networks import make, nnx_port
+model, x = make()
+inputs = (x,)
+def cell():
+    return nnx_port(model, epsilon=EPSILON)
+"""
+
+
+def test_a_model_file_may_have_a_port_in_jax(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run = CliRunner().invoke
+    (tmp_path / "model.py").write_text(MODEL.replace("EPSILON", "1e-6"))
+    good = run(main, ["run", "model.py"], catch_exceptions=False)
+    assert good.exit_code == 0, good.output
+    assert "jax (outputs and gradients)" in " ".join(good.output.split())
+    (tmp_path / "bad.py").write_text(MODEL.replace("EPSILON", "1e-4"))
+    bad = run(main, ["run", "bad.py", "--diagnose-seconds", "0"], catch_exceptions=False)
+    assert bad.exit_code == 1
+    assert "Parity fails in 2 Cells: blocks.0.norm, blocks.1.norm" in bad.output

@@ -9,6 +9,8 @@ from typing import Any
 
 from ...runtime.errors import UsageError
 
+NAME = "jax"
+"""The name of the side in reports."""
 KINDS = ("a flax.nnx.Module", "a flax.linen.Module with its variables", "an equinox.Module", "a function of parameters")
 
 
@@ -50,6 +52,13 @@ def jax_side(network: Any, params: Any = None, *, inputs: Callable[..., tuple[An
     if not callable(network):
         raise UsageError(f"jax_side: needed {', or '.join(KINDS)}; given {type(network).__name__}")
     return JaxSide(network, params, inputs)
+
+
+def as_jax_side(network: Any) -> JaxSide | None:
+    """Return a side, or a module that holds its parameters, as a side; None if it is neither."""
+    if is_nnx(network) or is_equinox(network):
+        return JaxSide(network)
+    return network if isinstance(network, JaxSide) else None
 
 
 def is_nnx(network: Any) -> bool:
