@@ -132,12 +132,16 @@ cells = {"classifier": "head"}
 @pytest.mark.parametrize(
     ("replaced", "by", "said"),
     [
-        ("return Net()", "return TorchNet()", "cell() must return a Cell, it returned a TorchNet"),
-        ("return Net()", "Net()", "cell() must return a Cell, it returned None (is a `return` missing?)"),
+        ("return Net()", "return TorchNet()", "cell() must return a Cell or a network in JAX, it returned a TorchNet"),
+        (
+            "return Net()",
+            "Net()",
+            "cell() must return a Cell or a network in JAX, it returned None (is a `return` missing?)",
+        ),
         (
             "def cell():\n    return Net()",
             "cell = 3",
-            "`cell` must be a Cell or a function returning one, it is an int",
+            "`cell` must be a Cell, a network in JAX or a function returning one, it is an int",
         ),
         ("def cell():\n    return Net()", "cells = {'conv': 'features.0'}", "`cells` is for a port"),
         ("return Net()", "return Net()\ncells = {'conv': 'features.9'}", "there is no module at 'features.9'"),
