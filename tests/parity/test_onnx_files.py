@@ -535,7 +535,8 @@ def test_a_file_that_crashes_onnx_runtime_is_an_error(tmp_path: Path) -> None:
     onnx.save(made, tmp_path / "m.onnx")
     side = OnnxModelSide("onnxruntime", tmp_path / "m.onnx", (torch.ones(2, 2),), {})
     side.session._process.kill()
-    with pytest.raises(UsageError, match=r"ONNX Runtime ended with signal 9 \(SIGKILL\) while it (loaded|ran) this file"):
+    ended = r"ONNX Runtime ended with signal 9 \(SIGKILL\) while it (loaded|ran) this file"
+    with pytest.raises(UsageError, match=ended):
         side.run(Run("float32", grads=False))
 
 
