@@ -154,8 +154,7 @@ class Recorder:
         parent = self._running[-1] if self._running else None
         self.add_call(path, index, class_name, parent)
         self._running.append(number)
-        slots = inputs.items() if isinstance(inputs, Mapping) else [("", inputs)]
-        self._add_all(number, "input", [pair for slot, value in slots for pair in named_tensors(value, slot)])
+        self._add_all(number, "input", _named_inputs(inputs))
         return number
 
     def end(self, number: int, outputs: Tensors) -> None:
@@ -174,9 +173,8 @@ class Recorder:
             if (self._dtype, self._step, path) not in self._last_calls:
                 raise KeyError(f"{path or '(root)'} has no call yet: record it with cell() before its gradients")
             call = self._last_calls[self._dtype, self._step, path]
-        slots = inputs.items() if isinstance(inputs, Mapping) else [("", inputs)]
         self._add_all(call, "output_gradient", named_tensors(outputs))
-        self._add_all(call, "input_gradient", [pair for slot, value in slots for pair in named_tensors(value, slot)])
+        self._add_all(call, "input_gradient", _named_inputs(inputs))
 
     def parameter(self, name: str, value: Tensors = None, *, gradient: Tensors = None) -> None:
         """Record a parameter by its qualified name, such as `layers.0.norm.weight`, its gradient, or both."""
@@ -234,9 +232,7 @@ class Recorder:
         """Record which inputs no gradient has reached, if there was a backward pass."""
         if any(entry["role"] == "output_gradient" for entry in self.tensors):
             for (number, slot), place in self._awaited.items():
-                call = self._calls[number]
-                of_call = {"run": call["run"], "step": call["step"], "cell": call["cell"], "call": call["index"]}
-                self.tensors.append({**of_call, "role": "input_gradient", "slot": slot, **place})
+                self.tensors.append({**self._of_call(number), "role": "input_gradient", "slot": slot, **place})
         self._awaited.clear()
 
     # ---- how it is written ----
@@ -260,9 +256,13 @@ class Recorder:
         self._add({**of_call, "role": role, "slot": slot}, tensor)
         self._settle()
 
-    def _add_all(self, number: int, role: str, tensors: Iterable[tuple[str, Any]]) -> None:
+    def _of_call(self, number: int) -> dict[str, Any]:
+        """Return the fields that say which call a tensor belongs to."""
         call = self._calls[number]
-        of_call = {"run": call["run"], "step": call["step"], "cell": call["cell"], "call": call["index"]}
+        return {"run": call["run"], "step": call["step"], "cell": call["cell"], "call": call["index"]}
+
+    def _add_all(self, number: int, role: str, tensors: Iterable[tuple[str, Any]]) -> None:
+        of_call = self._of_call(number)
         for slot, tensor in tensors:
             self._add({**of_call, "role": role, "slot": slot}, tensor)
         self._settle()
@@ -366,6 +366,12 @@ def named_tensors(tensors: Tensors, name: str = "") -> Iterator[tuple[str, Any]]
     elif isinstance(tensors, (tuple, list)):
         for place, value in enumerate(tensors):
             yield from named_tensors(value, f"{name}[{place}]")
+
+
+def _named_inputs(inputs: Tensors) -> list[tuple[str, Any]]:
+    """Return the slots and tensors of a call's inputs; a dict has them by the names of parameters."""
+    named = inputs.items() if isinstance(inputs, Mapping) else [("", inputs)]
+    return [pair for slot, value in named for pair in named_tensors(value, slot)]
 
 
 def version_of(tensor: Any) -> int | None:

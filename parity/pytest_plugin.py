@@ -112,15 +112,12 @@ class ParityFile(pytest.File):
         from .comparison.cells import can_run
         from .inputs import model_file
         from .options import Options
-        from .sides.jax_side import NAME as JAX
-        from .sides.jax_side import JaxSide
-        from .sides.known_frameworks import framework_of
+        from .sides.known_frameworks import name_of_port
         from .support.user_code import report_user_errors
 
         settings = self.config.stash[SETTINGS]
         model = model_file.load(str(self.path))
-        framework = framework_of(model.cell)
-        port = framework.name if framework is not None else JAX if isinstance(model.cell, JaxSide) else None
+        port = name_of_port(model.cell)
         sides = [*CONVERSIONS, *([] if port is None else [port])]
         sides = [side for side in sides if side in (settings["sides"] or sides)]
         chosen = Options(only=settings["only"], skip=settings["skip"])

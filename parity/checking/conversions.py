@@ -116,17 +116,7 @@ def torch_side(
     A module made from an ONNX model (`from_onnx`) is compared only at the root's boundary, and not in double precision,
     since its attributes, such as eps, have float32 precision.
     """
-    side = TorchSide(
-        name,
-        module,
-        args,
-        kwargs,
-        train=options.train,
-        loss=options.loss,
-        working_dtype=options.dtype,
-        seed=options.seed,
-        cell_paths=[""] if from_onnx else None,
-    )
+    side = TorchSide.of_options(name, module, args, kwargs, options, cell_paths=[""] if from_onnx else None)
     if from_onnx:
         side.capabilities = Capabilities((("rounding", WORKING_DTYPES[options.dtype].onnxruntime),), cells=False)
     return side

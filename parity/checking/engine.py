@@ -25,20 +25,17 @@ from ...runtime.lowering import opsets
 from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.arguments import as_arguments
-from ..jax_sides.compare import compare_with_jax
 from ..modules.compare import compare_modules
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import OptionKeywords, Options, from_keywords
 from ..porting.compare import compare_port
-from ..recordings.against import compare_with_recording
 from ..report.report import Report
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.imported import is_imported
 from ..sides.interpreter_side import InterpreterSide
-from ..sides.jax_side import NAME as JAX
 from ..sides.jax_side import JaxSide
-from ..sides.known_frameworks import framework_of
+from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import Side
@@ -105,13 +102,15 @@ def check(
     keywords = dict(kwargs or {})
     open_containers((args, keywords))
     framework = framework_of(cell)
-    port_name = JAX if isinstance(cell, JaxSide) else framework.name if framework is not None else None
+    port_name = name_of_port(cell)
 
     if isinstance(cell, JaxSide) and (cells is not None or weights is not None):
         raise UsageError("`cells` and `weights` are for Cells; of a network in JAX, compare() takes names=")
 
     def port(args: tuple[Any, ...], keywords: dict[str, Any]) -> Report:
         if isinstance(cell, JaxSide):
+            from ..jax_sides.compare import compare_with_jax
+
             return compare_with_jax(module, cell, args, keywords, progress=stages, **options)
         assert framework is not None
         return compare_port(module, cell, args, keywords, framework, chosen, stages, cells, weights)
@@ -224,10 +223,14 @@ def compare(
     if isinstance(candidate, JaxSide):
         if not isinstance(reference, torch.nn.Module):
             raise UsageError(f"a network in JAX is compared with a torch module, given {type(reference).__name__}")
+        from ..jax_sides.compare import compare_with_jax
+
         return compare_with_jax(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if isinstance(candidate, (str, PathLike)) and Path(candidate).is_dir():
         if not isinstance(reference, torch.nn.Module):
             raise UsageError(f"a recording is compared with a torch module, given {type(reference).__name__}")
+        from ..recordings.against import compare_with_recording
+
         return compare_with_recording(reference, candidate, args, keywords, names=names, progress=progress, **options)
     if names is not None:
         raise UsageError(f"names= is for the folder of a recording, given {type(candidate).__name__}")

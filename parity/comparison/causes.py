@@ -191,7 +191,6 @@ def _only_gradients(comparisons: Sequence[Comparison], side: Side, check: str) -
 
 def _error_that_passes(noise: Noise, truth: Records, key: TensorKey) -> float:
     """Return the error, for the bar of meaning, by which that is as high as the bar of rounding."""
-    name = key[1] if isinstance(key, tuple) and not isinstance(key, Key) else ""
-    value = truth.values.get(key) if isinstance(key, Key) else truth.parameter_gradients.get(name)
+    value = truth.values.get(key) if isinstance(key, Key) else truth.parameter_gradients.get(key[1])
     unit = max(noise.error(key), 0.0 if value is None else epsilon(noise.run.dtype) * size(value))
     return unit * ROUNDING_FACTOR / MEANING_NOISE * epsilon(noise.run.dtype) / epsilon("float64")

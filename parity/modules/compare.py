@@ -61,15 +61,12 @@ def _compare(
         *,
         catches: bool = False,
     ) -> RearrangedSide:
-        return RearrangedSide(
+        return RearrangedSide.of_options(
             name,
             module,
             args,
             kwargs,
-            train=options.train,
-            loss=options.loss,
-            working_dtype=options.dtype,
-            seed=options.seed,
+            options,
             cell_paths=[path for path, _, _ in named_modules(module) if path not in apart],
             lone=lone,
             shared=shared,

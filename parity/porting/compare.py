@@ -41,15 +41,12 @@ def compare_port(
     port_weights = carry(module, cell, pairing, weights, getattr(torch, options.dtype))
 
     def sides(of: Pairing, layouts: Mapping[Key, Layout]) -> tuple[TorchSide, CellSide]:
-        reference = TorchSide(
+        reference = TorchSide.of_options(
             "torch",
             module,
             args,
             kwargs,
-            train=options.train,
-            loss=options.loss,
-            working_dtype=options.dtype,
-            seed=options.seed,
+            options,
             cell_paths=of.cell_of,
             ignored=port_weights.ignored | port_weights.unseen,
             rounded=port_weights.unmatched_buffers(),

@@ -25,13 +25,13 @@ from ..comparison.value_judge import ValueJudge
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
-from ..results.comparison import FAIL, SKIPPED, UNPAIRED, Comparison
+from ..results.comparison import FAIL, Comparison
 from ..results.modes import mode_notes
 from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
-from .agreement import common_part, comparable_part, recorded_around, require_same_inputs
+from .agreement import common_part, comparable_part, recorded_around, recorded_owners, require_same_inputs, set_presence
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
@@ -74,9 +74,8 @@ def compare_with_recording(
     opened = open_recording(recording)
     if chosen.train is None and opened.index.mode == "train":
         chosen = replace(chosen, train=True)
-    reference = TorchSide(
-        "torch", module, args, keywords, train=chosen.train, working_dtype=opened.working_dtype, seed=chosen.seed
-    )
+    in_dtype = replace(chosen, dtype=opened.working_dtype)
+    reference = TorchSide.of_options("torch", module, args, keywords, in_dtype)
     name_map = names if names is None or isinstance(names, NameMap) else read_names(names)
     return _Comparison(reference, opened, chosen, stages, name_map).report()
 
@@ -117,13 +116,13 @@ class _Comparison:
         for slot in first.slots.get(("", 0, OUTPUT), []):
             gradient = records.values.get(Key("", 0, OUTPUT_GRADIENT, slot))
             cotangents.append(None if gradient is None else gradient.astype(np.float64))
-        grads = self.options.grads and self.side.capabilities.gradients
-        if grads and all(cotangent is None for cotangent in cotangents):
-            grads = False
-            self.lacks_cotangents = True
-        else:
-            self.lacks_cotangents = False
+        grads = self._wants_gradients and any(cotangent is not None for cotangent in cotangents)
         return Run("float64", grads, cotangents if grads else None, first.draws, slots=first.slots, result=first.result)
+
+    @property
+    def _wants_gradients(self) -> bool:
+        """Whether gradients are to be compared, as far as the recording has them."""
+        return self.options.grads and self.side.capabilities.gradients
 
     def report(self) -> Report:
         """Judge every run of the recording."""
@@ -161,13 +160,8 @@ class _Comparison:
         report = self._empty_report()
         for path, comparison in found:
             place = recorded_around(path, self.cells if comparison.kind == "parameter" else self.recorded)
-            if self.options.selects(place):
-                self.cells[place].comparisons.append(comparison)
-        for path, cell in self.cells.items():
-            if not self.options.selects(path):
-                cell.presence = SKIPPED
-            elif path not in self.recorded and not cell.comparisons and cell.presence is None:
-                cell.presence = UNPAIRED
+            self.cells[place].comparisons.append(comparison)
+        set_presence(self.cells, self.options, self.recorded)
         if failing is not None and report.failing:
             self._add_causes(report, *failing)
         return report
@@ -182,8 +176,7 @@ class _Comparison:
         self, check: str, feeding: str, truth: Records, noise: Noise, records: Records
     ) -> list[tuple[str, Comparison]]:
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
-        recorded = {key.path for key in truth.values}
-        owners_there = {name: recorded_around(path, recorded) for name, path in self.owners.items()}
+        owners_there = recorded_owners(self.owners, truth)
         comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), owners_there, self.run.grads)
 
         def compare() -> list[tuple[str, Comparison]]:
@@ -197,10 +190,8 @@ class _Comparison:
         return found
 
     def _empty_report(self) -> Report:
-        notes = [*mode_notes(self.reference.module, self.options.train), *self.notes]
-        if not self.side.recording.index.complete:
-            notes.append(f"{self.side.name} is incomplete: its writer stopped before the end")
-        if self.lacks_cotangents:
+        notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.recording.notes]
+        if self._wants_gradients and not self.run.grads:
             notes.append(
                 f"gradients weren't compared: {self.side.name} doesn't have those of the outputs, from which the "
                 "backward pass starts"

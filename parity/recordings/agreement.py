@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,6 +10,9 @@ import numpy as np
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.visible import visible_name
+from ..options import Options
+from ..results.cell_report import CellReport
+from ..results.comparison import SKIPPED, UNPAIRED
 from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records, value_key
 from .shards import part_of
 
@@ -70,7 +73,7 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
     whole = {key.path for key in truth.values} - {key.path for key in values}
     words = []
     if whole:
-        some = ", ".join(visible_name(path) or "(root)" for path in list(dict.fromkeys(sorted(whole)))[:4])
+        some = ", ".join(visible_name(path) or "(root)" for path in sorted(whole)[:4])
         words.append(f"{len(whole)} of the Cells ({some}{', ...' if len(whole) > 4 else ''})")
     part = sum(key.path not in whole for key in truth.values) - len(values)
     if part:
@@ -111,6 +114,21 @@ def recorded_around(path: str, recorded: Collection[str]) -> str:
     while path and path not in recorded:
         path = path.rpartition(".")[0]
     return path
+
+
+def recorded_owners(owner_of: Mapping[str, str], truth: Records) -> dict[str, str]:
+    """Return the Cell to judge each parameter in, of those that both recorded."""
+    recorded = {key.path for key in truth.values}
+    return {name: recorded_around(path, recorded) for name, path in owner_of.items()}
+
+
+def set_presence(cells: Mapping[str, CellReport], options: Options, recorded: Collection[str]) -> None:
+    """Say of Cells why they aren't judged: they were left out, or not recorded on both sides."""
+    for path, cell in cells.items():
+        if not options.selects(path):
+            cell.presence, cell.comparisons = SKIPPED, []
+        elif path not in recorded and not cell.comparisons and cell.presence is None:
+            cell.presence = UNPAIRED
 
 
 def _agree(value: Array, expected: Array) -> bool:

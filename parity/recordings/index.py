@@ -95,6 +95,11 @@ class TensorEntry:
     placement: Placement | None = None
     view: View = WHOLE
 
+    @property
+    def boundary(self) -> tuple[str, int, str, int, str, str]:
+        """What the tensor is, in its recording."""
+        return self.run, self.step, self.cell, self.call, self.role, self.slot
+
 
 @dataclass(frozen=True, slots=True)
 class CallEntry:
@@ -180,11 +185,10 @@ def read_index(folder: Path, parts: Callable[[], list[dict[str, Any]]]) -> Index
     tensors = [_tensor(fields.item("tensors", n)) for n in range(len(fields.sequence("tensors")))]
     known: set[tuple[Any, ...]] = set()
     for number, one in enumerate(tensors):
-        boundary = one.run, one.step, one.cell, one.call, one.role, one.slot
-        if boundary in known:
+        if one.boundary in known:
             place = f"{one.role} {visible_name(one.slot)} of {visible_name(one.cell) or '(root)'}, call {one.call}"
             raise UsageError(f"{path}: tensors[{number}]: {place} is recorded twice")
-        known.add(boundary)
+        known.add(one.boundary)
     versions = data.get("versions", {})
     return Index(
         folder,

@@ -22,12 +22,20 @@ from ..options import OptionKeywords, Options, from_keywords
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.cell_report import CellReport
-from ..results.comparison import NOT_COMPARED, PASS, SKIPPED, UNPAIRED, Comparison
+from ..results.comparison import NOT_COMPARED, PASS, Comparison
 from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
-from .agreement import common_part, comparable_part, recorded_around, require_same_inputs, same_cotangents
+from .agreement import (
+    common_part,
+    comparable_part,
+    recorded_around,
+    recorded_owners,
+    require_same_inputs,
+    same_cotangents,
+    set_presence,
+)
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
@@ -165,8 +173,7 @@ class _Judgement:
         truth, lacking = common_part(whole, records, run.parameters)
         if lacking:
             self.notes.append(f"{self.theirs.name} doesn't have {lacking}")
-        recorded = {key.path for key in truth.values}
-        self.recorded |= recorded
+        self.recorded |= {key.path for key in truth.values}
         found: list[tuple[str, Comparison]] = []
         if check == self.checks[-1][0]:  # in the working dtype, if there is a run in it
             found += _compare_parameters(self.theirs.name, working_run, run, self.owners)
@@ -178,8 +185,7 @@ class _Judgement:
         one_run = _OneRun(self.ours.name, working_run.records, self.ours.capabilities)
         noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
         values = ValueJudge(truth, noise, Tolerance(self.working, self.options.rtol, self.options.atol))
-        owners_there = {name: recorded_around(path, recorded) for name, path in self.owners.items()}
-        comparer = Comparer(self.theirs.name, "isolated", values, owners_there, grads)
+        comparer = Comparer(self.theirs.name, "isolated", values, recorded_owners(self.owners, truth), grads)
         missing = missing_gradients(whole, records) if grads else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
         return [*found, *detachments(self.theirs.name, check, EQUAL_INPUTS, whole, missing)]
@@ -194,11 +200,7 @@ class _Judgement:
             found = [(path, c) for path, c in found if c.status == PASS or c.of_cell_alone]
         for path, comparison in found:
             self.cells[path].comparisons.append(comparison)
-        for path, cell in self.cells.items():
-            if not selects(path):
-                cell.presence, cell.comparisons = SKIPPED, []
-            elif path not in self.recorded and not cell.comparisons:
-                cell.presence = UNPAIRED
+        set_presence(self.cells, self.options, self.recorded)
 
 
 def _compare_parameters(
@@ -231,10 +233,7 @@ class _OneRun:
 
 
 def _notes(reference: Recording, candidate: Recording) -> list[str]:
-    notes = []
-    for recording in (reference, candidate):
-        if not recording.index.complete:
-            notes.append(f"{recording.name} is incomplete: its writer stopped before the end")
+    notes = [*reference.notes, *candidate.notes]
     if reference.index.mode != candidate.index.mode:
         notes.append(f"{reference.name} ran in {reference.index.mode} mode, {candidate.name} in {candidate.index.mode}")
     return notes

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..weights.rules import did_you_mean, fill_pattern, match_pattern
-from .views import View, parse_index
+from .views import WHOLE, View, parse_index
 
 
 @dataclass(frozen=True)
@@ -66,8 +66,8 @@ class Match:
     """A name in the recording, and the parts of its tensors."""
 
     name: str
-    outputs: View = field(default_factory=View)
-    inputs: View = field(default_factory=View)
+    outputs: View = WHOLE
+    inputs: View = WHOLE
 
     @property
     def is_part(self) -> bool:
@@ -153,7 +153,7 @@ def _line(key: str, value: Any, table: str, path: str) -> Line:
             f"{where}: transpose: needed all axes in their order, such as [0, 3, 1, 2], given {transpose!r}"
         )
     axes = tuple(map(int, transpose))
-    inputs = View(parse_index(texts["input"], where), axes) if is_cell else View()
+    inputs = View(parse_index(texts["input"], where), axes) if is_cell else WHOLE
     is_prefix = key.endswith(".") or key == ""
     if is_prefix and (not isinstance(value, str) or not (candidate.endswith(".") or candidate == "") or index):
         raise UsageError(f"{where}: a prefix, which ends in a dot, is another prefix, given {value!r}")

@@ -120,7 +120,8 @@ def _matches(
         own = array.astype(np.float64)
         if own.size < 2 or own.std() == 0:
             continue
-        fitting = [(other, view) for other, value in wide.items() for view in _views(own, value)]
+        limit = CLOSE * float(np.abs(own).max())
+        fitting = [(other, view) for other, value in wide.items() for view in _views(own, value, limit)]
         free = [(other, view) for other, view in fitting if (other, str(view)) not in taken]
         if free:
             like = (expected or {}).get(name, name)
@@ -129,18 +130,22 @@ def _matches(
             yield name, best
 
 
-def _views(own: Array, other: Array) -> Iterator[View]:
+def _views(own: Array, other: Array, limit: float) -> Iterator[View]:
     """Yield the part of another tensor that has the values of a tensor, if one has."""
     if other.size == own.size and other.ndim == own.ndim <= MAX_RANK:
         for order in permutations(range(own.ndim)):
-            if tuple(other.shape[axis] for axis in order) == own.shape and _is_close(own, other.transpose(order)):
+            if tuple(other.shape[axis] for axis in order) == own.shape and _is_close(
+                own, other.transpose(order), limit
+            ):
                 yield WHOLE if order == tuple(range(own.ndim)) else View((), order)
                 return
     elif other.size > own.size:
         for index in _parts(own.shape, other.shape):
             for order in permutations(range(own.ndim)) if own.ndim == 2 else [tuple(range(own.ndim))]:
                 part = other[index]
-                if tuple(part.shape[axis] for axis in order) == own.shape and _is_close(own, part.transpose(order)):
+                if tuple(part.shape[axis] for axis in order) == own.shape and _is_close(
+                    own, part.transpose(order), limit
+                ):
                     yield View(index, () if order == tuple(range(own.ndim)) else order)
                     return
 
@@ -160,9 +165,11 @@ def _parts(shape: tuple[int, ...], whole: tuple[int, ...]) -> Iterator[Any]:
                     yield from ((*before, slice(start, start + size)) for start in range(0, total, size))
 
 
-def _is_close(own: Array, other: Array) -> bool:
-    few = np.abs(own.reshape(-1)[:QUICK] - other.reshape(-1)[:QUICK]) if own.flags.c_contiguous else np.zeros(1)
-    limit = CLOSE * float(np.abs(own).max())
+def _is_close(own: Array, other: Array, limit: float) -> bool:
+    """Whether the shapes are the same, and no element differs by more than a limit; the first few are tried alone."""
+    if own.shape != other.shape:
+        return False
+    few = np.abs(own.flat[:QUICK] - other.flat[:QUICK])
     return float(few.max()) <= limit and float(np.abs(own - other).max()) <= limit
 
 
@@ -187,7 +194,7 @@ def _collapsed(pairs: Sequence[tuple[str, str, View]], names: Iterable[str]) -> 
             if len(own) > 1 and all((said[n].name, str(said[n].outputs)) == _as_text(given[n]) for n in own):
                 break
         else:
-            line = Line(ours, theirs, view, view if STAR in view.index else WHOLE, "the proposal")
+            line = Line(ours, theirs, view, WHOLE, "the proposal")
             own = [ours]
         lines.append(line)
         covered.update(own)

@@ -54,9 +54,6 @@ class RecordedSide:
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""
-        return parameter_infos(self.recorded(self.recording.working_dtype))
-
-
-def parameter_infos(run: RecordedRun) -> dict[str, ParameterInfo]:
-    """Return the parameters of a run; a recording doesn't say which of them are trained."""
-    return {name: ParameterInfo(array, True) for name, array in run.parameters.items()}
+        run = self.recorded(self.recording.working_dtype)
+        # a recording doesn't say which of them are trained
+        return {name: ParameterInfo(array, True) for name, array in run.parameters.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,6 +69,11 @@ class Recording:
     def name(self) -> str:
         """The name of the folder, as it is shown."""
         return visible_name(self.index.path.name or str(self.index.path))
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks for the reader of a report."""
+        return [] if self.index.complete else [f"{self.name} is incomplete: its writer stopped before the end"]
 
     @cached_property
     def runs(self) -> list[str]:
@@ -153,11 +159,14 @@ class Recording:
 
     def same_as(self, entry: TensorEntry) -> TensorEntry:
         """Return the entry of this process for a tensor of another one."""
-        boundary = entry.run, entry.step, entry.cell, entry.call, entry.role, entry.slot
-        for one in self.index.tensors:
-            if (one.run, one.step, one.cell, one.call, one.role, one.slot) == boundary and one.file:
-                return one
-        raise UsageError(f"{self.index.path} lacks its part of {visible_name(entry.slot)}")
+        if (own := self._of_boundary.get(entry.boundary)) is None:
+            raise UsageError(f"{self.index.path} lacks its part of {visible_name(entry.slot)}")
+        return own
+
+    @cached_property
+    def _of_boundary(self) -> dict[tuple[Any, ...], TensorEntry]:
+        """The tensors that are in files, by boundary."""
+        return {one.boundary: one for one in self.index.tensors if one.file}
 
     @cached_property
     def processes(self) -> list[Recording]:
@@ -228,8 +237,11 @@ def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> li
         if (path, index) not in known:
             entries.append((None, CallEntry("", 0, path, index, "", None)))
     places = {number: place for place, (number, _) in enumerate(entries) if number is not None}
+    of_path: dict[str, list[int]] = {}
+    for place, (_, one) in enumerate(entries):
+        of_path.setdefault(one.cell, []).append(place)
     parents = [
-        places.get(one.parent) if one.parent is not None else _parent(place, [e for _, e in entries])
+        places.get(one.parent) if one.parent is not None else _parent(place, one.cell, of_path)
         for place, (_, one) in enumerate(entries)
     ]
     order = _parents_first(parents)
@@ -242,15 +254,13 @@ def _calls(calls: list[tuple[int, CallEntry]], tensors: list[TensorEntry]) -> li
     return result
 
 
-def _parent(place: int, calls: list[CallEntry]) -> int | None:
+def _parent(place: int, path: str, of_path: Mapping[str, list[int]]) -> int | None:
     """Return the place of the call that made a call, which returned before it did: the innermost Cell around it."""
-    path = calls[place].cell
-    paths = {one.cell for one in calls}
     while path:
         path = path.rpartition(".")[0]
-        if path in paths:
-            own = [other for other, one in enumerate(calls) if one.cell == path]
-            return next((other for other in own if other > place), own[-1])
+        if path in of_path:
+            own = of_path[path]
+            return own[min(bisect(own, place), len(own) - 1)]
     return None
 
 

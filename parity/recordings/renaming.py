@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..sides.records import Records
-from .index import CELL_ROLES, TensorEntry
+from .index import CELL_ROLES, NAMED_ROLES, TensorEntry
 from .names import NameMap
 
 
@@ -25,7 +25,6 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
         UsageError: a line of the names matches nothing.
     """
     parameters = list(dict.fromkeys([*own, *like.parameter_gradients, *like.buffers, *like.updates]))
-    # lines that weren't written by a person are about what is there
     names.require_used([call.path for call in like.calls], parameters)
     of_cells: dict[str, list[TensorEntry]] = {}
     named: dict[tuple[str, str], TensorEntry] = {}
@@ -44,8 +43,12 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
             view = match.inputs if entry.role.startswith("input") else match.outputs
             if entry.summary is None or view.is_whole:
                 found.append(replace(entry, cell=path, view=view))
-    for (role, name), entry in _named(named, parameters, names):
-        found.append(replace(entry, role=role, slot=name, view=names.parameter(name).outputs))
+    for name in parameters:
+        match = names.parameter(name)
+        for role in NAMED_ROLES:
+            stored = named.get((role, match.name))
+            if stored is not None and (stored.summary is None or match.outputs.is_whole):
+                found.append(replace(stored, slot=name, view=match.outputs))
     return found
 
 
@@ -60,17 +63,3 @@ def _require_recorded(names: NameMap, paths: Sequence[str], recorded: Collection
                 f"{line.where}: {visible_name(path)} would be {visible_name(name)}, which isn't in the recording; it "
                 f"has {some}{', ...' if len(recorded) > 6 else ''}"
             )
-
-
-def _named(
-    named: dict[tuple[str, str], TensorEntry], parameters: Sequence[str], names: NameMap
-) -> list[tuple[tuple[str, str], TensorEntry]]:
-    """Return the parameters and buffers of the recording, by role and the reference's name."""
-    found = []
-    for role in dict.fromkeys(role for role, _ in named):
-        for name in parameters:
-            match = names.parameter(name)
-            entry = named.get((role, match.name))
-            if entry is not None and (entry.summary is None or match.outputs.is_whole):
-                found.append(((role, name), entry))
-    return found

@@ -112,12 +112,9 @@ class Sources:
 
     def _of_parameter(self, path: str, c: Comparison) -> Iterator[Key]:
         """Yield what the gradient of a parameter, or an updated buffer, is computed from."""
-        kinds = (INPUT, OUTPUT) if c.kind == "buffer update" else (INPUT, OUTPUT, OUTPUT_GRADIENT)
-        if c.kind not in ("buffer update", "parameter gradient"):
-            return
+        values, gradients = (INPUT, OUTPUT), (INPUT, OUTPUT, OUTPUT_GRADIENT)
+        of_kind = {"buffer update": ((INPUT,), values), "parameter gradient": (gradients, gradients)}
+        own, inside = of_kind.get(c.kind, ((), ()))
         for number in self._calls_of.get(path, ()):
-            for kind in kinds:
-                if kind != OUTPUT or c.kind != "buffer update":
-                    yield from self._own[number].get(kind, ())
-            for kind in kinds:
-                yield from self._inside[number].get(kind, ())
+            yield from (key for kind in own for key in self._own[number].get(kind, ()))
+            yield from (key for kind in inside for key in self._inside[number].get(kind, ()))

@@ -61,17 +61,8 @@ def record(
     if not any(chosen.selects(path) for path, _ in module.named_modules()):
         raise UsageError("no Cell is left by `only` and `skip`; see the paths with: parity inspect")
     args, keywords = as_arguments(args, kwargs)
-    side = TorchSide(
-        "torch",
-        module,
-        args,
-        keywords,
-        train=chosen.train,
-        loss=chosen.loss,
-        working_dtype=chosen.dtype,
-        seed=chosen.seed,
-    )
-    dtypes = [*(["float64"] if float64 else []), *([chosen.dtype] if chosen.dtype != "float64" or not float64 else [])]
+    side = TorchSide.of_options("torch", module, args, keywords, chosen)
+    dtypes = list(dict.fromkeys([*(["float64"] if float64 else []), chosen.dtype]))
     stages.stage("record", len(dtypes))
     settings = {"model": chosen.model or type(module).__name__, "framework": "torch", "dtype": chosen.dtype}
     mode = "train" if chosen.train else "eval"

@@ -7,6 +7,8 @@ from typing import Any
 from ...runtime.nn.cell import Cell
 from .eager import Eager
 from .frameworks import Framework
+from .jax_side import NAME as JAX
+from .jax_side import JaxSide
 
 
 def framework_of(network: Any) -> Framework | None:
@@ -20,3 +22,11 @@ def framework_of(network: Any) -> Framework | None:
 
         return MindSpore()
     return None
+
+
+def name_of_port(network: Any) -> str | None:
+    """Return the name of the side of a port, a Cell or a network in JAX; None if the network is neither."""
+    if isinstance(network, JaxSide):
+        return JAX
+    framework = framework_of(network)
+    return None if framework is None else framework.name

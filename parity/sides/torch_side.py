@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
+from ..options import Options
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
@@ -99,6 +100,29 @@ class TorchSide:
         self.shared = _shared_parameters(module, cell_paths, shared)
         self._programs: dict[bool | None, Program] = {}  # on the given inputs, by mode
         self._takes_numbers = True  # whether any Cell had a floating-point input in the last run
+
+    @classmethod
+    def of_options(
+        cls,
+        name: str,
+        module: torch.nn.Module,
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        options: Options,
+        **more: Any,
+    ) -> Self:
+        """Return the side of a module with the mode, loss, dtype and seed of options; `more` as for the class."""
+        return cls(
+            name,
+            module,
+            args,
+            kwargs,
+            train=options.train,
+            loss=options.loss,
+            working_dtype=options.dtype,
+            seed=options.seed,
+            **more,
+        )
 
     @property
     def shared_names(self) -> set[str]:
