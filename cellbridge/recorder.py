@@ -119,12 +119,12 @@ class Recorder:
 
     @contextlib.contextmanager
     def run(self, dtype: str) -> Iterator[None]:
-        """Within the context, what is recorded belongs to a run of the same network in another dtype."""
-        before, self._dtype = self._dtype, dtype
+        """Within the context, what is recorded belongs to a run in another dtype, from its first step."""
+        before, self._dtype, self._step = (self._dtype, self._step), dtype, 0
         try:
             yield
         finally:
-            self._dtype = before
+            self._dtype, self._step = before
 
     def step(self) -> None:
         """Begin the next training step: what follows belongs to it."""
@@ -274,7 +274,8 @@ class Recorder:
 
     def _add(self, entry: dict[str, Any], tensor: Any) -> None:
         """Add a tensor; one that crosses several boundaries unchanged is written once."""
-        place = self._place_of(tensor)
+        # torch's batch norm changes its buffers without counting a version
+        place = None if entry["role"] == "buffer_update" else self._place_of(tensor)
         if place is None:
             array, dtype, more = as_stored(tensor)
             place = {"dtype": dtype, "shape": list(array.shape), **more, "sha256": checksum(array)}

@@ -6,12 +6,15 @@ import re
 
 import click
 
+from ...runtime.errors import UsageError
 from ..dtypes import WORKING_DTYPES
 from ..inputs.model_file import load
 from ..report.layout import echo
 from ..support.files import require_new_folder
 from ..support.progress import TerminalProgress
+from ..training.training_config import TrainingConfig, TrainingConfigKeywords
 from .command import EXIT_CODES, Command, common_options, quiet
+from .training import TRAINING, options_on_command_line, training_options
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -44,6 +47,13 @@ def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None
     show_default=True,
     help="The dtype that the network computes in.",
 )
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Record N steps of training, in train mode; on inputs() first, and then on batches derived from them.",
+)
+@training_options
 @click.option("--no-float64", is_flag=True, help="Leave out the run in float64, which others are judged by.")
 @click.option("--no-grad", is_flag=True, help="Record the forward pass only.")
 @common_options
@@ -57,6 +67,8 @@ def record(
     budget: int | None,
     train: bool | None,
     dtype: str,
+    steps: int | None,
+    config: TrainingConfigKeywords,
     no_float64: bool,
     no_grad: bool,
 ) -> None:
@@ -66,10 +78,18 @@ def record(
     every Cell, parameters, their gradients and buffers, in the working dtype and in float64. Values are written as they
     come, so memory holds one Cell's at a time.
 
+    With --steps, steps of training are recorded: of each the same, and the parameters before it. The loss is loss() of
+    the model file, or else the mean of the squares of all floating-point outputs.
+
     Other programs write such a folder with cellbridge.recorder, a single file that may be copied (docs/recordings.md).
     parity judge compares two of them.
     """
     require_new_folder(target)
+    if steps is None and (alone := options_on_command_line(TRAINING)):
+        raise UsageError(f"{', '.join(alone)}: only for training; give the number of steps with --steps N")
+    if steps is not None:
+        config["steps"] = steps
+    training = None if steps is None else TrainingConfig(**config)
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, seed)
@@ -83,6 +103,8 @@ def record(
                 user_file.kwargs,
                 budget=budget,
                 float64=not no_float64,
+                training=training,
+                more_inputs=user_file.more_inputs,
                 progress=progress,
                 grads=not no_grad,
                 train=train,

@@ -191,6 +191,8 @@ class _Comparison:
 
     def _empty_report(self) -> Report:
         notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.recording.notes]
+        if len(self.side.recording.steps) > 1:
+            notes.append("the first training step alone was compared: parity judge compares all of two recordings")
         if self._wants_gradients and not self.run.grads:
             notes.append(
                 f"gradients weren't compared: {self.side.name} doesn't have those of the outputs, from which the "

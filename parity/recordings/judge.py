@@ -8,21 +8,21 @@ doesn't: its inputs and what the Cells that it called returned; backward, the gr
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Unpack
 
 from ...runtime.errors import UsageError
 from ..comparison.cells import cell_reports, owners, require_elements, require_finite
-from ..comparison.comparer import Comparer, compare_parameters
+from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.noise import Noise, NoiseKey
 from ..comparison.value_judge import ValueJudge
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.cell_report import CellReport
-from ..results.comparison import NOT_COMPARED, PASS, Comparison
+from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
@@ -117,9 +117,11 @@ class _Judgement:
         self.reference, self.candidate, self.options = reference, candidate, options
         ours = RecordedSide(reference.name, reference)
         self.has_truth, self.working = "float64" in reference.runs, reference.working_dtype
-        self.runs = ours.recorded("float64" if self.has_truth else self.working), ours.recorded(self.working)
-        whole = self.runs[0].records
-        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, self.runs[0].parameters)
+        self.true_dtype = "float64" if self.has_truth else self.working
+        first = ours.recorded(self.true_dtype)
+        whole = first.records
+        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, first.parameters)
+        self.steps = [step for step in reference.steps if step in candidate.steps] or [0]
         self.checks = [check for check in self.theirs.capabilities.checks if self.has_truth or check[0] == "rounding"]
         if not self.checks:
             raise UsageError(
@@ -135,16 +137,21 @@ class _Judgement:
 
     def report(self, progress: Progress) -> Report:
         """Judge every run of the candidate."""
-        progress.stage(self.theirs.name, len(self.checks))
+        progress.stage(self.theirs.name, len(self.checks) * len(self.steps))
         found: list[tuple[str, Comparison]] = []
-        for check, dtype in self.checks:
-            found += self._compare(check, dtype)
-            progress.advance()
+        for step in self.steps:
+            for check, dtype in self.checks:
+                compared = self._compare(check, dtype, step)
+                found += [(path, replace(comparison, input=step + 1)) for path, comparison in compared]
+                progress.advance()
+            if fails(found) and len(self.steps) > 1:
+                self.notes.append(_first_difference(step, found))
+                break
         if not self.has_truth:
             self.notes.append(
                 f"{self.ours.name} wasn't recorded in float64, so rounding alone was judged, by an assumed bar: "
                 f"{ROUNDING_FACTOR * UNKNOWN:g} units in the last place of {self.working}, times the square root of "
-                f"the number of calls, {len(self.runs[0].records.calls)}"
+                f"the number of calls, {len(self.ours.recorded(self.true_dtype).records.calls)}"
             )
         self._assign(found)
         return Report(
@@ -160,11 +167,23 @@ class _Judgement:
             notes=list(dict.fromkeys(self.notes)),
         )
 
-    def _compare(self, check: str, dtype: str) -> list[tuple[str, Comparison]]:
-        """Return the comparisons of one run of the candidate, as (Cell path, comparison)."""
-        (true_run, working_run, run), sampled = use_samples(*self.runs, self.theirs.recorded(dtype))
+    def _compare(self, check: str, dtype: str, step: int) -> list[tuple[str, Comparison]]:
+        """Return the comparisons of one step of one run of the candidate, as (Cell path, comparison)."""
+        ours = self.ours.recorded(self.true_dtype, step), self.ours.recorded(self.working, step)
+        (true_run, working_run, run), sampled = use_samples(*ours, self.theirs.recorded(dtype, step))
         if sampled:
             self.notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
+        if step:
+            updated = self._compare_updated_parameters(check, true_run, working_run, run)
+            if fails(updated) or not (true_run.records.values and run.records.values):  # after the last step
+                return updated
+            return updated + self._compare_step(check, step, true_run, working_run, run)
+        return self._compare_step(check, step, true_run, working_run, run)
+
+    def _compare_step(
+        self, check: str, step: int, true_run: RecordedRun, working_run: RecordedRun, run: RecordedRun
+    ) -> list[tuple[str, Comparison]]:
+        """Return the comparisons of what the Cells computed."""
         whole = true_run.records
         require_elements(whole)
         require_finite(whole, "float64" if self.has_truth else self.working)
@@ -175,20 +194,36 @@ class _Judgement:
             self.notes.append(f"{self.theirs.name} doesn't have {lacking}")
         self.recorded |= {key.path for key in truth.values}
         found: list[tuple[str, Comparison]] = []
-        if check == self.checks[-1][0]:  # in the working dtype, if there is a run in it
+        if check == self.checks[-1][0] and not step:  # in the working dtype, if there is a run in it
             found += _compare_parameters(self.theirs.name, working_run, run, self.owners)
         grads = self.grads and same_cotangents(truth, records)
         if self.grads and not grads:
             lost = Comparison(self.theirs.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS)
             found.append(("", lost))
-        kind = Noise if self.has_truth else AssumedNoise
-        one_run = _OneRun(self.ours.name, working_run.records, self.ours.capabilities)
-        noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
-        values = ValueJudge(truth, noise, Tolerance(self.working, self.options.rtol, self.options.atol))
-        comparer = Comparer(self.theirs.name, "isolated", values, recorded_owners(self.owners, truth), grads)
+        comparer = self._comparer(truth, working_run.records, recorded_owners(self.owners, truth), grads)
         missing = missing_gradients(whole, records) if grads else set()
         found += attribute(comparer.compare(check, records), whole, truth, missing)
         return [*found, *detachments(self.theirs.name, check, EQUAL_INPUTS, whole, missing)]
+
+    def _comparer(self, truth: Records, working: Records, owner_of: Mapping[str, str], grads: bool) -> Comparer:
+        """Return what compares a run of the candidate with the truth, by the error of the reference's working run."""
+        kind = Noise if self.has_truth else AssumedNoise
+        one_run = _OneRun(self.ours.name, working, self.ours.capabilities)
+        noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
+        values = ValueJudge(truth, noise, Tolerance(self.working, self.options.rtol, self.options.atol))
+        return Comparer(self.theirs.name, "isolated", values, owner_of, grads)
+
+    def _compare_updated_parameters(
+        self, check: str, true_run: RecordedRun, working_run: RecordedRun, run: RecordedRun
+    ) -> list[tuple[str, Comparison]]:
+        """Compare the parameters that the steps before have made."""
+        common = [name for name in true_run.parameters if name in run.parameters]
+        truth, working, records = (
+            Records(updates={name: one.parameters[name] for name in common if name in one.parameters})
+            for one in (true_run, working_run, run)
+        )
+        comparisons = self._comparer(truth, working, self.owners, grads=False).compare(check, records)
+        return [(path, replace(c, kind="parameter", feeding=EQUAL_INPUTS)) for path, c in comparisons]
 
     def _assign(self, found: list[tuple[str, Comparison]]) -> None:
         """Assign the comparisons to the Cells that are judged."""
@@ -232,8 +267,22 @@ class _OneRun:
         return {}
 
 
+def _first_difference(step: int, found: Sequence[tuple[str, Comparison]]) -> str:
+    """Return a note on the training step in which something differs first."""
+    later = "later steps weren't judged, since they start from what differs"
+    if any(c.status == FAIL and c.kind == "parameter" for _, c in found) and step:
+        return (
+            f"the parameters differ first after training step {step}, before which nothing differs: the update is "
+            f"wrong (optimizer, learning rate, weight decay, clipping); {later}"
+        )
+    return f"training step {step + 1} is the first that differs; {later}"
+
+
 def _notes(reference: Recording, candidate: Recording) -> list[str]:
     notes = [*reference.notes, *candidate.notes]
     if reference.index.mode != candidate.index.mode:
         notes.append(f"{reference.name} ran in {reference.index.mode} mode, {candidate.name} in {candidate.index.mode}")
+    if reference.steps != candidate.steps:
+        counts = ", ".join(f"{one.name} has {len(one.steps)}" for one in (reference, candidate))
+        notes.append(f"the recordings have different numbers of training steps: {counts}; the common ones were judged")
     return notes

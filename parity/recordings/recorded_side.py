@@ -46,11 +46,11 @@ class RecordedSide:
         """Return what was recorded in the dtype of a run."""
         return self.recorded(run.dtype).records
 
-    def _recorded(self, dtype: str) -> RecordedRun:
+    def _recorded(self, dtype: str, step: int = 0) -> RecordedRun:
         if dtype not in self.recording.runs:
             runs = " and ".join(self.recording.runs) or "nothing"
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
-        return self.recording.run(dtype, like=self.like, names=self.names, parameters=self.parameter_names)
+        return self.recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""

@@ -80,6 +80,11 @@ class Recording:
         """The dtypes of its runs."""
         return list(dict.fromkeys([entry.run for entry in self.index.tensors]))
 
+    @cached_property
+    def steps(self) -> list[int]:
+        """The numbers of its training steps; after the last, the parameters alone may have been recorded."""
+        return sorted({entry.step for entry in self.index.tensors})
+
     @property
     def working_dtype(self) -> str:
         """The dtype that rounding is judged in: its own, or that of its only run."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Any, Unpack
 
@@ -17,10 +17,14 @@ from ...runtime.memory import size_in_words
 from ..comparison.cells import require_finite
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
-from ..sides.records import Array, Key, Records, Run
+from ..sides.records import Array, Key, ParameterInfo, Records, Run
 from ..sides.torch_side import TorchSide
 from ..support.files import require_new_folder
 from ..support.progress import NoProgress, Progress
+from ..training.batches import example_batches, first_batches
+from ..training.torch_steps import Batch
+from ..training.training_config import TrainingConfig
+from .training_run import TrainingRun
 
 
 @one_at_a_time
@@ -32,6 +36,8 @@ def record(
     *,
     budget: int | None = None,
     float64: bool = True,
+    training: TrainingConfig | None = None,
+    more_inputs: Iterable[Batch] = (),
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Size:
@@ -46,6 +52,10 @@ def record(
         kwargs: its keyword inputs.
         budget: the most bytes to write; what doesn't fit is summarized.
         float64: record a run in float64 too, which other sides are judged by.
+        training: record steps of training, in train mode unless `train` says otherwise; None for one call. The loss is
+            `loss`, or the mean of the squares of all outputs. The batches are the inputs, and others derived from them
+            as `check_training` does. Loss scales and several batches per step aren't for recordings.
+        more_inputs: inputs of further batches, as many as the steps need.
         progress: receives the stages.
         **options: fields of `Options`: `grads`, `train`, `dtype`, `seed`, `loss`, `model`; `only` and `skip` say which
             Cells are recorded.
@@ -54,26 +64,41 @@ def record(
         How much was written.
 
     Raises:
-        UsageError: the inputs don't fit the module, or the folder can't be written.
+        UsageError: the inputs don't fit the module, the folder can't be written, or there is nothing to train.
     """
     require_new_folder(path)
     chosen, stages = from_keywords(Options, record, options), progress or NoProgress()
     if not any(chosen.selects(path) for path, _ in module.named_modules()):
         raise UsageError("no Cell is left by `only` and `skip`; see the paths with: parity inspect")
     args, keywords = as_arguments(args, kwargs)
-    side = TorchSide.of_options("torch", module, args, keywords, chosen)
+    if training is not None and chosen.train is None:
+        chosen = replace(chosen, train=True)
+    _require_recordable(training)
+    steps = 1 if training is None else training.steps
+    given, _ = first_batches((args, keywords), (as_arguments(*one) for one in more_inputs), steps)
+    batches = example_batches(given, steps, chosen.seed)
     dtypes = list(dict.fromkeys([*(["float64"] if float64 else []), chosen.dtype]))
-    stages.stage("record", len(dtypes))
+    one_call = TorchSide.of_options("torch", module, args, keywords, chosen)
+    stages.stage("record", len(dtypes) * steps)
     settings = {"model": chosen.model or type(module).__name__, "framework": "torch", "dtype": chosen.dtype}
     mode = "train" if chosen.train else "eval"
     with _as_usage_errors(path), Recorder(path, mode=mode, seed=chosen.seed, budget=budget, **settings) as recorder:
-        first: Records | None = None
+        first: list[Records] = []  # of each step, in the first run
         for dtype in dtypes:
+            trained = None if training is None else TrainingRun(module, dtype, batches, chosen, training)
             with recorder.run(dtype):
-                records = _record_run(recorder, side, dtype, chosen, first)
-            first = first or records
-            require_finite(records, dtype)
-            stages.advance()
+                for step in range(steps):
+                    side = one_call if trained is None else trained.side(step)
+                    _record_parameters(recorder, (trained or side).parameters(), chosen)
+                    records = _record_run(recorder, side, dtype, chosen, first[step] if dtype != dtypes[0] else None)
+                    require_finite(records, dtype)
+                    first.append(replace(records, parameter_gradients={}))
+                    if trained is not None:
+                        trained.update(records)
+                        recorder.step()
+                    stages.advance()
+                if trained is not None:
+                    _record_parameters(recorder, trained.parameters(), chosen)
     summarized = sum("summary" in entry for entry in recorder.tensors)
     return Size(len(recorder.tensors), summarized, recorder.written)
 
@@ -96,13 +121,6 @@ class Size:
 def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Options, first: Records | None) -> Records:
     """Record one run; the first one's gradients of the outputs and random numbers are used again."""
 
-    def is_selected(name: str) -> bool:
-        return options.selects(name.rpartition(".")[0])
-
-    for name, info in side.parameters().items():
-        if is_selected(name):
-            recorder.parameter(name, info.data)
-
     def write(key: Key, array: Array) -> bool:
         array.flags.writeable = False
         if options.selects(key.path):
@@ -117,15 +135,31 @@ def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Option
     for call in records.calls:
         recorder.add_call(call.path, call.index, call.class_name, call.parent)
     for name, gradient in records.parameter_gradients.items():
-        if gradient is not None and is_selected(name):
+        if gradient is not None and _selects(options, name):
             recorder.parameter(name, gradient=gradient)
     for name, array in records.buffers.items():
-        if is_selected(name):
+        if _selects(options, name):
             recorder.buffer(name, array)
     for name, array in records.updates.items():
-        if is_selected(name):
+        if _selects(options, name):
             recorder.buffer(name, update=array)
     return records
+
+
+def _record_parameters(recorder: Recorder, parameters: Mapping[str, ParameterInfo], options: Options) -> None:
+    for name, info in parameters.items():
+        if _selects(options, name):
+            recorder.parameter(name, info.data)
+
+
+def _selects(options: Options, name: str) -> bool:
+    """Whether the parameter or buffer of a name is of a Cell that is recorded."""
+    return options.selects(name.rpartition(".")[0])
+
+
+def _require_recordable(training: TrainingConfig | None) -> None:
+    if training is not None and (training.loss_scale is not None or training.accumulate > 1):
+        raise UsageError("training is recorded without a loss scale, and with one batch per step: leave out the rest")
 
 
 @contextmanager

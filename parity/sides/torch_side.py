@@ -61,7 +61,8 @@ class TorchSide:
     are parameters whose gradient, and buffers whose update, isn't recorded; `lone` are parameters that the other side
     doesn't have, which aren't recorded at all; `rounded` are buffers that another side may have computed itself.
     `shared` are parameters of which the share of each Cell that holds them is recorded, as if several Cells held them.
-    With `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`.
+    With `catches`, an exception of the module is recorded as a mismatch; otherwise it is a `UsageError`. Without
+    `rounds`, parameters aren't rounded to the working dtype before a run in float64.
     """
 
     def __init__(
@@ -81,6 +82,7 @@ class TorchSide:
         lone: Collection[str] = (),
         shared: Collection[str] = (),
         catches: bool = False,
+        rounds: bool = True,
     ) -> None:
         raise_recursion_limit(depth_of(module))
         self.name = name
@@ -90,6 +92,7 @@ class TorchSide:
         self.rounded = rounded
         self.lone = lone
         self.catches = catches
+        self.rounds = rounds
         self.args = args
         self.kwargs = dict(kwargs)
         self.train = train
@@ -200,7 +203,9 @@ class TorchSide:
             stack.callback(recorder.taps.clear)
             stack.callback(recorder.leaves.clear)
             train = not self.train if run.other_mode else self.train
-            stack.enter_context(in_dtype(self.module, dtype, through=self.working_dtype, train=train))
+            stack.enter_context(
+                in_dtype(self.module, dtype, through=self.working_dtype if self.rounds else dtype, train=train)
+            )
             own = (self.args, self.kwargs)
             given = run.arguments or (with_other_numbers(own) if run.second == "varied" else own)
             args, kwargs, leaves = self._inputs(given, dtype, grads=run.grads)
