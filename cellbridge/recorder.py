@@ -88,7 +88,7 @@ class Recorder:
         self._dtype, self._step = dtype, 0
         self._head: dict[str, Any] = {
             "format": FORMAT, "version": VERSION, "complete": False, "model": model, "framework": framework,
-            "dtype": dtype, "mode": mode, "seed": seed, "rank": rank, "ranks": ranks, "versions": _versions(),
+            "dtype": dtype, "mode": mode, "seed": seed, "rank": rank, "ranks": ranks, "versions": library_versions(),
         }  # fmt: skip
         self._calls: list[dict[str, Any]] = []
         self._last_calls: dict[tuple[str, int, str], int] = {}
@@ -237,10 +237,11 @@ class Recorder:
 
     # ---- how it is written ----
 
-    def add_call(self, path: str, index: int, class_name: str, parent: int | None) -> None:
-        """Add a call to the index; `parent` is the number of the call that made it, if that is known."""
+    def add_call(self, path: str, index: int, class_name: str, parent: int | None) -> int:
+        """Add a call to the index, and return its number; `parent` is that of the call that made it, if known."""
         call = {"run": self._dtype, "step": self._step, "cell": path, "index": index, "class": class_name}
         self._calls.append(call | {"parent": parent})
+        return len(self._calls) - 1
 
     def add_tensor(self, path: str, index: int, role: str, slot: str, tensor: Any) -> None:
         """Add one tensor of a call.
@@ -255,6 +256,19 @@ class Recorder:
         of_call = {"run": self._dtype, "step": self._step, "cell": path, "call": index}
         self._add({**of_call, "role": role, "slot": slot}, tensor)
         self._settle()
+
+    def add_absent(self, path: str, index: int, slot: str, shape: tuple[int, ...]) -> None:
+        """Add that no gradient has arrived at an input of a call."""
+        of_call = {"run": self._dtype, "step": self._step, "cell": path, "call": index}
+        place = {"dtype": "float32", "shape": list(shape), "absent": True}
+        self.tensors.append({**of_call, "role": "input_gradient", "slot": slot, **place})
+
+    def mark_untracked(self, path: str, index: int, role: str, slot: str) -> None:
+        """Mark an input or output that was added before as one of which no gradient is computed."""
+        sought = {"run": self._dtype, "step": self._step, "cell": path, "call": index, "role": role, "slot": slot}
+        for entry in self.tensors:
+            if sought.items() <= entry.items():
+                entry["tracked"] = False
 
     def _of_call(self, number: int) -> dict[str, Any]:
         """Return the fields that say which call a tensor belongs to."""
@@ -552,7 +566,8 @@ def _rank() -> tuple[int, int]:
     return 0, 1
 
 
-def _versions() -> dict[str, str]:
+def library_versions() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that are in use."""
     names = ("torch", "numpy", "jax", "flax", "mindspore", "transformers", "onnxruntime", "tensorflow")
     found = {name: getattr(sys.modules.get(name), "__version__", None) for name in names}
     return {"python": platform.python_version()} | {name: str(v) for name, v in found.items() if v is not None}

@@ -9,8 +9,10 @@ from .commands.compare import compare
 from .commands.export import export
 from .commands.inspect import inspect
 from .commands.judge import judge
+from .commands.lock import check, lock
 from .commands.record import record
 from .commands.run import run
+from .commands.upgrade import upgrade
 from .commands.weights import weights
 
 
@@ -20,5 +22,5 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-for command in (run, compare, record, judge, export, inspect, weights):
+for command in (run, compare, record, judge, lock, check, upgrade, export, inspect, weights):
     main.add_command(command)

@@ -70,6 +70,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/reproduction/script.py::of_programs", "format"): OWN,
     ("parity/reproduction/script.py::of_onnx", "format"): OWN,
     ("parity/reproduction/script.py::_script", "format"): OWN,
+    ("parity/commands/upgrade.py::", "import subprocess"): "runs this command with the Python that the user names",
     (
         "parity/reproduction/running.py::",
         "import subprocess",

@@ -135,7 +135,14 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the exit code is `UNREAD` if stdout or stderr has no reader."""
+        from .project_options import project_options
+
         with _closed_pipe_is_no_error():
+            try:
+                ctx.default_map = project_options(self)
+            except UsageError as error:
+                say_error(error, str(error), ctx)
+                raise click.exceptions.Exit(error.exit_code) from error
             return super().invoke(ctx)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 
 from ...converter.exclusive import one_at_a_time
+from ...recorder import library_versions
 from ..comparison.causes import LEAST_SECONDS, add_causes
 from ..comparison.cells import cell_reports, owners, require_elements, require_finite
 from ..comparison.comparer import Comparer, compare_parameters, fails
@@ -36,6 +37,7 @@ from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import Recording, open_recording
+from .versions import changed_versions
 
 ISOLATED, END_TO_END = "isolated", "end to end"
 
@@ -191,6 +193,8 @@ class _Comparison:
 
     def _empty_report(self) -> Report:
         notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.recording.notes]
+        if changed := list(changed_versions(self.side.recording.index.versions, library_versions())):
+            notes.append(f"versions, there → here: {', '.join(changed)}")
         if len(self.side.recording.steps) > 1:
             notes.append("the first training step alone was compared: parity judge compares all of two recordings")
         if self._wants_gradients and not self.run.grads:

@@ -42,6 +42,7 @@ from .names import NameMap, read_names
 from .recorded_side import RecordedSide
 from .recording import RecordedRun, Recording, open_recording
 from .summaries import use_samples
+from .versions import changed_versions
 
 UNKNOWN = 8.0
 """Units in the last place that a reference without float64 is taken to be wrong by, times the root of its calls."""
@@ -282,6 +283,8 @@ def _notes(reference: Recording, candidate: Recording) -> list[str]:
     notes = [*reference.notes, *candidate.notes]
     if reference.index.mode != candidate.index.mode:
         notes.append(f"{reference.name} ran in {reference.index.mode} mode, {candidate.name} in {candidate.index.mode}")
+    if changed := list(changed_versions(reference.index.versions, candidate.index.versions)):
+        notes.append(f"versions, in {reference.name} → in {candidate.name}: {', '.join(changed)}")
     if reference.steps != candidate.steps:
         counts = ", ".join(f"{one.name} has {len(one.steps)}" for one in (reference, candidate))
         notes.append(f"the recordings have different numbers of training steps: {counts}; the common ones were judged")

@@ -6,18 +6,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any, Protocol, Unpack
 
 import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import Recorder
 from ...runtime.errors import UsageError
+from ...runtime.ir.types import is_floating
 from ...runtime.memory import size_in_words
 from ..comparison.cells import require_finite
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
-from ..sides.records import Array, Key, ParameterInfo, Records, Run
+from ..sides.records import INPUT, INPUT_GRADIENT, Array, Key, ParameterInfo, Records, Run, value_key
 from ..sides.torch_side import TorchSide
 from ..support.files import require_new_folder
 from ..support.progress import NoProgress, Progress
@@ -89,8 +90,8 @@ def record(
             with recorder.run(dtype):
                 for step in range(steps):
                     side = one_call if trained is None else trained.side(step)
-                    _record_parameters(recorder, (trained or side).parameters(), chosen)
-                    records = _record_run(recorder, side, dtype, chosen, first[step] if dtype != dtypes[0] else None)
+                    record_parameters(recorder, (trained or side).parameters(), chosen)
+                    records = record_run(recorder, side, dtype, chosen, first[step] if dtype != dtypes[0] else None)
                     require_finite(records, dtype)
                     first.append(replace(records, parameter_gradients={}))
                     if trained is not None:
@@ -98,9 +99,31 @@ def record(
                         recorder.step()
                     stages.advance()
                 if trained is not None:
-                    _record_parameters(recorder, trained.parameters(), chosen)
+                    record_parameters(recorder, trained.parameters(), chosen)
     summarized = sum("summary" in entry for entry in recorder.tensors)
     return Size(len(recorder.tensors), summarized, recorder.written)
+
+
+class Writer(Protocol):
+    """What writes values as they come: a `Recorder`, or what keeps less of them; see its methods."""
+
+    def add_call(self, path: str, index: int, class_name: str, parent: int | None) -> int:
+        """Add a call, and return its number."""
+
+    def add_tensor(self, path: str, index: int, role: str, slot: str, tensor: Any) -> None:
+        """Add a tensor of a call."""
+
+    def add_absent(self, path: str, index: int, slot: str, shape: tuple[int, ...]) -> None:
+        """Add that no gradient has arrived at an input."""
+
+    def mark_untracked(self, path: str, index: int, role: str, slot: str) -> None:
+        """Mark a tensor as one of which no gradient is computed."""
+
+    def parameter(self, name: str, value: Any = None, *, gradient: Any = None) -> None:
+        """Add a parameter or its gradient."""
+
+    def buffer(self, name: str, value: Any = None, *, update: Any = None) -> None:
+        """Add a buffer or its update."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +141,17 @@ class Size:
         return f"{self.tensors} tensors{rest}, {size_in_words(self.written)}"
 
 
-def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Options, first: Records | None) -> Records:
+def record_run(recorder: Writer, side: TorchSide, dtype: str, options: Options, first: Records | None) -> Records:
     """Record one run; the first one's gradients of the outputs and random numbers are used again."""
+
+    waiting: dict[Key, tuple[int, ...]] = {}  # inputs that no gradient has reached, and their shapes
 
     def write(key: Key, array: Array) -> bool:
         array.flags.writeable = False
+        if key.kind == INPUT and is_floating(array.dtype):
+            waiting[key] = array.shape
+        elif key.kind == INPUT_GRADIENT:
+            waiting.pop(value_key(key), None)
         if options.selects(key.path):
             recorder.add_tensor(key.path, key.call, key.kind, key.slot, array)
         return bool(key.path)  # the outputs of the network itself are needed again
@@ -132,8 +161,15 @@ def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Option
     slots = {} if first is None else first.slots
     run = Run(dtype, options.grads, cotangents, draws, slots=slots, passes=write)
     records = side.run(run)
+    numbers: list[int] = []
     for call in records.calls:
-        recorder.add_call(call.path, call.index, call.class_name, call.parent)
+        parent = None if call.parent is None else numbers[call.parent]
+        numbers.append(recorder.add_call(call.path, call.index, call.class_name, parent))
+    for key, shape in waiting.items() if options.grads else ():
+        if options.selects(key.path) and key not in records.untracked:
+            recorder.add_absent(key.path, key.call, key.slot, shape)
+    for key in sorted(records.untracked) if options.grads else ():
+        recorder.mark_untracked(key.path, key.call, key.kind, key.slot)
     for name, gradient in records.parameter_gradients.items():
         if gradient is not None and _selects(options, name):
             recorder.parameter(name, gradient=gradient)
@@ -146,7 +182,8 @@ def _record_run(recorder: Recorder, side: TorchSide, dtype: str, options: Option
     return records
 
 
-def _record_parameters(recorder: Recorder, parameters: Mapping[str, ParameterInfo], options: Options) -> None:
+def record_parameters(recorder: Writer, parameters: Mapping[str, ParameterInfo], options: Options) -> None:
+    """Record the values of parameters."""
     for name, info in parameters.items():
         if _selects(options, name):
             recorder.parameter(name, info.data)

@@ -209,6 +209,8 @@ def value_lines(c: Comparison, reference: str, width: int) -> list[Text]:
     named = [(reference, c.reference_value), (c.side, c.candidate_value), ("float64 truth", c.truth)]
     named = named[:2] if c.check == "quantization" else named
     known = [(name, value) for name, value in named if value is not None]
+    if not known:  # where only sums over a tensor were compared
+        return []
     digits = digits_to_tell_apart([value for _, value in known])
     index = f"[{', '.join(map(str, c.index or ()))}]"
     lines = paragraph(f"worst at {index}", width, 2 * INDENT)

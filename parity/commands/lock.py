@@ -1,0 +1,130 @@
+"""`parity lock` and `parity check --lock`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from ...recorder import library_versions
+from ...runtime.errors import UsageError
+from ..dtypes import WORKING_DTYPES
+from ..inputs.model_file import load
+from ..locks.lock_file import Lock, read_lock, write_lock
+from ..options import Options
+from ..report.formats import FORMATS
+from ..report.layout import echo
+from ..support.files import require_writable
+from ..support.progress import TerminalProgress
+from .command import EXIT_CODES, Command, options_of_all, quiet
+from .outcome import finish, require_outputs
+
+if TYPE_CHECKING:
+    from ..locks.contents import Snapshot
+    from ..report.base import BaseReport
+
+LOCK_FILE = "parity.lock"
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.option("-o", "--output", default=LOCK_FILE, show_default=True, metavar="FILE", help="The file to write.")
+@click.option("--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does.")
+@click.option(
+    "--dtype",
+    type=click.Choice(list(WORKING_DTYPES)),
+    default="float32",
+    show_default=True,
+    help="The dtype that the network computes in.",
+)
+@click.option("--no-grad", is_flag=True, help="Lock the forward pass only.")
+@options_of_all
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+def lock(
+    models: tuple[str, ...],
+    seed: int,
+    verbose: bool,
+    output: str,
+    train: bool | None,
+    dtype: str,
+    no_grad: bool,
+) -> None:
+    """Write down what each MODEL computes now, to be compared after an upgrade of torch or of any other library.
+
+    Each model file is run forward and backward in float64 and in the working dtype. The file, which is text for git,
+    has a few numbers on each tensor that crosses the boundary of a Cell, what each Cell is made of, and the versions of
+    libraries. parity check --lock compares.
+    """
+    require_writable(output)
+    snapshots = []
+    for model in models:
+        options = Options(grads=not no_grad, train=train, dtype=dtype, seed=seed)
+        snapshots.append(_snapshot(model, options, verbose))
+    write_lock(Lock(library_versions(), snapshots), output)
+    cells = sum(len(snapshot.cells) for snapshot in snapshots)
+    echo(f"locked {cells} Cells in {output}; to compare: parity check --lock {output}")
+
+
+def _snapshot(model: str, options: Options, verbose: bool) -> Snapshot:
+    """Run a model file."""
+    from dataclasses import replace
+
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(model, options.seed)
+        from ..locks.snapshot import take_snapshot
+
+        progress.stage("run", None)
+        with quiet(verbose):
+            chosen = replace(options, loss=user_file.loss, model=model)
+            return take_snapshot(user_file.module, user_file.args, user_file.kwargs, chosen)
+
+
+@click.command(cls=Command, epilog=EXIT_CODES)
+@click.option("--lock", "lock_file", is_flag=False, flag_value=LOCK_FILE, metavar="[FILE]", help="The lock file.")
+@click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
+@click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
+@click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
+@click.option("--json", "json_file", metavar="FILE", help=FORMATS["json"].help)
+@click.option("--junit", "junit_file", metavar="FILE", help=FORMATS["junit"].help)
+@click.option("--html", "html_file", metavar="FILE", help=FORMATS["html"].help)
+def check(
+    lock_file: str | None,
+    verbose: bool,
+    only: tuple[str, ...],
+    skip: tuple[str, ...],
+    json_file: str | None,
+    junit_file: str | None,
+    html_file: str | None,
+) -> None:
+    """Compare what the models of a lock file compute now with what they computed when parity lock wrote it.
+
+    A Cell fails if what it computes has changed in meaning, or beyond ten times its rounding error. What has changed
+    in it, in its settings or its code, and the versions of libraries are shown. Paths of models are relative to the
+    current folder.
+    """
+    if lock_file is None:
+        raise UsageError("there is one thing to check: give --lock, with the file if it isn't parity.lock")
+    path = lock_file
+    files = {"json": json_file, "junit": junit_file, "html": html_file}
+    locked = {one.model: one for one in read_lock(path).snapshots}
+    versions = read_lock(path).versions
+
+    def judge(model: str) -> BaseReport:
+        then = locked[model]
+        options = Options(grads=then.grads, train=then.train, dtype=then.dtype, seed=then.seed)
+        now = _snapshot(model, options, verbose)
+        from ..locks.check import check_snapshot
+
+        return check_snapshot(then, now, versions, library_versions(), {"only": only, "skip": skip})
+
+    if len(locked) > 1:
+        if json_file is not None or junit_file is not None:
+            raise UsageError(f"--json, --junit: for one model, and {path} has {len(locked)}")
+        from .several import judge_several
+
+        judge_several(tuple(locked), judge, verbose, html_file)
+    require_outputs({f"--{name}": file for name, file in files.items()}, {"--lock": path})
+    for model in locked:
+        finish(judge(model), verbose, files)
+    raise UsageError(f"{Path(path)} has no model")
