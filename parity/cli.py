@@ -9,7 +9,7 @@ from .commands.compare import compare
 from .commands.export import export
 from .commands.inspect import inspect
 from .commands.judge import judge
-from .commands.lock import check, lock
+from .commands.lock import check_lock, lock
 from .commands.record import record
 from .commands.run import run
 from .commands.upgrade import upgrade
@@ -22,5 +22,5 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-for command in (run, compare, record, judge, lock, check, upgrade, export, inspect, weights):
+for command in (run, compare, record, judge, lock, check_lock, upgrade, export, inspect, weights):
     main.add_command(command)

@@ -80,7 +80,7 @@ def _snapshot(model: str, options: Options, verbose: bool) -> Snapshot:
             return take_snapshot(user_file.module, user_file.args, user_file.kwargs, chosen)
 
 
-@click.command(cls=Command, epilog=EXIT_CODES)
+@click.command("check", cls=Command, epilog=EXIT_CODES)
 @click.option("--lock", "lock_file", is_flag=False, flag_value=LOCK_FILE, metavar="[FILE]", help="The lock file.")
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
@@ -88,7 +88,7 @@ def _snapshot(model: str, options: Options, verbose: bool) -> Snapshot:
 @click.option("--json", "json_file", metavar="FILE", help=FORMATS["json"].help)
 @click.option("--junit", "junit_file", metavar="FILE", help=FORMATS["junit"].help)
 @click.option("--html", "html_file", metavar="FILE", help=FORMATS["html"].help)
-def check(
+def check_lock(
     lock_file: str | None,
     verbose: bool,
     only: tuple[str, ...],
