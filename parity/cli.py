@@ -7,6 +7,7 @@ import click
 from .commands.command import EXIT_CODES, Group
 from .commands.compare import compare
 from .commands.export import export
+from .commands.generate import generate
 from .commands.inspect import inspect
 from .commands.judge import judge
 from .commands.lock import check_lock, lock
@@ -22,5 +23,5 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-for command in (run, compare, record, judge, lock, check_lock, upgrade, export, inspect, weights):
+for command in (run, compare, record, judge, lock, check_lock, upgrade, generate, export, inspect, weights):
     main.add_command(command)

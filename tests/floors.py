@@ -64,7 +64,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison/trial.py",),
         ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells", "recordings"),
-        ("jax_sides",),
+        ("jax_sides", "generation"),
         ("checking", "onnx_files"),
         ("training",),
         ("recordings/training_run.py",),

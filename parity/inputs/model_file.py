@@ -3,7 +3,7 @@
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
 of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, which returns a scalar,
 `dynamic_shapes` as for `torch.export`, and `cell()`, the port of the model, with `cells` and `weights` as for
-`parity.compare`.
+`parity.compare`, and `decode(module, tokens, state)` for `parity generate`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..support.user_code import format_user_error, report_user_errors
 if TYPE_CHECKING:
     from torch import nn
 
-OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights")
+OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights", "decode")
 """Names that a model file may define besides its model."""
 _NO_MORE = object()
 
@@ -48,6 +48,7 @@ class ModelFile:
         cells: paths of modules by paths of Cells; None if the file has none.
         weights: as for `parity.compare`; None if the file has none.
         more_inputs: positional and keyword arguments of further calls, created one at a time.
+        decode: how the network continues a sequence, for `parity generate`; None if the file has none.
     """
 
     module: nn.Module
@@ -60,6 +61,7 @@ class ModelFile:
     cells: Mapping[str, str] | None = None
     weights: Mapping[Any, Any] | None = None
     more_inputs: Iterable[tuple[tuple[Any, ...], dict[str, Any]]] = ()
+    decode: Callable[..., Any] | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -81,7 +83,8 @@ def load(target: str, seed: int = 0) -> ModelFile:
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
     cell = user_file.cell()
     cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
-    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input)
+    decode = user_file.decode()
+    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode)
 
 
 def load_candidate(target: str, seed: int = 0) -> Candidate:
@@ -265,6 +268,13 @@ class _UserFile:
                 return function(outputs)
 
         return loss
+
+    def decode(self) -> Callable[..., Any] | None:
+        """Return the function that continues a sequence; None if there is none."""
+        function = self.optional("decode")
+        if function is None or not inspect.isfunction(function):
+            return None  # the name may mean something else in a file that isn't used for that
+        return function
 
     def _own(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""

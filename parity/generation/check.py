@@ -1,0 +1,282 @@
+"""`check_generation`: a sequence computed with a cache, in chunks and with padding, against one call on the whole.
+
+The reference is one call on the whole sequence, in float64. Each other way must compute the same function, in float64,
+and may differ by ten times the reference's own rounding error in the working dtype.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from ...converter.exclusive import one_at_a_time
+from ...runtime.errors import UsageError
+from ...runtime.programs.call import as_array
+from ..results.cell_report import CellReport
+from ..results.comparison import FAIL, Comparison
+from ..sides.names import INTERPRETER, ONNXRUNTIME
+from ..sides.records import INPUT, Array
+from ..support.progress import NoProgress, Progress
+from ..verdicts.deviations import reference_error
+from ..verdicts.judge import Tolerance, judge
+from .boundaries import Passage, aligned, watch
+from .choices import likelihoods
+from .decoder import Decode, Decoder, cast, greedy, in_chunks
+from .modes import Mode, padded_mode, step_modes
+from .recorded import RECORDED, LogProbabilities
+from .report import GenerationReport
+from .states import tensors
+from .step_program import StepProgram, step_program
+
+REFERENCE = "uncached"
+
+
+@one_at_a_time
+def check_generation(
+    module: torch.nn.Module,
+    prompt: torch.Tensor,
+    *,
+    decode: Decode | None = None,
+    tokens: int = 64,
+    recorded: LogProbabilities | None = None,
+    dtype: str = "float32",
+    seed: int = 0,
+    model: str = "",
+    progress: Progress | None = None,
+) -> GenerationReport:
+    """Judge whether a model computes the same step by step, with its state, as on the whole sequence.
+
+    Args:
+        module: the model; see `Decoder`.
+        prompt: tokens, [batch, length], which are continued by the likeliest ones; or, for a model of numbers, a whole
+            sequence [batch, length, ...].
+        decode: how the model is called step by step; None for models in the manner of transformers.
+        tokens: number of tokens to generate.
+        recorded: log-probabilities of another engine, which are judged too, on its tokens.
+        dtype: working dtype.
+        seed: seed of torch's random numbers and of the sizes of chunks.
+        model: name for the report.
+        progress: receives the stages.
+
+    Returns:
+        The report. Its sides are the ways to compute the sequence.
+
+    Raises:
+        UsageError: the model doesn't take the sequence, or has no way to decode.
+    """
+    label = model or type(module).__name__
+    decoder = Decoder(module, decode, label, seed)
+    check = _Check(decoder, dtype, label, progress or NoProgress())
+    return check.report(prompt, tokens, recorded)
+
+
+@dataclass
+class _Check:
+    decoder: Decoder
+    dtype: str
+    label: str
+    progress: Progress
+
+    def report(self, prompt: torch.Tensor, count: int, recorded: LogProbabilities | None) -> GenerationReport:
+        """Compare all ways to compute the sequence."""
+        decoder = self.decoder
+        has_tokens = not prompt.is_floating_point()
+        self.progress.stage("generate", None)
+        if recorded is not None:
+            sequence, length = recorded.tokens, prompt.shape[1]
+        elif has_tokens:
+            with decoder.running("float64", self.dtype):
+                sequence = greedy(decoder, prompt, count)
+            length = prompt.shape[1]
+        else:
+            sequence, length = prompt, max(1, prompt.shape[1] // 2)
+        modes = list(step_modes(sequence, length, decoder.seed))
+        wholes = [sequence]
+        notes: list[str] = []
+        if has_tokens and decoder.takes_mask and length > 1:
+            wholes.append(sequence[:, length // 2 :])
+            modes.append(padded_mode(sequence, wholes[1], length))
+        else:
+            why = "the prompt has one token" if length == 1 else "it takes no mask"
+            notes.append(f"not computed in a batch with padding, since {why}" if has_tokens else "")
+        self.progress.stage("compare", 1 + len(modes))
+        self.truth, self.own = self._rows(wholes, "float64"), self._rows(wholes, self.dtype)
+        self.progress.advance()
+        sides = [mode.name for mode in modes] + ([RECORDED] if recorded is not None else [])
+        found: list[tuple[str, Comparison]] = []
+        cells: dict[str, CellReport] = {}
+        rates = []
+        states = self._states(sequence)
+        for mode in modes:
+            comparisons, logits, last = self._compare(mode)
+            found += [("", one) for one in comparisons]
+            if mode.mask is None:
+                found += [("", one) for one in self._compare_states(mode, states, last)]
+            found += self._place(mode, wholes, comparisons, cells)
+            if has_tokens:
+                bar = max((one.bar for one in comparisons if one.check == "rounding"), default=0.0)
+                pairs = [(self.truth[row], self.own[row]) for row, _ in mode.rows]
+                truth, own = zip(*pairs, strict=True)
+                rates.append(likelihoods(mode.name, truth, own, logits, bar))
+            self.progress.advance()
+        program = step_program(decoder, sequence, length, self.dtype)
+        if isinstance(program, str):
+            notes.append(program)
+        else:
+            sides += [INTERPRETER, ONNXRUNTIME]
+            found += [("", one) for one in self._compare_program(program, length)]
+        if recorded is not None:
+            found += [("", one) for one in recorded.compare(self.truth, self.own, Tolerance(self.dtype))]
+        cells[""] = CellReport("", type(decoder.module).__name__)
+        for path, comparison in found:
+            cells[path].comparisons.append(comparison)
+        report = GenerationReport(
+            model=self.label, reference=REFERENCE, sides=sides, dtype=self.dtype, train=False, grads=False,
+            seed=decoder.seed, cells={path: cells[path] for path in sorted(cells, key=list(cells).index)},
+            notes=[note for note in notes if note] + [line for one in rates for line in one.lines],
+        )  # fmt: skip
+        report.cells = {"": report.cells.pop(""), **report.cells}
+        report.likelihoods = rates
+        return report
+
+    def _rows(self, wholes: list[torch.Tensor], dtype: str) -> list[Array]:
+        """Return the outputs of the reference, [length, ...] for each sequence, from one call for each tensor."""
+        rows: list[Array] = []
+        with self.decoder.running(dtype, self.dtype):
+            for tokens in wholes:
+                outputs = as_array(self.decoder.whole(cast(tokens, dtype, self.dtype)))
+                if outputs.shape[:2] != tuple(tokens.shape[:2]):
+                    raise UsageError(
+                        f"{self.label}: the model must return outputs for each position: needed the shape "
+                        f"{[*tokens.shape[:2], '...']}, given {list(outputs.shape)}"
+                    )
+                rows += list(outputs)
+        return rows
+
+    def _run(self, mode: Mode, dtype: str) -> tuple[list[Array], object]:
+        """Return the outputs of a mode for each sequence, without padding, and its last state."""
+        with self.decoder.running(dtype, self.dtype):
+            tokens = cast(mode.tokens, dtype, self.dtype)
+            outputs, state = in_chunks(self.decoder, tokens, mode.sizes, mode.mask)
+        array = as_array(outputs)
+        return [array[number, padding:] for number, (_, padding) in enumerate(mode.rows)], state
+
+    def _compare(self, mode: Mode) -> tuple[list[Comparison], list[Array], dict[str, object]]:
+        """Return the comparisons of a mode's outputs, its outputs in the working dtype, and its last states."""
+        found: list[Comparison] = []
+        states: dict[str, object] = {}
+        logits: list[Array] = []
+        for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
+            logits, states[check] = self._run(mode, dtype)
+            for number, (row, _) in enumerate(mode.rows):
+                fields = self._judge(check, logits[number], self.truth[row], self.own[row])
+                found.append(
+                    Comparison(mode.name, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
+                )
+        return found, logits, states
+
+    def _judge(self, check: str, value: Array, truth: Array, own: Array) -> dict[str, Any]:
+        noise = reference_error(own, truth) if own.shape == truth.shape else 0.0
+        return judge(check, value, truth, own, noise, Tolerance(self.dtype))
+
+    def _states(self, sequence: torch.Tensor) -> dict[str, object]:
+        """Return the state after the whole sequence in one step, for each check."""
+        states: dict[str, object] = {}
+        for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
+            with self.decoder.running(dtype, self.dtype):
+                _, states[check] = in_chunks(self.decoder, cast(sequence, dtype, self.dtype), [sequence.shape[1]])
+        return states
+
+    def _compare_states(self, mode: Mode, states: dict[str, object], last: dict[str, object]) -> Iterator[Comparison]:
+        """Yield the comparisons of a mode's last state with the state after one step."""
+        truth, own = (_arrays(states[check]) for check in ("meaning", "rounding"))
+        for check, state in last.items():
+            for name, value in _arrays(state).items():
+                if name in truth and name in own:
+                    fields = self._judge(check, value, truth[name], own[name])
+                    yield Comparison(mode.name, check, "end to end", "output", f"state{name}", 0, **fields)
+
+    def _compare_program(self, program: StepProgram, prompt: int) -> Iterator[Comparison]:
+        """Yield the comparisons of what the program of a step computes, with its state as inputs and outputs."""
+        runs = [
+            (INTERPRETER, "meaning", "float64"),
+            (INTERPRETER, "rounding", self.dtype),
+            (ONNXRUNTIME, "rounding", ""),
+        ]
+        for side, check, dtype in runs:
+            outputs = program.in_interpreter(dtype) if dtype else program.in_onnxruntime()
+            for number, logits in enumerate(outputs):
+                fields = self._judge(check, logits, self.truth[number][prompt:], self.own[number][prompt:])
+                yield Comparison(side, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
+
+    def _place(
+        self, mode: Mode, wholes: list[torch.Tensor], comparisons: list[Comparison], cells: dict[str, CellReport]
+    ) -> Iterator[tuple[str, Comparison]]:
+        """Yield the comparisons of what the Cells compute at one position: the first that differs, or the last.
+
+        All ran on values of their own, so the first difference, in the order of the run, is where the fault is.
+        """
+        number, place = self._first_difference(mode, comparisons)
+        row, padding = mode.rows[number]
+        start = 0
+        for size in mode.sizes:
+            if start + size > place + padding:
+                break
+            start += size
+        passages = {}
+        for name, dtype in (("truth", "float64"), ("own", self.dtype)):
+            tokens = wholes[0] if row < len(wholes[0]) else wholes[1]
+            passage = Passage(tokens.shape[1], row % len(tokens), len(tokens), place)
+            with self.decoder.running(dtype, self.dtype), watch(self.decoder.module, passage):
+                self.decoder.whole(cast(tokens, dtype, self.dtype))
+            passages[name] = passage
+        step = Passage(size, number, len(mode.tokens), place + padding - start)
+        with self.decoder.running("float64", self.dtype):
+            tokens = cast(mode.tokens, "float64", self.dtype)
+            state = None
+            mask = mode.mask
+            if start:
+                before = list(mode.sizes[: [sum(mode.sizes[:n]) for n in range(len(mode.sizes))].index(start)])
+                cut = None if mask is None else mask[:, :start]
+                _, state = in_chunks(self.decoder, tokens[:, :start], before, cut)
+            with watch(self.decoder.module, step):
+                end = start + size
+                self.decoder.step(tokens[:, start:end], state, None if mask is None else mask[:, :end])
+        own = {key: value for key, value, _ in aligned(passages["own"], step)}
+        for path, name in passages["truth"].classes.items():
+            cells.setdefault(path, CellReport(path, name))
+        feeding = "isolated"
+        for key, truth, value in aligned(passages["truth"], step):
+            if not key.path or key not in own:
+                continue
+            passed = key.kind == INPUT
+            path = passages["truth"].callers[key.path, key.call] if passed else key.path
+            kind, tensor = ("passed value", f"{key.path} {key.slot}") if passed else ("output", key.slot)
+            fields = self._judge("meaning", value, truth, own[key])
+            comparison = Comparison(mode.name, "meaning", feeding, kind, tensor, key.call, **fields)
+            if comparison.status == FAIL:
+                comparison = replace(comparison, reason=f"{comparison.reason}, from position {place} on")
+                feeding = "end to end"  # what comes later may differ because of this
+            yield path, comparison
+
+    def _first_difference(self, mode: Mode, comparisons: list[Comparison]) -> tuple[int, int]:
+        """Return the number of the sequence and the position that differs first; the last position if none does."""
+        for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
+            failing = [one for one in comparisons if one.check == check and one.status == FAIL]
+            if failing and failing[0].index is not None:
+                number = failing[0].input - 1
+                row, _ = mode.rows[number]
+                logits, _ = self._run(mode, dtype)
+                errors = np.abs(logits[number].astype(np.float64) - self.truth[row])
+                over = errors.reshape(len(errors), -1).max(-1) > failing[0].bar
+                return number, int(np.flatnonzero(over)[0]) if over.any() else int(failing[0].index[0])
+        return 0, len(self.truth[mode.rows[0][0]]) - 1
+
+
+def _arrays(state: object) -> dict[str, Array]:
+    """Return the floating-point tensors of a state, by their places in it, as arrays."""
+    return {name: as_array(tensor) for name, tensor in tensors(state).items()}
