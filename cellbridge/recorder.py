@@ -406,6 +406,8 @@ def as_stored(tensor: Any) -> tuple[Array, str, dict[str, Any]]:
         TypeError: files can't hold its dtype.
     """
     more: dict[str, Any] = {}
+    if hasattr(tensor, "to_local") and any(placement.is_partial() for placement in tensor.placements):
+        tensor = tensor.full_tensor()  # the processes have summands, which mean nothing alone
     if hasattr(tensor, "to_local") and hasattr(tensor, "placements"):  # torch's DTensor
         placements = [str(placement) for placement in tensor.placements]
         more["placement"] = {"placements": placements, "mesh": list(tensor.device_mesh.shape),

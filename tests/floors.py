@@ -69,7 +69,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("training",),
         ("recordings/training_run.py",),
         ("recordings/write.py",),
-        ("locks",),
+        ("locks", "parallel"),
         ("assertions.py",),
         ("commands", "pytest_options.py", "pytest_pages.py"),
         ("cli.py", "pytest_plugin.py"),

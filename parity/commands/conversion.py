@@ -12,6 +12,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
 from ..support.progress import TerminalProgress
+from ..training.training_config import TrainingConfig, TrainingConfigKeywords
 from .command import quiet
 
 if TYPE_CHECKING:
@@ -95,6 +96,27 @@ def compare_with_recording(
                 progress=progress,
                 **(options | {"model": user_file.name}),
             )
+
+
+def check_ranks(
+    model: str,
+    ranks: int,
+    verbose: bool,
+    options: OptionKeywords,
+    steps: int | None,
+    config: TrainingConfigKeywords,
+) -> Report:
+    """Return the report on a model file on several processes, compared with itself on one."""
+    with TerminalProgress() as progress:
+        progress.stage("load", None)
+        user_file = load(model, options["seed"])
+        from ..parallel.check import check_parallel
+
+        if steps is not None:
+            config["steps"] = steps
+        training = None if steps is None else TrainingConfig(**config)
+        with quiet(verbose):
+            return check_parallel(user_file, ranks, training=training, progress=progress, options=options)
 
 
 def compare_model_files(reference: str, candidate: str, verbose: bool, options: OptionKeywords) -> Report:

@@ -14,7 +14,7 @@ from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all
-from .conversion import check_model_file, compare_with_recording
+from .conversion import check_model_file, check_ranks, compare_with_recording
 from .outcome import file_of, finish, require_file, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
 
@@ -35,6 +35,12 @@ if TYPE_CHECKING:
     help="Compare with this recording instead, of the same network elsewhere (parity record, docs/recordings.md).",
 )
 @click.option("--map", "names", metavar="FILE", help="TOML file that says which Cell of that recording is which.")
+@click.option(
+    "--ranks",
+    type=click.IntRange(min=2),
+    metavar="N",
+    help="Compare with N processes on this machine, on which parallelize(module, mesh) of the file puts the model.",
+)
 @click.option("--round-trip", is_flag=True, help="Also judge the conversions converted back to torch modules.")
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
@@ -52,6 +58,7 @@ def run(
     train: bool | None,
     against: str | None,
     names: str | None,
+    ranks: int | None,
     round_trip: bool,
     steps: int | None,
     config: TrainingConfigKeywords,
@@ -71,6 +78,10 @@ def run(
     With --against, MODEL is compared with a recording of the same network, made on the same inputs in another framework
     or release. Each of its modules is run on the inputs that were recorded there, so each Cell is judged alone.
 
+    With --ranks, the model is compared with itself on several processes: DistributedDataParallel, fully_shard, tensor
+    parallel, or code of your own. Where each process is to get a part of the batch, which isn't known from classes of
+    torch, the file says splits_batch = True. --train-steps compares steps of training too.
+
     With --train-steps, steps of training are compared: losses, gradients, overflow decisions, clipped gradients,
     optimizer state, parameters and buffers. The loss is loss() of the model file, or else the mean of the squares of
     all floating-point outputs. The first batches are inputs(); the others are derived from them. With --dtype float16
@@ -85,6 +96,10 @@ def run(
         if names is not None and against is None:
             raise UsageError("--map is for a recording: give --against too")
         require_steps(model, steps)
+        if ranks is not None:
+            if against is not None or round_trip or onnx_file is not None or Path(model).suffix == ".onnx":
+                raise UsageError("--ranks compares a model file with itself: leave out --against and what is for ONNX")
+            return check_ranks(model, ranks, verbose, judging.options | {"seed": seed, "train": train}, steps, config)
         if steps is not None:
             if against is not None:
                 raise UsageError("--against compares calls, not training steps: leave out --train-steps")

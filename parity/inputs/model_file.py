@@ -3,7 +3,8 @@
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
 of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, which returns a scalar,
 `dynamic_shapes` as for `torch.export`, and `cell()`, the port of the model, with `cells` and `weights` as for
-`parity.compare`, and `decode(module, tokens, state)` for `parity generate`.
+`parity.compare`; `decode(module, tokens, state)` for `parity generate`, and `parallelize(module, mesh)` for
+`parity run --ranks`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ..support.user_code import format_user_error, report_user_errors
 if TYPE_CHECKING:
     from torch import nn
 
-OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights", "decode")
+OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights", "decode", "parallelize", "splits_batch")
 """Names that a model file may define besides its model."""
 _NO_MORE = object()
 
@@ -49,6 +50,8 @@ class ModelFile:
         weights: as for `parity.compare`; None if the file has none.
         more_inputs: positional and keyword arguments of further calls, created one at a time.
         decode: how the network continues a sequence, for `parity generate`; None if the file has none.
+        parallelize: makes the network one that runs on several processes; None if the file has none.
+        splits_batch: whether each process gets a part of the batch; None where its class says so.
     """
 
     module: nn.Module
@@ -62,6 +65,8 @@ class ModelFile:
     weights: Mapping[Any, Any] | None = None
     more_inputs: Iterable[tuple[tuple[Any, ...], dict[str, Any]]] = ()
     decode: Callable[..., Any] | None = None
+    parallelize: Callable[..., Any] | None = None
+    splits_batch: bool | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -83,8 +88,12 @@ def load(target: str, seed: int = 0) -> ModelFile:
         dynamic_shapes = user_file.call("dynamic_shapes", dynamic_shapes)
     cell = user_file.cell()
     cells, weights = (user_file.mapping(name, cell) for name in ("cells", "weights"))
-    decode = user_file.decode()
-    return ModelFile(module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode)
+    decode, parallelize = user_file.function("decode"), user_file.function("parallelize")
+    splits = user_file.optional("splits_batch")
+    return ModelFile(
+        module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
+        splits if isinstance(splits, bool) else None,
+    )  # fmt: skip
 
 
 def load_candidate(target: str, seed: int = 0) -> Candidate:
@@ -269,12 +278,10 @@ class _UserFile:
 
         return loss
 
-    def decode(self) -> Callable[..., Any] | None:
-        """Return the function that continues a sequence; None if there is none."""
-        function = self.optional("decode")
-        if function is None or not inspect.isfunction(function):
-            return None  # the name may mean something else in a file that isn't used for that
-        return function
+    def function(self, name: str) -> Callable[..., Any] | None:
+        """Return a function that one command needs; None if there is none of that name."""
+        function = self.optional(name)
+        return function if inspect.isfunction(function) else None  # it may mean something else in this file
 
     def _own(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""

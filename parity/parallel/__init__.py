@@ -1,0 +1,1 @@
+"""Networks that run on several processes, compared with the same network on one."""
