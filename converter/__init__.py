@@ -2,6 +2,7 @@
 
     from_torch             converts a torch module, with example inputs, to a program
     from_onnx              converts an ONNX model to a program
+    from_jax               converts a function of JAX, or a module of Flax or Equinox, to a program
     to_onnx                converts a program to an ONNX model
     training_step_to_onnx  converts a compiled training step to an ONNX model and a file that describes it
     to_torch               converts a program to a torch module
@@ -21,12 +22,14 @@ if TYPE_CHECKING:
     from .capture.export import from_torch
     from .cell_source.checkpoint import to_cell_checkpoint
     from .cell_source.source import to_cell_source
+    from .jax_in.importing import from_jax
     from .onnx_in.importing import from_onnx
     from .onnx_out.export import to_onnx
     from .onnx_out.training import training_step_to_onnx
     from .torch_out.export import to_torch
 
 __all__ = [
+    "from_jax",
     "from_onnx",
     "from_torch",
     "to_cell_checkpoint",
@@ -39,6 +42,7 @@ __all__ = [
 __getattr__ = lazy_getattr(
     __name__,
     {
+        "from_jax": "jax_in.importing",
         "from_onnx": "onnx_in.importing",
         "from_torch": "capture.export",
         "to_cell_checkpoint": "cell_source.checkpoint",

@@ -46,9 +46,9 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("dtypes.py",),
         ("structure",),
         ("capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
-        ("onnx_in/model", "torch_out/tables", "cell_source/forms"),
+        ("onnx_in/model", "torch_out/tables", "cell_source/forms", "jax_in/tables"),
         ("onnx_in/tables", "cell_source/layers"),
-        ("capture", "onnx_in", "torch_out", "cell_source"),
+        ("capture", "onnx_in", "torch_out", "cell_source", "jax_in"),
         ("__init__.py",),
     ),
     "parity": (

@@ -16,9 +16,14 @@ from .command import EXIT_CODES, Command
     metavar="FILE",
     help="TOML file with the mapping that names alone don't determine; for both directions.",
 )
+@click.option(
+    "--to",
+    type=click.Choice(["flax", "torch"]),
+    help="Convert torch's checkpoint to variables of Flax, in a .safetensors file; or such a file back to torch.",
+)
 @click.option("-v", "--verbose", is_flag=True, help="Show every parameter; tracebacks too.")
-def weights(source: str, target: str, map_file: str | None, verbose: bool) -> None:
-    """Convert a torch checkpoint to one that Cells load, or back.
+def weights(source: str, target: str, map_file: str | None, to: str | None, verbose: bool) -> None:
+    """Convert a torch checkpoint to one that Cells or Flax load, or back.
 
     SOURCE and TARGET are a torch state dict (.pt, .pth, .bin, .safetensors) and a checkpoint of Cells (.ckpt). No
     network is needed: names and shapes determine most of the mapping (a batch normalization's weight becomes gamma);
@@ -32,6 +37,9 @@ def weights(source: str, target: str, map_file: str | None, verbose: bool) -> No
       "a.qkv" = { to = ["a.q", "a.k", "a.v"] }             split along axis 0
       "position_ids" = { drop = true }                     dropped
 
+    With --to flax, TARGET is a .safetensors file of Flax's variables by path (layers.0.kernel). --to torch converts
+    back.
+
     The first line that matches a name applies. More in docs/weights.md.
     """
     from rich.console import Console
@@ -39,5 +47,5 @@ def weights(source: str, target: str, map_file: str | None, verbose: bool) -> No
     from ..report import conversion
     from ..weights.checkpoints import convert_checkpoint
 
-    result = convert_checkpoint(source, target, map_file)
+    result = convert_checkpoint(source, target, map_file, to)
     conversion.render(result, source, target, Console(), verbose)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from ..sides.jax_side import JaxSide, is_equinox, is_linen, is_nnx
 from .observer import Observer
@@ -57,10 +58,21 @@ def _of_nnx(network: Any) -> tuple[Any, Call]:
         module = nnx.merge(graph, state, rest)
         modules = {path: each for path, each in nnx.iter_graph(module) if isinstance(each, nnx.Module)}
         named = {".".join(map(str, path)): each for path, each in modules.items()}
+        _widen(modules.values())
         with _observed(named, observer):
             return module(*args, **kwargs)
 
     return pure, call
+
+
+def _widen(modules: Iterable[Any]) -> None:
+    """In a run in float64, let modules compute in it that keep the dtype they were made with, as `nnx.Embed` does."""
+    if jnp.result_type(float) != jnp.float64:
+        return
+    for module in modules:
+        dtype = vars(module).get("dtype")
+        if dtype is not None and jnp.issubdtype(dtype, jnp.floating):
+            module.dtype = jnp.float64
 
 
 def _of_linen(side: JaxSide) -> tuple[Any, Call]:
@@ -112,23 +124,29 @@ def _observed(modules: dict[str, Any], observer: Observer) -> Iterator[None]:
     """Within the context, calls of these modules are observed: their classes get another `__call__`."""
     paths = {id(module): path for path, module in modules.items()}
     classes = dict.fromkeys(type(module) for module in modules.values() if callable(module))
-    own = {cls: vars(cls).get("__call__") for cls in classes}
+    before = {cls: (cls.__call__, "__call__" in vars(cls)) for cls in classes}
+    running: set[int] = set()
 
     def observed(original: Any) -> Any:
         def __call__(self: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N807
-            if id(self) not in paths:
+            if id(self) not in paths or id(self) in running:  # its class calls that of a class that it is derived from
                 return original(self, *args, **kwargs)
-            bound = original.__get__(self, type(self))
-            return observer.call(paths[id(self)], type(self).__name__, bound, args, kwargs)
+            running.add(id(self))
+            try:
+                bound = original.__get__(self, type(self))
+                return observer.call(paths[id(self)], type(self).__name__, bound, args, kwargs)
+            finally:
+                running.discard(id(self))
 
         return __call__
 
     try:
-        for cls, original in own.items():
-            if original is not None:
-                cls.__call__ = observed(original)
+        for cls, (original, _) in before.items():
+            cls.__call__ = observed(original)
         yield
     finally:
-        for cls, original in own.items():
-            if original is not None:
+        for cls, (original, own) in before.items():
+            if own:
                 cls.__call__ = original
+            else:
+                del cls.__call__

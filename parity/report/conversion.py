@@ -42,7 +42,9 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _table(conversion: Conversion, width: int) -> list[Text]:
-    sides = ("in Cells", "in torch") if conversion.back else ("in torch", "in Cells")
+    sides = f"in {conversion.other}", "in torch"
+    if not conversion.back:
+        sides = sides[::-1]
     rows = [row for link in conversion.links for row in _rows(link, conversion)]
     rows += [(dropped.name, "- left behind", "", "", "") for dropped in conversion.drops]
     heading = (*sides, "shape", "layout", "by")

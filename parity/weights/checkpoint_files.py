@@ -70,7 +70,7 @@ def read_checkpoint(path: str) -> Checkpoint:
         raise UsageError(f"can't read {path}: {error.strerror}") from error
     if not data:
         raise UsageError(f"can't read {path}: the file is empty")
-    checkpoint = _read_cells(path, data) if kind == CELLS else Checkpoint(_decode(path, from_bytes, data)[0])
+    checkpoint = _read_cells(path, data) if kind == CELLS else _read_safetensors(path, data)
     if not checkpoint.arrays:
         raise UsageError(f"{path} holds no parameters")
     return checkpoint
@@ -100,13 +100,23 @@ def _read_cells(path: str, data: bytes) -> Checkpoint:
     items, metadata = _decode(path, decode, data)
     strings = [f"{name} (a string)" for name, value in items.items() if isinstance(value, str)]
     arrays = {name: value for name, value in items.items() if not isinstance(value, str)}
+    return Checkpoint(arrays, strings, record=_read_record(path, metadata))
+
+
+def _read_safetensors(path: str, data: bytes) -> Checkpoint:
+    arrays, metadata = _decode(path, from_bytes, data)
+    return Checkpoint(arrays, record=_read_record(path, metadata))
+
+
+def _read_record(path: str, metadata: Mapping[str, str]) -> Mapping[str, Any]:
+    """Return the record of the conversion from torch; an empty one if there is none."""
     try:
         record = json.loads(metadata.get(_RECORD, "{}"))
     except (ValueError, RecursionError) as error:
         raise UsageError(f"can't read {path}: its metadata is damaged: {error}") from error
     if not isinstance(record, dict):
         raise UsageError(f"can't read {path}: its metadata is damaged: the record in it is a {type(record).__name__}")
-    return Checkpoint(arrays, strings, record=record)
+    return record
 
 
 def _read_pickled(path: str) -> Checkpoint:
@@ -202,6 +212,11 @@ def write_cells(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any
         record: information for the conversion back, which is lost if the Parameters are saved again.
     """
     write_bytes(path, encode(arrays, {_RECORD: json.dumps(record)}))
+
+
+def write_flax(path: str, arrays: Mapping[str, Array], record: Mapping[str, Any]) -> None:
+    """Write variables of Flax by their paths, joined by dots, as safetensors; see `write_cells` for the arguments."""
+    write_bytes(path, to_bytes(arrays, {_RECORD: json.dumps(record)}))
 
 
 def write_torch(path: str, arrays: Mapping[str, Array]) -> None:

@@ -1,9 +1,9 @@
-"""`parity weights`: conversion of torch checkpoints to Cells' checkpoints, and back."""
+"""`parity weights`: conversion of torch checkpoints to checkpoints of Cells or of Flax, and back."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,24 @@ from ...runtime.errors import UsageError
 from ..support.files import require_writable
 from . import map_file, transfer
 from .arrangements import Array
-from .checkpoint_files import CELLS, PICKLED, SAFETENSORS, Checkpoint, read_checkpoint, write_cells, write_torch
+from .checkpoint_files import (
+    CELLS,
+    PICKLED,
+    SAFETENSORS,
+    Checkpoint,
+    read_checkpoint,
+    write_cells,
+    write_flax,
+    write_torch,
+)
 from .map_file import WeightMap
-from .naming import COUNTER, UNCOUNTED, Drop
+from .naming import COUNTER, OF_CELLS, UNCOUNTED, Drop, Habits
+from .naming_flax import OF_FLAX
+from .naming_flax import UNCOUNTED as UNCOUNTED_BY_FLAX
 from .transfer import Link, Plan
 
 TORCH = (*PICKLED, SAFETENSORS)
+FLAX = "flax"
 
 
 @dataclass(frozen=True)
@@ -26,11 +38,12 @@ class Conversion:
     """The result of a conversion.
 
     Attributes:
-        back: whether it was from Cells to torch.
+        back: whether it was to torch.
         links: one link for each of torch's parameters.
         shapes: shapes by name on both sides, torch's first.
         drops: parameters without a counterpart.
         notes: remarks for the user.
+        other: the framework of the parameters that aren't torch's, or its networks.
     """
 
     back: bool
@@ -38,20 +51,30 @@ class Conversion:
     shapes: tuple[Mapping[str, tuple[int, ...]], Mapping[str, tuple[int, ...]]]
     drops: tuple[Drop, ...]
     notes: tuple[str, ...]
+    other: str = "Cells"
 
 
-def convert_checkpoint(source: str, target: str, map_path: str | None = None) -> Conversion:
-    """Convert `source` and write `target`, completely or not at all; the suffixes determine the direction.
+def convert_checkpoint(source: str, target: str, map_path: str | None = None, to: str | None = None) -> Conversion:
+    """Convert `source` and write `target`, completely or not at all.
+
+    Args:
+        source: the file to read.
+        target: the file to write.
+        map_path: a map file.
+        to: "flax" to convert from torch to variables of Flax, in a safetensors file; "torch" to convert back. None for
+            Cells, where the suffixes determine the direction.
 
     Raises:
         UsageError: the files have other formats, can't be read or written, or the counterpart of a parameter isn't
             known; then the message proposes lines for a map file.
     """
-    back = _is_to_torch(source, target)
+    back = _is_to_torch(source, target) if to is None else _is_from_flax(source, target, to)
     require_writable(target)
     weight_map = WeightMap() if map_path is None else map_file.read_map(map_path)
     checkpoint = read_checkpoint(source)
-    return _to_torch(checkpoint, target, weight_map) if back else _to_cells(checkpoint, target, weight_map)
+    habits = OF_CELLS if to is None else OF_FLAX
+    convert = _to_torch if back else _to_other
+    return replace(convert(checkpoint, target, weight_map, habits), other=habits.name)
 
 
 def _is_to_torch(source: str, target: str) -> bool:
@@ -66,25 +89,38 @@ def _is_to_torch(source: str, target: str) -> bool:
     )
 
 
-def _to_cells(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
+def _is_from_flax(source: str, target: str, to: str) -> bool:
+    kinds = Path(source).suffix.lower(), Path(target).suffix.lower()
+    flax, torch = kinds[::-1] if to == FLAX else kinds
+    if flax == SAFETENSORS and torch in TORCH:
+        return to != FLAX
+    raise UsageError(
+        f"--to {to}: variables of Flax are in a {SAFETENSORS} file, and torch's checkpoint in one of "
+        f"{', '.join(TORCH)}; given {source} and {target}"
+    )
+
+
+def _to_other(checkpoint: Checkpoint, target: str, weight_map: WeightMap, habits: Habits) -> Conversion:
     arrays = checkpoint.arrays
-    plan = transfer.plan_to_cells(_shapes(arrays), weight_map)
+    plan = transfer.plan_to_cells(_shapes(arrays), weight_map, habits)
     result: dict[str, Array] = {}
     for link in plan.links:
         result |= link.to_cells(arrays)
-    write_cells(target, _require_any(result, target), _record(plan, arrays))
+    write = write_cells if habits is OF_CELLS else write_flax
+    write(target, _require_any(result, target), _record(plan, arrays))
     ties = [
-        f"{' and '.join(names)} are one tensor; Cells that share it have one of the names" for names in checkpoint.ties
+        f"{' and '.join(names)} are one tensor; a network that shares it has one of the names"
+        for names in checkpoint.ties
     ]
     return Conversion(
         False, plan.links, (_shapes(arrays), _shapes(result)), plan.drops, (*_skipped_note(checkpoint), *ties)
     )
 
 
-def _to_torch(checkpoint: Checkpoint, target: str, weight_map: WeightMap) -> Conversion:
+def _to_torch(checkpoint: Checkpoint, target: str, weight_map: WeightMap, habits: Habits) -> Conversion:
     arrays = checkpoint.arrays
     record, counters = _parse_record(checkpoint.record)
-    plan = transfer.plan_to_torch(_shapes(arrays), weight_map, record)
+    plan = transfer.plan_to_torch(_shapes(arrays), weight_map, record, habits)
     result: dict[str, Array] = {}
     for link in plan.links:
         result |= link.to_torch(arrays)
@@ -114,7 +150,7 @@ def _skipped_note(checkpoint: Checkpoint) -> list[str]:
 
 def _record(plan: Plan, arrays: Mapping[str, Array]) -> dict[str, Any]:
     """Return the information for the conversion back that names don't determine."""
-    uncounted = [dropped.name for dropped in plan.drops if dropped.why == UNCOUNTED]
+    uncounted = [dropped.name for dropped in plan.drops if dropped.why in (UNCOUNTED, UNCOUNTED_BY_FLAX)]
     counters = {name: int(arrays[name]) for name in uncounted if arrays[name].shape == ()}
     return {"parameters": {link.torch: link.to_map_value() for link in plan.links}, COUNTER: counters}
 

@@ -7,8 +7,8 @@ a Dense layer or an Embedding. Names that no layer of the frameworks has are the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from .layouts import UNCHANGED, CheckpointLayout
 
@@ -71,12 +71,29 @@ class Question:
 Answer = Renaming | Drop | Question
 
 
+@dataclass(frozen=True)
+class Habits:
+    """The habits of a framework.
+
+    Attributes:
+        name: name of the framework, or of its networks.
+        to_other: yields the counterparts of torch's parameters and buffers.
+        to_torch: yields the counterparts in torch.
+        at_root: names there if a module is the whole network.
+    """
+
+    name: str
+    to_other: Callable[[Shapes], Iterator[Answer]]
+    to_torch: Callable[[Shapes], Iterator[Answer]]
+    at_root: Mapping[str, str] = field(default_factory=dict)
+
+
 def to_cells(shapes: Shapes) -> Iterator[Answer]:
     """Yield the counterparts in Cells of torch's parameters and buffers."""
-    dense = [group for group in _groups(shapes).values() if len(group.get("weight", ())) == 2]
+    dense = [group for group in group_by_module(shapes).values() if len(group.get("weight", ())) == 2]
     transposes = any(_is_transposed(group) for group in dense)
     volumes = any(len(shape) == 5 for shape in shapes.values())
-    for prefix, group in _groups(shapes).items():
+    for prefix, group in group_by_module(shapes).items():
         names = {leaf: f"{prefix}{leaf}" for leaf in group}
         if group.keys() >= STATISTICS.keys():
             if volumes:
@@ -90,7 +107,7 @@ def to_cells(shapes: Shapes) -> Iterator[Answer]:
         if "weight" in names:
             yield from _norm_or_product(prefix, group, transposes)
             del names["weight"]
-            if _is_norm(group):
+            if is_norm(group):
                 del names["bias"]
         yield from (Renaming(name, name) for name in names.values())
 
@@ -99,14 +116,14 @@ def _norm_or_product(prefix: str, group: Mapping[str, Shape], transposes: bool) 
     """Yield the counterparts of the weight, and of the bias if its name changes."""
     choices: tuple[str, ...]
     name, shape, bias = f"{prefix}weight", group["weight"], group.get("bias")
-    if _is_norm(group):
+    if is_norm(group):
         yield from (Renaming(f"{prefix}{leaf}", f"{prefix}{other}") for leaf, other in NORM.items())
     elif len(shape) == 1 and bias is None:
         guess = "w" if shape == (1,) or "act" in prefix or "relu" in prefix.lower() else "gamma"
         choices = f'normalization without bias: "{prefix}gamma"', f'PReLU: "{prefix}w"', f'your own: "{name}"'
         yield Question(name, f"{prefix}{guess}", UNCHANGED, shape, choices)
     elif len(shape) == 2 and bias is None:
-        guess = "embedding_table" if _sounds_like_a_table(prefix) else "weight"
+        guess = "embedding_table" if sounds_like_a_table(prefix) else "weight"
         table = f'Embedding: "{prefix}embedding_table"'
         choices = table, f'Dense: "{name}"', "Dense that is (in, out) in torch: { transpose = true }"
         yield Question(name, f"{prefix}{guess}", UNCHANGED, shape, choices)
@@ -120,7 +137,7 @@ def _norm_or_product(prefix: str, group: Mapping[str, Shape], transposes: bool) 
         yield Renaming(name, name, KERNEL_OF_1D if len(shape) == 3 else UNCHANGED)
 
 
-def _is_norm(group: Mapping[str, Shape]) -> bool:
+def is_norm(group: Mapping[str, Shape]) -> bool:
     """Whether weight and bias have the same shape, as in a normalization."""
     return bool(group.get("weight")) and group["weight"] == group.get("bias")
 
@@ -131,7 +148,7 @@ def _is_transposed(group: Mapping[str, Shape]) -> bool:
     return group.get("bias") == (columns,) and rows != columns
 
 
-def _sounds_like_a_table(prefix: str) -> bool:
+def sounds_like_a_table(prefix: str) -> bool:
     """Whether the name suggests an embedding; used only for proposals."""
     last = prefix.rstrip(".").rpartition(".")[2].lower()
     return "emb" in last or last in ("tok", "token", "tokens", "pos", "position", "wte", "wpe", "vocab")
@@ -147,7 +164,7 @@ def to_torch(shapes: Shapes) -> Iterator[Answer]:
     back = {other: leaf for leaf, other in (NORM | STATISTICS).items()}
     volumes = any(len(shape) == 5 for shape in shapes.values())
     flat = _all_kernels_are_flat(shapes)
-    for prefix, group in _groups(shapes).items():
+    for prefix, group in group_by_module(shapes).items():
         batch_norm = group.keys() >= set(STATISTICS.values())
         if batch_norm and volumes and prefix.endswith("bn2d."):
             outer = prefix.removesuffix("bn2d.")
@@ -186,10 +203,13 @@ def _is_state(name: str, shapes: Shapes) -> bool:
     return "global_step" in shapes and (name in _STATE or (bool(prefix and of) and shapes.get(of) == shapes[name]))
 
 
-def _groups(shapes: Shapes) -> dict[str, dict[str, Shape]]:
+def group_by_module(shapes: Shapes) -> dict[str, dict[str, Shape]]:
     """Group shapes by the name's prefix (with its dot), then by its last part."""
     groups: dict[str, dict[str, Shape]] = {}
     for name, shape in shapes.items():
         prefix, dot, leaf = name.rpartition(".")
         groups.setdefault(prefix + dot, {})[leaf] = shape
     return groups
+
+
+OF_CELLS = Habits("Cells", to_cells, to_torch, AT_ROOT)

@@ -14,17 +14,19 @@ from .naming import Question, Shapes
 from .rules import match_pattern
 
 
-def require_answers(questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, *, back: bool) -> None:
-    """Raise `UsageError` if there are questions, with a proposal for each."""
+def require_answers(
+    questions: Iterable[Question], shapes: Shapes, weight_map: WeightMap, other: str, *, back: bool
+) -> None:
+    """Raise `UsageError` if there are questions about the parameters in torch, or in `other`, with proposals."""
     proposals = [replace(q, other=weight_map.replace_prefix(q.other, back=back)) for q in questions]
     if not proposals:
         return
     lines: list[str] = []
-    for (name, other), alike in _group(proposals, shapes).items():
+    for (name, there), alike in _group(proposals, shapes).items():
         first, several = alike[0], len(alike) > 1
         lines.append(f"# {first.name or '(root)'} {list(first.shape)}{f', and {len(alike) - 1} like it' * several}")
         lines += [f"#   {_pattern(choice) if several else choice}" for choice in first.choices]
-        lines.append(_line(other, name, first.layout) if back else _line(name, other, first.layout))
+        lines.append(_line(there, name, first.layout) if back else _line(name, there, first.layout))
     where = (
         f"put them first in {weight_map.where}"
         if weight_map.entries or weight_map.prefixes
@@ -32,8 +34,7 @@ def require_answers(questions: Iterable[Question], shapes: Shapes, weight_map: W
     )
     raise UsageError(
         f"names and shapes don't determine what {len(proposals)} of {len(shapes)} parameters are "
-        f"{'in torch' if back else 'in Cells'}.\nCorrect these lines, which are guesses, and {where}\n\n"
-        + "\n".join(lines)
+        f"in {'torch' if back else other}.\nCorrect these lines, which are guesses, and {where}\n\n" + "\n".join(lines)
     )
 
 

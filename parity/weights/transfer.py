@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import UsageError
-from . import naming
 from .arrangements import Array
 from .layouts import CheckpointLayout
 from .map_file import WeightMap
-from .naming import AT_ROOT, Answer, Drop, Question, Renaming, Shapes
+from .naming import OF_CELLS, Answer, Drop, Habits, Question, Renaming, Shapes
 from .questions import is_module, require_answers
 from .rules import fill_pattern, match_pattern
 
@@ -67,12 +66,13 @@ class Plan:
     drops: tuple[Drop, ...]
 
 
-def plan_to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
+def plan_to_cells(shapes: Shapes, weight_map: WeightMap, habits: Habits = OF_CELLS) -> Plan:
     """Plan the conversion from torch to Cells.
 
     Args:
         shapes: shapes of torch's parameters and buffers, by name.
         weight_map: the user's map.
+        habits: those of the other framework, by default of Cells.
 
     Raises:
         UsageError: some counterparts aren't known (all are listed), two parameters get one name, or a line of the map
@@ -89,23 +89,24 @@ def plan_to_cells(shapes: Shapes, weight_map: WeightMap) -> Plan:
                 links[name] = Link(name, cells, entry.layout, "map")
             else:
                 drops[name] = Drop(name, "by the map")
-    remaining = _RemainingAnswers.of(naming.to_cells(shapes), links.keys() | drops.keys(), weight_map.prefixes)
-    require_answers(remaining.questions, shapes, weight_map, back=False)
+    remaining = _RemainingAnswers.of(habits.to_other(shapes), links.keys() | drops.keys(), weight_map.prefixes)
+    require_answers(remaining.questions, shapes, weight_map, habits.name, back=False)
     for renaming in remaining.renamings:
         other = weight_map.replace_prefix(renaming.other)
-        links[renaming.name] = Link(renaming.name, (AT_ROOT.get(other, other),), renaming.layout, "name")
+        links[renaming.name] = Link(renaming.name, (habits.at_root.get(other, other),), renaming.layout, "name")
     in_order = tuple(links[name] for name in shapes if name in links)
     _require_distinct((name, link.torch) for link in in_order for name in link.cells)
     return Plan(in_order, (*drops.values(), *remaining.drops))
 
 
-def plan_to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> Plan:
+def plan_to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap, habits: Habits = OF_CELLS) -> Plan:
     """Plan the conversion from Cells to torch.
 
     Args:
         shapes: shapes of the Cells' Parameters, by name.
         weight_map: the user's map.
         record: the record of the conversion from torch, if there was one.
+        habits: those of the other framework, by default of Cells.
 
     Raises:
         UsageError: as for `plan_to_cells`.
@@ -129,8 +130,8 @@ def plan_to_torch(shapes: Shapes, weight_map: WeightMap, record: WeightMap) -> P
                 drops[name] = Drop(name, "by the map")
             break
     resolved = links.keys() | drops.keys()
-    remaining = _RemainingAnswers.of(naming.to_torch(shapes), resolved, weight_map.prefixes.values())
-    require_answers(remaining.questions, shapes, weight_map, back=True)
+    remaining = _RemainingAnswers.of(habits.to_torch(shapes), resolved, weight_map.prefixes.values())
+    require_answers(remaining.questions, shapes, weight_map, habits.name, back=True)
     for renaming in remaining.renamings:
         other = weight_map.replace_prefix(renaming.other, back=True)
         links[renaming.name] = Link(other, (renaming.name,), renaming.layout, "name")

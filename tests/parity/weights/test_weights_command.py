@@ -201,7 +201,7 @@ def test_the_summary() -> None:
     words = " ".join(result.stdout.split())
     assert words == (
         "wrote net.ckpt: 16 parameters of net.pt, 13 under another name, 4 in another layout "
-        "head.weight and again are one tensor; Cells that share it have one of the names"
+        "head.weight and again are one tensor; a network that shares it has one of the names"
     )
 
 

@@ -1,0 +1,1 @@
+"""From JAX: a function is traced to its jaxpr, and each primitive is translated to ops."""

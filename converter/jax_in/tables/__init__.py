@@ -1,0 +1,1 @@
+"""The primitives of JAX, one file per family."""
