@@ -109,6 +109,7 @@ class ParityFile(pytest.File):
     def _load(self) -> None:
         """Run the file, and set its model and items."""
         from ..converter.structure.program_names import named_modules
+        from ..runtime.visible import visible_name
         from .comparison.cells import can_run
         from .inputs import model_file
         from .options import Options
@@ -119,6 +120,8 @@ class ParityFile(pytest.File):
         model = model_file.load(str(self.path))
         port = name_of_port(model.cell)
         sides = [*CONVERSIONS, *([] if port is None else [port])]
+        if model.recording is not None:
+            sides = [visible_name(model.recording.name)]
         sides = [side for side in sides if side in (settings["sides"] or sides)]
         chosen = Options(only=settings["only"], skip=settings["skip"])
         with report_user_errors(self.path.name, "when its modules were listed"):
@@ -160,6 +163,7 @@ class ParityFile(pytest.File):
         from ..runtime.errors import CellbridgeError
         from .checking.engine import check
         from .commands.command import quiet
+        from .recordings.against import compare_with_recording
         from .report.items import outcomes
         from .results.comparison import FAIL
         from .support import files
@@ -172,19 +176,31 @@ class ParityFile(pytest.File):
             if folder is not None:
                 files.make_folder(folder)
             with quiet(verbose=False):  # otherwise torch's logs would appear in the first item's report
-                report = check(
-                    model.module,
-                    model.args,
-                    model.kwargs,
-                    loss=model.loss,
-                    dynamic_shapes=model.dynamic_shapes,
-                    cell=model.cell,
-                    cells=model.cells,
-                    weights=model.weights,
-                    more_inputs=model.more_inputs,
-                    model=self.path.name,
-                    **settings,
-                )
+                if model.recording is not None:
+                    del settings["sides"]
+                    report = compare_with_recording(
+                        model.module,
+                        model.recording,
+                        model.args,
+                        model.kwargs,
+                        names=model.names,
+                        model=self.path.name,
+                        **settings,
+                    )
+                else:
+                    report = check(
+                        model.module,
+                        model.args,
+                        model.kwargs,
+                        loss=model.loss,
+                        dynamic_shapes=model.dynamic_shapes,
+                        cell=model.cell,
+                        cells=model.cells,
+                        weights=model.weights,
+                        more_inputs=model.more_inputs,
+                        model=self.path.name,
+                        **settings,
+                    )
             found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
             if folder is None:
                 return {"outcomes": found}

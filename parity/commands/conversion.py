@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, Unpack
 
+from ...runtime.errors import UsageError
 from ..inputs.dynamic_axes import with_dynamic_axes
-from ..inputs.model_file import load, load_candidate
+from ..inputs.model_file import ModelFile, load, load_candidate
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..results.notes import warnings_as_notes
-from ..support.progress import TerminalProgress
+from ..support.progress import Progress, TerminalProgress
 from ..training.training_config import TrainingConfig, TrainingConfigKeywords
 from .command import quiet
 
@@ -40,6 +41,10 @@ def check_model_file(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+        if user_file.recording is not None and "opset" not in more:  # it isn't exported
+            if more.get("round_trip") or more.get("save_onnx") is not None:
+                raise UsageError(f"{model} names a recording, with which it is compared: leave out what is for ONNX")
+            return _compare(user_file, user_file.recording, user_file.names, verbose, options, progress)
         from ..checking.engine import check
 
         with quiet(verbose):
@@ -83,19 +88,29 @@ def compare_with_recording(
     """Return the report on a recording compared with a model file, on its first inputs."""
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = load(model, options["seed"])
-        from ..recordings.against import compare_with_recording as compare
+        return _compare(load(model, options["seed"]), recording, names, verbose, options, progress)
 
-        with quiet(verbose):
-            return compare(
-                user_file.module,
-                recording,
-                user_file.args,
-                user_file.kwargs,
-                names=names,
-                progress=progress,
-                **(options | {"model": user_file.name}),
-            )
+
+def _compare(
+    user_file: ModelFile,
+    recording: str | Path,
+    names: str | Path | None,
+    verbose: bool,
+    options: OptionKeywords,
+    progress: Progress,
+) -> Report:
+    from ..recordings.against import compare_with_recording as compare
+
+    with quiet(verbose):
+        return compare(
+            user_file.module,
+            recording,
+            user_file.args,
+            user_file.kwargs,
+            names=names,
+            progress=progress,
+            **(options | {"model": user_file.name}),
+        )
 
 
 def check_ranks(

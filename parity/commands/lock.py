@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...recorder import library_versions
 from ...runtime.errors import UsageError
 from ..dtypes import WORKING_DTYPES
 from ..inputs.model_file import load
@@ -56,6 +55,8 @@ def lock(
     libraries. parity check --lock compares.
     """
     require_writable(output)
+    from ...recorder import library_versions
+
     snapshots = []
     for model in models:
         options = Options(grads=not no_grad, train=train, dtype=dtype, seed=seed)
@@ -114,6 +115,7 @@ def check_lock(
         then = locked[model]
         options = Options(grads=then.grads, train=then.train, dtype=then.dtype, seed=then.seed)
         now = _snapshot(model, options, verbose)
+        from ...recorder import library_versions
         from ..locks.check import check_snapshot
 
         return check_snapshot(then, now, versions, library_versions(), {"only": only, "skip": skip})

@@ -3,8 +3,8 @@
 A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a value): a tuple of arguments or a dict
 of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, which returns a scalar,
 `dynamic_shapes` as for `torch.export`, and `cell()`, the port of the model, with `cells` and `weights` as for
-`parity.compare`; `decode(module, tokens, state)` for `parity generate`, and `parallelize(module, mesh)` for
-`parity run --ranks`.
+`parity.compare`; `recording`, the folder of a recording to compare with, and `names`, a map of its names;
+`decode(module, tokens, state)` for `parity generate`, and `parallelize(module, mesh)` for `parity run --ranks`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import linecache
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -29,7 +30,19 @@ from ..support.user_code import format_user_error, report_user_errors
 if TYPE_CHECKING:
     from torch import nn
 
-OTHERS = ("inputs", "loss", "dynamic_shapes", "cell", "cells", "weights", "decode", "parallelize", "splits_batch")
+OTHERS = (
+    "inputs",
+    "loss",
+    "dynamic_shapes",
+    "cell",
+    "cells",
+    "weights",
+    "decode",
+    "parallelize",
+    "splits_batch",
+    "recording",
+    "names",
+)
 """Names that a model file may define besides its model."""
 _NO_MORE = object()
 
@@ -51,6 +64,7 @@ class ModelFile:
         more_inputs: positional and keyword arguments of further calls, created one at a time.
         decode: how the network continues a sequence, for `parity generate`; None if the file has none.
         parallelize: makes the network one that runs on several processes; None if the file has none.
+        recording: the recording that the network is compared with, and the map of its names; None if the file has none.
         splits_batch: whether each process gets a part of the batch; None where its class says so.
     """
 
@@ -67,6 +81,8 @@ class ModelFile:
     decode: Callable[..., Any] | None = None
     parallelize: Callable[..., Any] | None = None
     splits_batch: bool | None = None
+    recording: Path | None = None
+    names: Path | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -92,7 +108,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     splits = user_file.optional("splits_batch")
     return ModelFile(
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
-        splits if isinstance(splits, bool) else None,
+        splits if isinstance(splits, bool) else None, user_file.path("recording"), user_file.path("names"),
     )  # fmt: skip
 
 
@@ -282,6 +298,11 @@ class _UserFile:
         """Return a function that one command needs; None if there is none of that name."""
         function = self.optional(name)
         return function if inspect.isfunction(function) else None  # it may mean something else in this file
+
+    def path(self, name: str) -> Path | None:
+        """Return a path that the file names, relative to its own folder; None if there is none of that name."""
+        value = self.optional(name)
+        return Path(self.label).parent / value if isinstance(value, (str, PathLike)) else None
 
     def _own(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..results.cell_report import CellReport
-from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED
+from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 from .cases import reference_wrong
 from .detail import cell_detail
@@ -42,6 +42,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     paired = {pair.module for pair in report.pairs if pair.cell_class and not pair.apart}
     if not own and report.pairs and side == report.sides[-1] and path not in paired:
         return SKIPPED, "it has no counterpart, or one that is called differently: judged in the Cell around it"
+    if not own and cell.presence == UNPAIRED:
+        return SKIPPED, "it has no counterpart: judged in the Cell around it"
     if not own:
         return FAIL, nothing
     explained = bool(report.failing) and path not in report.failing
