@@ -87,7 +87,7 @@ class _Check:
         has_tokens = not prompt.is_floating_point()
         self.progress.stage("generate", None)
         if recorded is not None:
-            sequence, length = recorded.tokens, prompt.shape[1]
+            sequence, length = recorded.tokens, min(prompt.shape[1], recorded.tokens.shape[1] - 1)
         elif has_tokens:
             with decoder.running("float64", self.dtype):
                 sequence = greedy(decoder, prompt, count)
@@ -102,13 +102,13 @@ class _Check:
             modes.append(padded_mode(sequence, wholes[1], length))
         else:
             why = "the prompt has one token" if length == 1 else "it takes no mask"
-            notes.append(f"not computed in a batch with padding, since {why}" if has_tokens else "")
+            notes += [f"not computed in a batch with padding, since {why}"] if has_tokens else []
         self.progress.stage("compare", 1 + len(modes))
         self.truth, self.own = self._rows(wholes, "float64"), self._rows(wholes, self.dtype)
         self.progress.advance()
         sides = [mode.name for mode in modes] + ([RECORDED] if recorded is not None else [])
         found: list[tuple[str, Comparison]] = []
-        cells: dict[str, CellReport] = {}
+        cells = {"": CellReport("", type(decoder.module).__name__)}
         rates = []
         states = self._states(sequence)
         for mode in modes:
@@ -131,15 +131,13 @@ class _Check:
             found += [("", one) for one in self._compare_program(program, length)]
         if recorded is not None:
             found += [("", one) for one in recorded.compare(self.truth, self.own, Tolerance(self.dtype))]
-        cells[""] = CellReport("", type(decoder.module).__name__)
         for path, comparison in found:
             cells[path].comparisons.append(comparison)
         report = GenerationReport(
             model=self.label, reference=REFERENCE, sides=sides, dtype=self.dtype, train=False, grads=False,
-            seed=decoder.seed, cells={path: cells[path] for path in sorted(cells, key=list(cells).index)},
-            notes=[note for note in notes if note] + [line for one in rates for line in one.lines],
+            seed=decoder.seed, cells=cells,
+            notes=notes + [line for one in rates for line in one.lines],
         )  # fmt: skip
-        report.cells = {"": report.cells.pop(""), **report.cells}
         report.likelihoods = rates
         return report
 

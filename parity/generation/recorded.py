@@ -66,9 +66,10 @@ def read_log_probabilities(path: str | PathLike[str]) -> LogProbabilities:
     if len(arrays) < 2:
         raise UsageError(f"{path}: needed the arrays tokens and logprobs, given {', '.join(arrays) or 'neither'}")
     tokens, values = arrays["tokens"], arrays["logprobs"]
-    if tokens.ndim != 2 or tokens.dtype.kind not in "iu" or values.shape != tokens.shape or values.dtype.kind != "f":
+    fit = tokens.ndim == 2 and values.shape == tokens.shape and len(tokens) > 0 and tokens.shape[1] > 1
+    if not fit or tokens.dtype.kind not in "iu" or values.dtype.kind != "f":
         raise UsageError(
-            f"{path}: needed tokens of integers and logprobs of floating-point numbers, both [batch, length], given "
-            f"{tokens.dtype}{list(tokens.shape)} and {values.dtype}{list(values.shape)}"
+            f"{path}: needed tokens of integers and logprobs of floating-point numbers, both [batch, length] with two "
+            f"tokens or more, given {tokens.dtype}{list(tokens.shape)} and {values.dtype}{list(values.shape)}"
         )
     return LogProbabilities(torch.from_numpy(tokens.astype(np.int64)), values)

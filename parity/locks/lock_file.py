@@ -34,6 +34,7 @@ class Lock:
     snapshots: Sequence[Snapshot]
 
 
+LARGEST_TENSOR = 2**48
 UNTRACKED = "untracked"
 """At the end of a tensor's line, if no gradient of it is computed."""
 
@@ -124,6 +125,8 @@ def _snapshot(data: Any) -> Snapshot:
     for entry in data["tensors"]:
         run, cell, call, role, slot, dtype, shape, digest, *rest = entry
         tensor = Tensor(_text(dtype), tuple(_count(size) for size in shape), _text(digest), tracked=not rest)
+        if math.prod(tensor.shape) >= LARGEST_TENSOR:
+            raise ValueError(f"{tensor.bits} has a shape of more than {LARGEST_TENSOR} elements")
         if tensor.bits and len(one.sketches[tensor.bits]) > SKETCH_SIZE:
             raise ValueError(f"{tensor.bits} has more than {SKETCH_SIZE} numbers")
         one.tensors[Boundary(_text(run), _text(cell), _count(call), _text(role), _text(slot))] = tensor
@@ -145,6 +148,7 @@ def _count(value: Any) -> int:
 def _number(value: Any) -> float | int:
     if value in ("inf", "-inf", "nan"):
         return float(value)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) >= 2.0**1023:
+    largest = 2.0**1023 if isinstance(value, float) else 2**63
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or abs(value) >= largest:
         raise TypeError(f"needed a number, given {str(value)[:40]}")
     return value

@@ -134,6 +134,8 @@ def test_log_probabilities_of_another_engine_are_judged(tmp_path: Path) -> None:
     report = check_generation(module, prompt, decode=decode, recorded=recorded)
     assert report.ok, str(report)
     assert "recorded" in report.sides
+    short = LogProbabilities(recorded.tokens[:, :3], recorded.values[:, :3])
+    assert check_generation(module, prompt, decode=decode, recorded=short).ok
     wrong = LogProbabilities(recorded.tokens, recorded.values + 1e-3)
     report = check_generation(module, prompt, decode=decode, recorded=wrong)
     assert failing_sides(report) == {"recorded"}
@@ -144,6 +146,7 @@ def test_log_probabilities_of_another_engine_are_judged(tmp_path: Path) -> None:
     [
         ({"tokens": np.zeros((1, 2), int)}, "needed the arrays tokens and logprobs"),
         ({"tokens": np.zeros((1, 2), int), "logprobs": np.zeros((1, 3))}, "both"),
+        ({"tokens": np.zeros((1, 1), int), "logprobs": np.zeros((1, 1))}, "two tokens or more"),
         ({"tokens": np.zeros((1, 2)), "logprobs": np.zeros((1, 2))}, "tokens of integers"),
     ],
 )

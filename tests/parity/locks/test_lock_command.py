@@ -92,12 +92,18 @@ def _damage(data: dict[str, Any], what: str) -> str:
         model["dtype"] = "__class__"
     elif what == "role":
         model["tensors"][0][3] = "something"
+    elif what == "integer":
+        model["sketches"][next(iter(model["sketches"]))] = [2**100] * 8
+    elif what == "shape":
+        model["tensors"][0][6] = [2**50, 2**50]
     elif what == "parent":
         model["calls"][0]["parent"] = 10**9
     return json.dumps(data)
 
 
-@pytest.mark.parametrize("what", ["version", "format", "field", "number", "size", "type", "dtype", "role", "parent"])
+@pytest.mark.parametrize(
+    "what", ["version", "format", "field", "number", "size", "type", "dtype", "role", "parent", "integer", "shape"]
+)
 def test_a_damaged_lock_is_one_message(what: str) -> None:
     parity("lock", "net.py")
     Path("parity.lock").write_text(_damage(json.loads(Path("parity.lock").read_text()), what))
