@@ -98,6 +98,31 @@ def test_one_changed_element_of_many_is_found() -> None:
     assert checked(network(False), network(True)).failing == ["0"]
 
 
+def test_weights_that_differ_in_their_last_digits_are_judged_by_rounding(locked: Snapshot) -> None:
+    """As on another processor, where the same seed gives other last digits."""
+
+    def nudge(module: Network) -> None:
+        for parameter in module.parameters():
+            parameter.data += torch.finfo(torch.float32).eps * parameter.data
+
+    report = checked(locked, snapshot(nudge))
+    assert report.ok, str(report)
+    assert "rounding alone was judged" in " ".join(report.notes)
+
+    def also_wrong(module: Network) -> None:
+        nudge(module)
+        FAULTS["eps of a norm"][0](module)
+
+    assert checked(locked, snapshot(also_wrong)).failing == ["blocks.1.norm"]
+
+
+def test_inputs_that_differ_in_their_last_digits_are_the_same(locked: Snapshot) -> None:
+    _, x = make()
+    report = checked(locked, snapshot(x=torch.nextafter(x, torch.tensor(9.0))))
+    assert report.ok, str(report)
+    assert "(x)" in " ".join(report.notes)
+
+
 def test_other_inputs_are_refused(locked: Snapshot) -> None:
     with pytest.raises(UsageError, match="the inputs aren't those that were locked: x"):
         checked(locked, snapshot(x=torch.ones(2, 7, 16)))
