@@ -228,6 +228,17 @@ def options_of_all(function: Function) -> Function:
     return function
 
 
+mode_option = click.option(
+    "--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does."
+)
+computing_dtype_option = click.option(
+    "--dtype",
+    type=click.Choice(list(WORKING_DTYPES)),
+    default="float32",
+    show_default=True,
+    help="The dtype that the network computes in.",
+)
+
 NOTHING = "none"
 
 

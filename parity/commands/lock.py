@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from ...runtime.errors import UsageError
-from ..dtypes import WORKING_DTYPES
 from ..inputs.model_file import load
 from ..locks.lock_file import Lock, read_lock, write_lock
 from ..options import Options
@@ -16,7 +15,7 @@ from ..report.formats import FORMATS
 from ..report.layout import echo
 from ..support.files import require_writable
 from ..support.progress import TerminalProgress
-from .command import EXIT_CODES, Command, options_of_all, quiet
+from .command import EXIT_CODES, Command, computing_dtype_option, mode_option, options_of_all, quiet
 from .outcome import finish, require_outputs
 
 if TYPE_CHECKING:
@@ -28,14 +27,8 @@ LOCK_FILE = "parity.lock"
 
 @click.command(cls=Command, epilog=EXIT_CODES)
 @click.option("-o", "--output", default=LOCK_FILE, show_default=True, metavar="FILE", help="The file to write.")
-@click.option("--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does.")
-@click.option(
-    "--dtype",
-    type=click.Choice(list(WORKING_DTYPES)),
-    default="float32",
-    show_default=True,
-    help="The dtype that the network computes in.",
-)
+@mode_option
+@computing_dtype_option
 @click.option("--no-grad", is_flag=True, help="Lock the forward pass only.")
 @options_of_all
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
@@ -108,8 +101,8 @@ def check_lock(
         raise UsageError("there is one thing to check: give --lock, with the file if it isn't parity.lock")
     path = lock_file
     files = {"json": json_file, "junit": junit_file, "html": html_file}
-    locked = {one.model: one for one in read_lock(path).snapshots}
-    versions = read_lock(path).versions
+    written = read_lock(path)
+    locked = {one.model: one for one in written.snapshots}
 
     def judge(model: str) -> BaseReport:
         then = locked[model]
@@ -118,7 +111,7 @@ def check_lock(
         from ...recorder import library_versions
         from ..locks.check import check_snapshot
 
-        return check_snapshot(then, now, versions, library_versions(), {"only": only, "skip": skip})
+        return check_snapshot(then, now, written.versions, library_versions(), {"only": only, "skip": skip})
 
     if len(locked) > 1:
         if json_file is not None or junit_file is not None:

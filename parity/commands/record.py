@@ -7,13 +7,12 @@ import re
 import click
 
 from ...runtime.errors import UsageError
-from ..dtypes import WORKING_DTYPES
 from ..inputs.model_file import load
 from ..report.layout import echo
 from ..support.files import require_new_folder
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfig, TrainingConfigKeywords
-from .command import EXIT_CODES, Command, common_options, quiet
+from .command import EXIT_CODES, Command, common_options, computing_dtype_option, mode_option, quiet
 from .training import TRAINING, options_on_command_line, training_options
 
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
@@ -39,14 +38,8 @@ def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None
     callback=_parse_size,
     help="Write at most this (4GB); of what doesn't fit, write the norm, extremes, some elements and a checksum.",
 )
-@click.option("--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does.")
-@click.option(
-    "--dtype",
-    type=click.Choice(list(WORKING_DTYPES)),
-    default="float32",
-    show_default=True,
-    help="The dtype that the network computes in.",
-)
+@mode_option
+@computing_dtype_option
 @click.option(
     "--steps",
     type=click.IntRange(min=1),

@@ -12,7 +12,7 @@ import click
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_text
 from ..report.layout import echo
-from .command import EXIT_CODES, Command, JudgingOptions, common_options, judging_options
+from .command import EXIT_CODES, Command, JudgingOptions, common_options, judging_options, mode_option
 from .conversion import compare_with_recording
 from .outcome import finish, require_outputs
 
@@ -23,7 +23,7 @@ _MISSING = "No module named 'cellbridge"
 @click.option(
     "--python", required=True, metavar="PYTHON", help="Python of the other environment: other/venv/bin/python."
 )
-@click.option("--train/--eval", default=None, help="Run in train or in eval mode; by default as parity run does.")
+@mode_option
 @judging_options
 @common_options
 def upgrade(model: str, seed: int, verbose: bool, python: str, train: bool | None, judging: JudgingOptions) -> None:

@@ -221,7 +221,7 @@ class _Check:
         number, place = self._first_difference(mode, comparisons)
         row, padding = mode.rows[number]
         start = 0
-        for size in mode.sizes:
+        for done, size in enumerate(mode.sizes):  # noqa: B007 - the chunk that has the position
             if start + size > place + padding:
                 break
             start += size
@@ -238,9 +238,8 @@ class _Check:
             state = None
             mask = mode.mask
             if start:
-                before = list(mode.sizes[: [sum(mode.sizes[:n]) for n in range(len(mode.sizes))].index(start)])
                 cut = None if mask is None else mask[:, :start]
-                _, state = in_chunks(self.decoder, tokens[:, :start], before, cut)
+                _, state = in_chunks(self.decoder, tokens[:, :start], mode.sizes[:done], cut)
             with watch(self.decoder.module, step):
                 end = start + size
                 self.decoder.step(tokens[:, start:end], state, None if mask is None else mask[:, :end])

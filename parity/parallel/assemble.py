@@ -9,6 +9,7 @@ import numpy as np
 
 from ...recorder import Recorder
 from ..recordings.recording import RecordedRun, Recording, open_recording
+from ..recordings.write import record_calls
 from ..sides.records import INPUT_GRADIENT, OUTPUT_GRADIENT, Array, Key, Records
 
 
@@ -52,10 +53,7 @@ def _write(
 ) -> None:
     """Write what was recorded in one run and step."""
     first: Records = runs[0].records
-    numbers: list[int] = []
-    for call in first.calls:
-        parent = None if call.parent is None else numbers[call.parent]
-        numbers.append(recorder.add_call(call.path, call.index, call.class_name, parent))
+    record_calls(recorder, first.calls)
     for key in first.values:
         if all(key in run.records.values for run in runs) and key in truth.records.values:
             values = [run.records.values[key] for run in runs]

@@ -24,7 +24,7 @@ from ..training.training_config import TrainingConfig
 from .assemble import assemble
 from .dropout import alike, dropouts
 from .explain import explain_gradients
-from .worker import RECORDED, Job, work
+from .worker import RECORDED, Job, require_parallelize, work
 
 
 def check_parallel(
@@ -51,11 +51,7 @@ def check_parallel(
         UsageError: the file has no `parallelize`, the batch can't be split, or a process fails.
     """
     stages = progress or NoProgress()
-    if user_file.parallelize is None:
-        raise UsageError(
-            f"{user_file.name} defines no parallelize(module, mesh), which --ranks needs: it returns the network in "
-            "DistributedDataParallel, by fully_shard or by parallelize_module"
-        )
+    require_parallelize(user_file)
     dtype = options.get("dtype", "float32")
     if dtype not in ("float32", "float64"):
         raise UsageError(f"--ranks compares in float32 or float64, given {dtype}")

@@ -111,18 +111,23 @@ def _leaf(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     return tensor.detach().to(dtype).requires_grad_() if is_inexact(tensor) else tensor.detach()
 
 
+def require_parallelize(user_file: ModelFile) -> Callable[..., Any]:
+    """Return the file's function `parallelize`; raise `UsageError` if there is none."""
+    if user_file.parallelize is None:
+        raise UsageError(
+            f"{user_file.name} defines no parallelize(module, mesh), which --ranks needs: it returns the network in "
+            "DistributedDataParallel, by fully_shard or by parallelize_module"
+        )
+    return user_file.parallelize
+
+
 def parallelize(user_file: ModelFile, module: torch.nn.Module, ranks: int) -> tuple[torch.nn.Module, bool]:
     """Return the parallel network, and whether each process gets a part of the batch.
 
     Raises:
         UsageError: the file defines no `parallelize`, or it returns something else.
     """
-    function: Callable[..., Any] | None = user_file.parallelize
-    if function is None:
-        raise UsageError(
-            f"{user_file.name} defines no parallelize(module, mesh), which --ranks needs: it returns the network in "
-            "DistributedDataParallel, by fully_shard or by parallelize_module"
-        )
+    function = require_parallelize(user_file)
     mesh = init_device_mesh("cpu", (ranks,))
     with report_user_errors(user_file.name, "when parallelize(module, mesh) was called"):
         result = function(module, mesh)

@@ -13,7 +13,7 @@ import torch
 from ...converter.exclusive import one_at_a_time
 from ...recorder import Recorder
 from ...runtime.errors import UsageError
-from ...runtime.ir.types import is_floating
+from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.memory import size_in_words
 from ..comparison.cells import require_finite
 from ..inputs.arguments import as_arguments
@@ -161,10 +161,7 @@ def record_run(recorder: Writer, side: TorchSide, dtype: str, options: Options, 
     slots = {} if first is None else first.slots
     run = Run(dtype, options.grads, cotangents, draws, slots=slots, passes=write)
     records = side.run(run)
-    numbers: list[int] = []
-    for call in records.calls:
-        parent = None if call.parent is None else numbers[call.parent]
-        numbers.append(recorder.add_call(call.path, call.index, call.class_name, parent))
+    record_calls(recorder, records.calls)
     for key, shape in waiting.items() if options.grads else ():
         if options.selects(key.path) and key not in records.untracked:
             recorder.add_absent(key.path, key.call, key.slot, shape)
@@ -180,6 +177,14 @@ def record_run(recorder: Writer, side: TorchSide, dtype: str, options: Options, 
         if _selects(options, name):
             recorder.buffer(name, update=array)
     return records
+
+
+def record_calls(recorder: Writer, calls: Iterable[CellCall]) -> None:
+    """Record the calls of a run, parents before children."""
+    numbers: list[int] = []
+    for call in calls:
+        parent = None if call.parent is None else numbers[call.parent]
+        numbers.append(recorder.add_call(call.path, call.index, call.class_name, parent))
 
 
 def record_parameters(recorder: Writer, parameters: Mapping[str, ParameterInfo], options: Options) -> None:
