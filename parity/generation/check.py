@@ -6,8 +6,10 @@ and may differ by ten times the reference's own rounding error in the working dt
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -80,6 +82,7 @@ class _Check:
     dtype: str
     label: str
     progress: Progress
+    passages: dict[tuple[int, str], Passage] = field(default_factory=dict)
 
     def report(self, prompt: torch.Tensor, count: int, recorded: LogProbabilities | None) -> GenerationReport:
         """Compare all ways to compute the sequence."""
@@ -220,18 +223,16 @@ class _Check:
         """
         number, place = self._first_difference(mode, comparisons)
         row, padding = mode.rows[number]
-        start = 0
-        for done, size in enumerate(mode.sizes):  # noqa: B007 - the chunk that has the position
-            if start + size > place + padding:
-                break
-            start += size
-        passages = {}
-        for name, dtype in (("truth", "float64"), ("own", self.dtype)):
-            tokens = wholes[0] if row < len(wholes[0]) else wholes[1]
-            passage = Passage(tokens.shape[1], row % len(tokens), len(tokens), place)
-            with self.decoder.running(dtype, self.dtype), watch(self.decoder.module, passage):
-                self.decoder.whole(cast(tokens, dtype, self.dtype))
-            passages[name] = passage
+        ends = list(accumulate(mode.sizes))
+        chunk = bisect_right(ends, place + padding)  # the number of the chunk that has the position
+        size = mode.sizes[chunk]
+        start = ends[chunk] - size
+        which = 0 if row < len(wholes[0]) else 1
+        row %= len(wholes[which])
+        true_passage, own_passage = (
+            replace(self._whole_passage(wholes[which], which, dtype), row=row, place=place)
+            for dtype in ("float64", self.dtype)
+        )
         step = Passage(size, number, len(mode.tokens), place + padding - start)
         with self.decoder.running("float64", self.dtype):
             tokens = cast(mode.tokens, "float64", self.dtype)
@@ -239,19 +240,19 @@ class _Check:
             mask = mode.mask
             if start:
                 cut = None if mask is None else mask[:, :start]
-                _, state = in_chunks(self.decoder, tokens[:, :start], mode.sizes[:done], cut)
+                _, state = in_chunks(self.decoder, tokens[:, :start], mode.sizes[:chunk], cut)
             with watch(self.decoder.module, step):
                 end = start + size
                 self.decoder.step(tokens[:, start:end], state, None if mask is None else mask[:, :end])
-        own = {key: value for key, value, _ in aligned(passages["own"], step)}
-        for path, name in passages["truth"].classes.items():
+        own = {key: value for key, value, _ in aligned(own_passage, step)}
+        for path, name in true_passage.classes.items():
             cells.setdefault(path, CellReport(path, name))
         feeding = "isolated"
-        for key, truth, value in aligned(passages["truth"], step):
+        for key, truth, value in aligned(true_passage, step):
             if not key.path or key not in own:
                 continue
             passed = key.kind == INPUT
-            path = passages["truth"].callers[key.path, key.call] if passed else key.path
+            path = true_passage.callers[key.path, key.call] if passed else key.path
             kind, tensor = ("passed value", f"{key.path} {key.slot}") if passed else ("output", key.slot)
             fields = self._judge("meaning", value, truth, own[key])
             comparison = Comparison(mode.name, "meaning", feeding, kind, tensor, key.call, **fields)
@@ -259,6 +260,15 @@ class _Check:
                 comparison = replace(comparison, reason=f"{comparison.reason}, from position {place} on")
                 feeding = "end to end"  # what comes later may differ because of this
             yield path, comparison
+
+    def _whole_passage(self, tokens: torch.Tensor, which: int, dtype: str) -> Passage:
+        """Return what crosses boundaries in one call on whole sequences, which is the same for all modes."""
+        if (which, dtype) not in self.passages:
+            passage = Passage(tokens.shape[1], 0, len(tokens), 0)
+            with self.decoder.running(dtype, self.dtype), watch(self.decoder.module, passage):
+                self.decoder.whole(cast(tokens, dtype, self.dtype))
+            self.passages[which, dtype] = passage
+        return self.passages[which, dtype]
 
     def _first_difference(self, mode: Mode, comparisons: list[Comparison]) -> tuple[int, int]:
         """Return the number of the sequence and the position that differs first; the last position if none does."""
