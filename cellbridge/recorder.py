@@ -228,6 +228,43 @@ class Recorder:
         for name, buffer in inner.named_buffers():
             self.buffer(name, update=buffer)
 
+    @contextlib.contextmanager
+    def mindspore(self, network: Any) -> Iterator[None]:
+        """Within the context, record the calls of a MindSpore Cell and of all Cells inside, forward and backward.
+
+        Parameters are recorded at the start, and their gradients as they arrive, under their names in the network;
+        moving statistics as buffers.
+
+        Raises:
+            RuntimeError: MindSpore is in graph mode, which runs no hooks.
+        """
+        mindspore = sys.modules["mindspore"]
+        if mindspore.get_context("mode") != mindspore.PYNATIVE_MODE:
+            raise RuntimeError(
+                "MindSpore runs no hooks in graph mode; before the network runs, call "
+                "mindspore.set_context(mode=mindspore.PYNATIVE_MODE)"
+            )
+        statistics = {}
+        handles = []
+        for name, parameter in network.parameters_and_names():
+            if name.rpartition(".")[2] in ("moving_mean", "moving_variance"):
+                statistics[name] = parameter
+                self.buffer(name, parameter)
+                continue
+            self.parameter(name, parameter)
+            if parameter.requires_grad:
+                handles.append(parameter.register_hook(functools.partial(self._add_named, "parameter_gradient", name)))
+        for path, each in network.cells_and_names():
+            handles += _watch_mindspore(self, path, each)
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+        self._add_absent_gradients()
+        for name, parameter in statistics.items():
+            self.buffer(name, update=parameter)
+
     def _add_absent_gradients(self) -> None:
         """Record which inputs no gradient has reached, if there was a backward pass."""
         if any(entry["role"] == "output_gradient" for entry in self.tensors):
@@ -516,6 +553,44 @@ def _watch_torch(recorder: Recorder, path: str, module: Any) -> Iterable[Any]:
         return map_tensors(outputs, "", lambda slot, x: watch(number, "output_gradient", slot or "result", x))
 
     return module.register_forward_pre_hook(before, with_kwargs=True), module.register_forward_hook(after)
+
+
+def _watch_mindspore(recorder: Recorder, path: str, cell: Any) -> Iterable[Any]:
+    """Register the hooks that record the calls of one Cell; return what removes them."""
+    running: list[int] = []
+
+    def watch(number: int, role: str, slot: str, tensor: Any) -> Any:
+        """Return another tensor that stands for this one at this boundary alone, whose gradient is recorded."""
+        if not tensor.is_floating_point():
+            return tensor
+        watched = tensor.view_as(tensor)
+
+        def record(gradient: Any) -> None:
+            recorder._awaited.pop((number, slot), None)
+            recorder._add_all(number, role, [(slot, gradient)])
+
+        watched.register_hook(record)
+        if role == "input_gradient":
+            recorder._awaited[number, slot] = {"dtype": "float32", "shape": list(tensor.shape), "absent": True}
+        return watched
+
+    def before(cell: Any, args: Any, kwargs: Any) -> Any:
+        bound, rest = bind_arguments(cell.construct, args, kwargs)
+        number = recorder.begin(path, inputs=bound, class_name=type(cell).__name__)
+        running.append(number)
+
+        def watched(slot: str, tensor: Any) -> Any:
+            return watch(number, "input_gradient", slot, tensor)
+
+        return rest({name: map_tensors(value, name, watched) for name, value in bound.items()})
+
+    def after(cell: Any, args: Any, kwargs: Any, outputs: Any) -> Any:
+        number = running.pop()
+        recorder.end(number, outputs)
+        return map_tensors(outputs, "", lambda slot, x: watch(number, "output_gradient", slot or "result", x))
+
+    return [cell.register_forward_pre_hook(before, with_kwargs=True),
+            cell.register_forward_hook(after, with_kwargs=True)]  # fmt: skip
 
 
 def map_tensors(value: Any, slot: str, function: Callable[[str, Any], Any]) -> Any:

@@ -15,15 +15,10 @@ from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..options import OptionKeywords
 from ..recordings.against import compare_with_recording
-from ..recordings.names import NameMap, read_names
-from ..recordings.recording import open_recording
 from ..report.report import Report
 from ..sides.jax_side import NAME, JaxSide
-from ..sides.records import Run
-from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..support.user_code import report_user_errors
-from .naming import names_by_habit
 
 
 def compare_with_jax(
@@ -65,11 +60,4 @@ def compare_with_jax(
         path = Path(folder) / NAME
         with report_user_errors("jax_side", "when the network was run"):
             record_jax(side, path, tuple(arrays), keywords, seed, options.get("grads", True))
-        reference = TorchSide("torch", module, args, dict(kwargs), train=options.get("train"), seed=seed)
-        truth = reference.run(Run("float64", grads=False))
-        shapes = {name: tuple(info.data.shape) for name, info in reference.parameters().items()}
-        shapes |= {name: array.shape for name, array in (truth.buffers | truth.updates).items()}
-        habit = names_by_habit(truth, shapes, open_recording(path))
-        given = NameMap() if names is None else read_names(names)
-        both = NameMap(given.cells + habit.cells, given.parameters + habit.parameters, given.where)
-        return compare_with_recording(module, path, args, kwargs, names=both, progress=progress, **options)
+        return compare_with_recording(module, path, args, kwargs, names=names, progress=progress, **options)

@@ -49,7 +49,7 @@ def compare_with_recording(
     args: Any,
     kwargs: Mapping[str, Any] | None = None,
     *,
-    names: str | PathLike[str] | NameMap | None = None,
+    names: str | PathLike[str] | None = None,
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
 ) -> Report:
@@ -78,7 +78,7 @@ def compare_with_recording(
         chosen = replace(chosen, train=True)
     in_dtype = replace(chosen, dtype=opened.working_dtype)
     reference = TorchSide.of_options("torch", module, args, keywords, in_dtype)
-    name_map = names if names is None or isinstance(names, NameMap) else read_names(names)
+    name_map = None if names is None else read_names(names)
     return _Comparison(reference, opened, chosen, stages, name_map).report()
 
 
@@ -99,7 +99,9 @@ class _Comparison:
         first = reference.run(Run("float64", grads=False))
         require_elements(first)
         require_finite(first, "float64")
-        self.side = RecordedSide(recording.name, recording, first, names, reference.parameters())
+        shapes = {name: tuple(info.data.shape) for name, info in reference.parameters().items()}
+        shapes |= {name: array.shape for name, array in (first.buffers | first.updates).items()}
+        self.side = RecordedSide(recording.name, recording, first, names, shapes)
         self.run = self._run_of(first)
         progress.advance()
         self.truth: Records = reference.run(self.run)
@@ -192,7 +194,7 @@ class _Comparison:
         return found
 
     def _empty_report(self) -> Report:
-        notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.recording.notes]
+        notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.notes]
         if changed := list(changed_versions(self.side.recording.index.versions, library_versions())):
             notes.append(f"versions, there → here: {', '.join(changed)}")
         if len(self.side.recording.steps) > 1:

@@ -121,7 +121,8 @@ class _Judgement:
         self.true_dtype = "float64" if self.has_truth else self.working
         first = ours.recorded(self.true_dtype)
         whole = first.records
-        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, first.parameters)
+        shapes = {name: array.shape for name, array in (first.parameters | whole.buffers | whole.updates).items()}
+        self.ours, self.theirs = ours, RecordedSide(candidate.name, candidate, whole, names, shapes)
         self.steps = [step for step in reference.steps if step in candidate.steps] or [0]
         self.checks = [check for check in self.theirs.capabilities.checks if self.has_truth or check[0] == "rounding"]
         if not self.checks:
@@ -133,7 +134,7 @@ class _Judgement:
         self.cells = {"": CellReport("", "")} | cell_reports(ours, whole)
         self.owners = owners(self.cells, ours, whole)
         self.grads = options.grads and ours.capabilities.gradients and self.theirs.capabilities.gradients
-        self.notes = _notes(reference, candidate)
+        self.notes = [*self.theirs.notes, *_notes(reference, candidate)]
         self.recorded: set[str] = set()  # paths of the Cells that both have
 
     def report(self, progress: Progress) -> Report:
@@ -280,7 +281,7 @@ def _first_difference(step: int, found: Sequence[tuple[str, Comparison]]) -> str
 
 
 def _notes(reference: Recording, candidate: Recording) -> list[str]:
-    notes = [*reference.notes, *candidate.notes]
+    notes = reference.notes
     if reference.index.mode != candidate.index.mode:
         notes.append(f"{reference.name} ran in {reference.index.mode} mode, {candidate.name} in {candidate.index.mode}")
     if changed := list(changed_versions(reference.index.versions, candidate.index.versions)):

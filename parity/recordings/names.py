@@ -102,6 +102,10 @@ class NameMap:
         around = self.cell(path).name
         return Match(f"{around}.{last}" if around else last)
 
+    def after(self, first: NameMap) -> NameMap:
+        """Return a map in which the lines of another one come before these."""
+        return NameMap(first.cells + self.cells, first.parameters + self.parameters, self.where)
+
     def require_used(self, cells: Iterable[str], parameters: Iterable[str]) -> None:
         """Raise `UsageError` for a line that matches none of the reference's names."""
         for lines, names in ((self.cells, list(cells)), (self.parameters, list(parameters))):

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from functools import cache
 
 from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
+from ..report.globs import list_names
 from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
+from .habits import names_by_habit
 from .names import NameMap
 from .recording import RecordedRun, Recording
 
@@ -18,8 +21,9 @@ class RecordedSide:
         name: name of the side in the report.
         recording: the recording.
         like: the reference's records, whose names of inputs and outputs are used; None for the reference itself.
-        names: what the reference's Cells are called in the recording; None for the same names.
-        parameters: names of the reference's parameters.
+        names: what the reference's Cells are called in the recording. Names that it doesn't have are looked for by
+            the habits of frameworks.
+        parameters: the shapes of the reference's parameters and buffers.
     """
 
     def __init__(
@@ -28,13 +32,17 @@ class RecordedSide:
         recording: Recording,
         like: Records | None = None,
         names: NameMap | None = None,
-        parameters: Iterable[str] = (),
+        parameters: Mapping[str, tuple[int, ...]] | None = None,
     ) -> None:
         self.name = name
         self.recording = recording
         self.like = like
-        self.names = names
-        self.parameter_names = list(parameters)
+        self.parameter_names = list(parameters or ())
+        self.names, self.habits = names, NameMap()
+        if like is not None:
+            given = names if names is not None else NameMap()
+            self.habits = names_by_habit(like, parameters or {}, recording, given)
+            self.names = given.after(self.habits)
         working = recording.working_dtype
         checks = [("meaning", "float64")] if "float64" in recording.runs else []
         checks += [("rounding", working)] if working != "float64" else []
@@ -51,6 +59,13 @@ class RecordedSide:
             runs = " and ".join(self.recording.runs) or "nothing"
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
         return self.recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks for the reader of a report."""
+        lines = [*self.habits.cells, *self.habits.parameters]
+        pairs = [f"{visible_name(line.reference)} = {visible_name(line.candidate)}" for line in lines]
+        return [*self.recording.notes, *([f"names by habit: {list_names(pairs)}"] if pairs else [])]
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""

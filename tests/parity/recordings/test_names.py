@@ -43,6 +43,21 @@ MAP = """
 """
 
 
+def test_names_by_habit_are_used_and_shown(tmp_path: Path) -> None:
+    net, x = make()
+    record_reference(tmp_path / "ref.rec")
+    leaves = {"norm.weight": "norm.gamma", "norm.bias": "norm.beta"}
+    with Recorder(tmp_path / "port.rec") as recorder, torch.no_grad():
+        recorder.cell("", inputs=x, outputs=net(x))
+        for i, block in enumerate(net.blocks):
+            for name, parameter in block.named_parameters():
+                recorder.parameter(f"blocks_{i}.{leaves.get(name, name)}", parameter + (i == 1 and name == "norm.bias"))
+    report = parity.judge(tmp_path / "ref.rec", tmp_path / "port.rec")
+    failures = [(c.kind, c.tensor) for cell in report.cells.values() for c in cell.failures]
+    assert failures == [("parameter", "blocks.1.norm.bias")]
+    assert "blocks.0.norm.weight = blocks_0.norm.gamma" in " ".join(report.notes)
+
+
 def record_port(path: Path, fault: Any = None) -> None:
     """Record the network as a port with fused projections, stacked norms and a time-major head would be."""
     net, x = make()

@@ -1,0 +1,95 @@
+"""What torch's modules and parameters are called in another framework's recording, by the habits of that framework.
+
+`layers_0` and `layers.0` are the same place. A norm's `weight` is a `scale` in Flax and a `gamma` in MindSpore. In Flax,
+a Dense layer's `kernel` is a Linear's `weight`, transposed, and that of a convolution has its output channels last.
+Images have their channels last in JAX, which the shapes of outputs show.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from ..sides.records import INPUT, OUTPUT, Records
+from .index import NAMED_ROLES
+from .names import Line, NameMap
+from .recording import Recording
+from .views import WHOLE, View
+
+LEAVES = {
+    "weight": ("kernel", "scale", "embedding", "gamma", "embedding_table"),
+    "bias": ("beta",),
+    "running_mean": ("mean", "moving_mean"),
+    "running_var": ("var", "moving_variance"),
+}
+"""Names of parameters and buffers in Flax and MindSpore, by torch's."""
+WHERE = "the names by habit"
+
+
+def names_by_habit(
+    truth: Records, parameters: Mapping[str, tuple[int, ...]], recording: Recording, names: NameMap
+) -> NameMap:
+    """Return a line for each module and parameter that is called otherwise, or has other axes.
+
+    Args:
+        truth: the reference's records.
+        parameters: the shapes of its parameters and buffers.
+        recording: the recording of the other network.
+        names: what is known of the names; where it gives a part or an order of axes, nothing is added.
+    """
+    entries = recording.index.tensors
+    cells = dict.fromkeys(entry.cell for entry in entries if entry.role in (INPUT, OUTPUT))
+    shapes = {(e.cell, e.role): e.shape for e in reversed(entries) if e.call == 0 and e.role in (INPUT, OUTPUT)}
+    by_place = {_place(cell): cell for cell in cells}
+    of_cells = []
+    for path in dict.fromkeys(call.path for call in truth.calls):
+        known = names.cell(path)
+        theirs = known.name if known.name in cells else by_place.get(_place(known.name))
+        if theirs is None or not (known.outputs.is_whole and known.inputs.is_whole):
+            continue
+        output, given = (_view(_shape(truth, path, role), shapes.get((theirs, role))) for role in (OUTPUT, INPUT))
+        if theirs != known.name or not (output.is_whole and given.is_whole):
+            of_cells.append(Line(path, theirs, output, given, WHERE))
+    recorded = {entry.slot: entry.shape for entry in entries if entry.role in NAMED_ROLES}
+    by_name = {_place(name): name for name in recorded}
+    of_parameters = []
+    for name, shape in parameters.items():
+        known = names.parameter(name)
+        around = names.cell(name.rpartition(".")[0])
+        if known.name in recorded or not (known.outputs.is_whole and around.outputs.is_whole):
+            continue
+        path, _, leaf = known.name.rpartition(".")
+        wanted = (f"{path}.{other}" if path else other for other in (leaf, *LEAVES.get(leaf, ())))
+        found = next((by_name[_place(one)] for one in wanted if _place(one) in by_name), None)
+        if found is not None:
+            of_parameters.append(Line(name, found, _of_parameter(found, shape), WHOLE, WHERE))
+    return NameMap(tuple(of_cells), tuple(of_parameters), WHERE)
+
+
+def _place(name: str) -> str:
+    """Return a name in which numbers are parts of their own."""
+    return re.sub(r"_([0-9]+)(?=\.|$)", r".\1", name)
+
+
+def _shape(truth: Records, path: str, role: str) -> tuple[int, ...] | None:
+    return next((x.shape for key, x in truth.values.items() if key[:3] == (path, 0, role)), None)
+
+
+def _view(ours: tuple[int, ...] | None, theirs: tuple[int, ...] | None) -> View:
+    """Return the view that moves the channels, which are last, to the second axis, if only that gives our shape."""
+    if ours is None or theirs is None or ours == theirs or len(ours) != len(theirs) or len(ours) < 3:
+        return WHOLE
+    rank = len(ours)
+    order = (0, rank - 1, *range(1, rank - 1))
+    return View((), order) if tuple(theirs[axis] for axis in order) == ours else WHOLE
+
+
+def _of_parameter(name: str, shape: tuple[int, ...]) -> View:
+    """Return the view of a parameter as torch's, which has this shape.
+
+    Flax's kernels have the axes (spatial axes, inputs, outputs), torch's weights (outputs, inputs, spatial axes).
+    """
+    if name.rpartition(".")[2] != "kernel":
+        return WHOLE
+    rank = len(shape)
+    return View((), (rank - 1, rank - 2, *range(rank - 2)))
