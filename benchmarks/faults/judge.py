@@ -21,7 +21,8 @@ class Verdict:
         found: it says that the two differ.
         placed: it accuses the Cells that are wrong and no others.
         innocent: number of Cells that it accuses and that aren't wrong.
-        cause: the first cause that it names for each wrong Cell is true, and all that is wrong is named so.
+        cause: the first cause that it names for each wrong Cell is true, and all that is wrong is named so; None where
+            no cause is expected.
         explained: its texts for the wrong Cells contain the words of the true cause.
         side: the values that it gives for the two sides are those of these sides, and not exchanged.
     """
@@ -46,9 +47,12 @@ def judge(case: Case, finding: Finding) -> Verdict:
     first = [cause for causes in _of(case, finding.causes) for cause in causes[:faults_of_one]]
     right = all(any(matches(cause, one) for cause in first) for one in case.expected)
     right = right and all(any(matches(cause, one) for one in case.expected) for cause in first)
+    cause_is_right = right if case.expected else None
     texts = " ".join(text for texts in _of(case, finding.texts) for text in texts).lower()
-    explained = bool(texts) and contains(texts, case.words)
-    return Verdict(finding.found, placed if finding.found else False, innocent, right, explained, _side(case, first))
+    explained = bool(texts) and contains(texts, case.words) if case.words else None
+    return Verdict(
+        finding.found, placed if finding.found else False, innocent, cause_is_right, explained, _side(case, first)
+    )
 
 
 def _of(case: Case, by_cell: Mapping[str, Sequence[Any]]) -> list[Sequence[Any]]:

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import linecache
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -22,9 +18,7 @@ from .networks import NETWORKS
 from .pairs import Pair
 from .port_edits import FAULTS, PortFault
 from .running import all_values, arrays_in, run_cell
-
-FOLDER = Path(__file__).parent / "ports"
-_numbers = itertools.count(1)
+from .source_edits import edited
 
 
 def cases() -> list[Case]:
@@ -41,29 +35,10 @@ def cases() -> list[Case]:
 def port_pair(network: str, fault: PortFault | None = None) -> Pair:
     """Return a module and its port, which has a fault, if one is given."""
     one = NETWORKS[network]
-    old, new = (fault.old, fault.new) if fault is not None else ("", "")
-    port = edited(network, old, new).build()
+    port = edited("ports", network, [(fault.old, fault.new)] if fault is not None else []).build()
     train = fault is not None and fault.train
     options = {"with_weights": functools.partial(_with_weights, one.module()), "difference": _difference}
     return Pair(one.module(), port, one.inputs(), train=train, options=options)
-
-
-def edited(network: str, old: str, new: str) -> ModuleType:
-    """Return the module of a port with a text replaced, which occurs once.
-
-    Raises:
-        ValueError: the text doesn't occur once.
-    """
-    source = (FOLDER / f"{network}.py").read_text(encoding="utf-8")
-    if old and source.count(old) != 1:
-        raise ValueError(f"{old!r} occurs {source.count(old)} times in the port of {network}")
-    text = source.replace(old, new) if old else source
-    name = f"{__package__}.ports.{network}_{next(_numbers)}"
-    file = f"<port of {network}, {name.rpartition('_')[2]}>"
-    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    module = ModuleType(name)
-    exec(compile(text, file, "exec", dont_inherit=True), module.__dict__)
-    return module
 
 
 def _weights(module: torch.nn.Module, cell: nn.Cell) -> Weights:

@@ -76,7 +76,8 @@ def aligned(whole: Passage, step: Passage) -> Iterator[tuple[Key, Array, Array]]
     """Yield the values of both at the position, where it is known which axis of a tensor is the sequence.
 
     That axis has the lengths of the two sequences, or, in front of a causal convolution, as much more in both; other
-    axes are alike, but for the batch. Values of which that isn't so, such as masks and caches, are left out.
+    axes are alike, but for the batch, which has one row where all are alike. Where that isn't so, as with masks and
+    caches, a value is left out.
     """
     for key, value in whole.values.items():
         other = step.values.get(key)
@@ -85,8 +86,9 @@ def aligned(whole: Passage, step: Passage) -> Iterator[tuple[Key, Array, Array]]
         ours, theirs, found = value, other, whole.length == step.length
         for axis in range(value.ndim):
             sizes = value.shape[axis], other.shape[axis]
-            if axis == 0 and sizes == (whole.rows, step.rows):
-                ours, theirs = ours.narrow(0, whole.row, 1), theirs.narrow(0, step.row, 1)
+            if axis == 0 and sizes[0] in (1, whole.rows) and sizes[1] in (1, step.rows):  # 1: the same for all rows
+                ours = ours.narrow(0, whole.row if sizes[0] == whole.rows else 0, 1)
+                theirs = theirs.narrow(0, step.row if sizes[1] == step.rows else 0, 1)
             elif (more := sizes[0] - whole.length) == sizes[1] - step.length and more >= 0 and not found:
                 ours, theirs = ours.narrow(axis, whole.place, more + 1), theirs.narrow(axis, step.place, more + 1)
                 found = True

@@ -6,29 +6,24 @@ and may differ by ten times the reference's own rounding error in the working dt
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import accumulate
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...runtime.errors import UsageError
 from ...runtime.programs.call import as_array
 from ..results.cell_report import CellReport
-from ..results.comparison import FAIL, Comparison
+from ..results.comparison import Comparison
 from ..sides.names import INTERPRETER, ONNXRUNTIME
-from ..sides.records import INPUT, Array
+from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
-from ..verdicts.deviations import reference_error
-from ..verdicts.judge import Tolerance, judge
-from .boundaries import Passage, aligned, watch
+from ..verdicts.judge import Tolerance
 from .choices import likelihoods
 from .decoder import Decode, Decoder, cast, greedy, in_chunks
 from .modes import Mode, padded_mode, step_modes
+from .placing import Placing, judge_values
 from .recorded import RECORDED, LogProbabilities
 from .report import GenerationReport
 from .states import tensors
@@ -82,7 +77,6 @@ class _Check:
     dtype: str
     label: str
     progress: Progress
-    passages: dict[tuple[int, str], Passage] = field(default_factory=dict)
 
     def report(self, prompt: torch.Tensor, count: int, recorded: LogProbabilities | None) -> GenerationReport:
         """Compare all ways to compute the sequence."""
@@ -114,12 +108,13 @@ class _Check:
         cells = {"": CellReport("", type(decoder.module).__name__)}
         rates = []
         states = self._states(sequence)
+        placing = Placing(decoder, self.dtype, wholes, self.truth, self._run)
         for mode in modes:
             comparisons, logits, last = self._compare(mode)
             found += [("", one) for one in comparisons]
             if mode.mask is None:
                 found += [("", one) for one in self._compare_states(mode, states, last)]
-            found += self._place(mode, wholes, comparisons, cells)
+            found += placing.comparisons(mode, comparisons, cells)
             if has_tokens:
                 bar = max((one.bar for one in comparisons if one.check == "rounding"), default=0.0)
                 pairs = [(self.truth[row], self.own[row]) for row, _ in mode.rows]
@@ -174,15 +169,11 @@ class _Check:
         for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
             logits, states[check] = self._run(mode, dtype)
             for number, (row, _) in enumerate(mode.rows):
-                fields = self._judge(check, logits[number], self.truth[row], self.own[row])
+                fields = judge_values(self.dtype, check, logits[number], self.truth[row], self.own[row])
                 found.append(
                     Comparison(mode.name, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
                 )
         return found, logits, states
-
-    def _judge(self, check: str, value: Array, truth: Array, own: Array) -> dict[str, Any]:
-        noise = reference_error(own, truth) if own.shape == truth.shape else 0.0
-        return judge(check, value, truth, own, noise, Tolerance(self.dtype))
 
     def _states(self, sequence: torch.Tensor) -> dict[str, object]:
         """Return the state after the whole sequence in one step, for each check."""
@@ -198,7 +189,7 @@ class _Check:
         for check, state in last.items():
             for name, value in _arrays(state).items():
                 if name in truth and name in own:
-                    fields = self._judge(check, value, truth[name], own[name])
+                    fields = judge_values(self.dtype, check, value, truth[name], own[name])
                     yield Comparison(mode.name, check, "end to end", "output", f"state{name}", 0, **fields)
 
     def _compare_program(self, program: StepProgram, prompt: int) -> Iterator[Comparison]:
@@ -211,77 +202,8 @@ class _Check:
         for side, check, dtype in runs:
             outputs = program.in_interpreter(dtype) if dtype else program.in_onnxruntime()
             for number, logits in enumerate(outputs):
-                fields = self._judge(check, logits, self.truth[number][prompt:], self.own[number][prompt:])
+                fields = judge_values(self.dtype, check, logits, self.truth[number][prompt:], self.own[number][prompt:])
                 yield Comparison(side, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
-
-    def _place(
-        self, mode: Mode, wholes: list[torch.Tensor], comparisons: list[Comparison], cells: dict[str, CellReport]
-    ) -> Iterator[tuple[str, Comparison]]:
-        """Yield the comparisons of what the Cells compute at one position: the first that differs, or the last.
-
-        All ran on values of their own, so the first difference, in the order of the run, is where the fault is.
-        """
-        number, place = self._first_difference(mode, comparisons)
-        row, padding = mode.rows[number]
-        ends = list(accumulate(mode.sizes))
-        chunk = bisect_right(ends, place + padding)  # the number of the chunk that has the position
-        size = mode.sizes[chunk]
-        start = ends[chunk] - size
-        which = 0 if row < len(wholes[0]) else 1
-        row %= len(wholes[which])
-        true_passage, own_passage = (
-            replace(self._whole_passage(wholes[which], which, dtype), row=row, place=place)
-            for dtype in ("float64", self.dtype)
-        )
-        step = Passage(size, number, len(mode.tokens), place + padding - start)
-        with self.decoder.running("float64", self.dtype):
-            tokens = cast(mode.tokens, "float64", self.dtype)
-            state = None
-            mask = mode.mask
-            if start:
-                cut = None if mask is None else mask[:, :start]
-                _, state = in_chunks(self.decoder, tokens[:, :start], mode.sizes[:chunk], cut)
-            with watch(self.decoder.module, step):
-                end = start + size
-                self.decoder.step(tokens[:, start:end], state, None if mask is None else mask[:, :end])
-        own = {key: value for key, value, _ in aligned(own_passage, step)}
-        for path, name in true_passage.classes.items():
-            cells.setdefault(path, CellReport(path, name))
-        feeding = "isolated"
-        for key, truth, value in aligned(true_passage, step):
-            if not key.path or key not in own:
-                continue
-            passed = key.kind == INPUT
-            path = true_passage.callers[key.path, key.call] if passed else key.path
-            kind, tensor = ("passed value", f"{key.path} {key.slot}") if passed else ("output", key.slot)
-            fields = self._judge("meaning", value, truth, own[key])
-            comparison = Comparison(mode.name, "meaning", feeding, kind, tensor, key.call, **fields)
-            if comparison.status == FAIL:
-                comparison = replace(comparison, reason=f"{comparison.reason}, from position {place} on")
-                feeding = "end to end"  # what comes later may differ because of this
-            yield path, comparison
-
-    def _whole_passage(self, tokens: torch.Tensor, which: int, dtype: str) -> Passage:
-        """Return what crosses boundaries in one call on whole sequences, which is the same for all modes."""
-        if (which, dtype) not in self.passages:
-            passage = Passage(tokens.shape[1], 0, len(tokens), 0)
-            with self.decoder.running(dtype, self.dtype), watch(self.decoder.module, passage):
-                self.decoder.whole(cast(tokens, dtype, self.dtype))
-            self.passages[which, dtype] = passage
-        return self.passages[which, dtype]
-
-    def _first_difference(self, mode: Mode, comparisons: list[Comparison]) -> tuple[int, int]:
-        """Return the number of the sequence and the position that differs first; the last position if none does."""
-        for check, dtype in (("meaning", "float64"), ("rounding", self.dtype)):
-            failing = [one for one in comparisons if one.check == check and one.status == FAIL]
-            if failing and failing[0].index is not None:
-                number = failing[0].input - 1
-                row, _ = mode.rows[number]
-                logits, _ = self._run(mode, dtype)
-                errors = np.abs(logits[number].astype(np.float64) - self.truth[row])
-                over = errors.reshape(len(errors), -1).max(-1) > failing[0].bar
-                return number, int(np.flatnonzero(over)[0]) if over.any() else int(failing[0].index[0])
-        return 0, len(self.truth[mode.rows[0][0]]) - 1
 
 
 def _arrays(state: object) -> dict[str, Array]:

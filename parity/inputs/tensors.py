@@ -11,11 +11,13 @@ from ...runtime.ir.types import BFLOAT16
 from .arrays import Array
 
 
+def as_tensor(array: Array) -> torch.Tensor:
+    """Return a copy of an array of a dtype that torch has as a tensor."""
+    if array.dtype == BFLOAT16:  # which torch doesn't read from NumPy
+        return torch.from_numpy(np.array(array).view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(np.array(array))
+
+
 def as_tensors(arrays: Sequence[Array]) -> tuple[torch.Tensor, ...]:
     """Return copies of arrays of dtypes that torch has as tensors."""
-    return tuple(
-        torch.from_numpy(array.astype(np.float32)).bfloat16()  # which NumPy itself lacks
-        if array.dtype == BFLOAT16
-        else torch.from_numpy(np.array(array))
-        for array in arrays
-    )
+    return tuple(map(as_tensor, arrays))

@@ -1,15 +1,16 @@
 """What torch's modules and parameters are called in another framework's recording, by the habits of that framework.
 
-`layers_0` and `layers.0` are the same place. A norm's `weight` is a `scale` in Flax and a `gamma` in MindSpore. In Flax,
-a Dense layer's `kernel` is a Linear's `weight`, transposed, and that of a convolution has its output channels last.
+`layers_0` and `layers.0` are the same place. A norm's `weight` is a `scale` in Flax and a `gamma` in MindSpore. A Dense
+layer's `kernel` in Flax is a Linear's `weight`, transposed; that of a convolution has its output channels last.
 Images have their channels last in JAX, which the shapes of outputs show.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from ...runtime.visible import visible_name
 from ..sides.records import INPUT, OUTPUT, Records
 from .index import NAMED_ROLES
 from .names import Line, NameMap
@@ -64,6 +65,24 @@ def names_by_habit(
         if found is not None:
             of_parameters.append(Line(name, found, _of_parameter(found, shape), WHOLE, WHERE))
     return NameMap(tuple(of_cells), tuple(of_parameters), WHERE)
+
+
+def changed_forms(names: NameMap) -> Iterable[str]:
+    """Return how names and axes change, once for each form: `layer.* = layer_*`, `*.weight = *.kernel`."""
+    forms: list[str] = []
+    prefixes: list[tuple[str, str]] = []
+    for line in [*names.cells, *names.parameters]:
+        ours, theirs = (re.sub("[0-9]+", "*", visible_name(name)) for name in (line.reference, line.candidate))
+        if line in names.parameters:
+            ours, theirs = (f"*.{name.rpartition('.')[2]}" for name in (ours, theirs))
+        if any(ours.startswith(a) and theirs == b + ours.removeprefix(a) for a, b in prefixes):
+            continue
+        if ours != theirs:
+            prefixes.append((f"{ours}.", f"{theirs}."))
+            forms.append(f"{ours} = {theirs}")
+        elif line in names.cells:
+            forms.append("images with their channels last")
+    return dict.fromkeys(forms)
 
 
 def _place(name: str) -> str:

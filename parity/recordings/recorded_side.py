@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 
 from ...runtime.errors import UsageError
-from ...runtime.visible import visible_name
 from ..report.globs import list_names
 from ..sides.records import INPUT_GRADIENT, Capabilities, ParameterInfo, Records, Run
-from .habits import names_by_habit
+from .habits import changed_forms, names_by_habit
 from .names import NameMap
 from .recording import RecordedRun, Recording
 
@@ -63,9 +62,10 @@ class RecordedSide:
     @property
     def notes(self) -> list[str]:
         """Remarks for the reader of a report."""
-        lines = [*self.habits.cells, *self.habits.parameters]
-        pairs = [f"{visible_name(line.reference)} = {visible_name(line.candidate)}" for line in lines]
-        return [*self.recording.notes, *([f"names by habit: {list_names(pairs)}"] if pairs else [])]
+        notes = list(self.recording.notes)
+        if pairs := list(changed_forms(self.habits)):
+            notes.append(f"names by habit: {list_names(pairs)}")
+        return notes
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters that were recorded, in the working dtype."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from ...converter.capture.copying import copy_module
@@ -14,9 +13,10 @@ from ...converter.structure.program_names import named_buffers, named_parameters
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
+from ..inputs.tensors import as_tensor
 from ..options import Options
 from ..sides.precision import WorkingDtypeCaster
-from ..sides.records import Array, ParameterInfo, Records
+from ..sides.records import ParameterInfo, Records
 from ..sides.torch_side import TorchSide
 from ..training.loss_network import mean_square
 from ..training.torch_steps import Batch
@@ -78,7 +78,7 @@ class TrainingRun:
         for name, parameter in self.named.items():
             gradient = records.parameter_gradients.get(name)
             if parameter.requires_grad and gradient is not None:
-                parameter.grad = _tensor(gradient).to(parameter.dtype)
+                parameter.grad = as_tensor(gradient).to(parameter.dtype)
             else:
                 parameter.grad = None
         if self.config.clip_norm is not None:
@@ -87,14 +87,9 @@ class TrainingRun:
         with torch.no_grad():
             for name, buffer in named_buffers(self.module):
                 if name in records.updates:
-                    buffer.copy_(_tensor(records.updates[name]))
+                    buffer.copy_(as_tensor(records.updates[name]))
 
     def parameters(self) -> dict[str, ParameterInfo]:
         """Return the parameters as they are now, in the dtype that is computed in."""
         working = WorkingDtypeCaster(self.module, torch_dtype(as_dtype(self.dtype)))
         return {name: ParameterInfo(as_array(working(p.detach())), p.requires_grad) for name, p in self.named.items()}
-
-
-def _tensor(array: Array) -> torch.Tensor:
-    """Return an array as a tensor; bfloat16, which torch doesn't read from NumPy, as float32."""
-    return torch.from_numpy(np.array(array.astype(np.float32) if array.dtype.name == "bfloat16" else array))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
-import numpy as np
 import torch
 
+from ...runtime.ir.types import BFLOAT16
+from ..inputs.tensors import as_tensor
 from .records import Array
 
 
@@ -49,7 +50,8 @@ class RecordedArrays:
     def tensor_of(self, array: Array, dtype: torch.dtype) -> torch.Tensor:
         """Return a recorded array as a tensor, which must not be changed in place, and keep what it holds."""
         if (id(array), dtype) not in self._fed:
-            tensor = torch.from_numpy(array if array.flags.writeable else np.array(array)).to(dtype)
+            is_shared = array.flags.writeable and array.dtype != BFLOAT16
+            tensor = (torch.from_numpy(array) if is_shared else as_tensor(array)).to(dtype)
             held: Any = tensor.float() if dtype == torch.bfloat16 else tensor
             self._fed[id(array), dtype] = array, tensor
             if not tensor.is_complex() and dtype != torch.bfloat16:

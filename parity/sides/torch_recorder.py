@@ -13,6 +13,7 @@ from ...converter.capture.cell_hooks import count_call
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
+from ..inputs.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
 from .precision import add_jitter, is_inexact
@@ -152,7 +153,7 @@ class Recorder:
         outputs: list[torch.Tensor] = []
         for slot in slots:
             key = Key(call.path, call.index, OUTPUT, slot)
-            output = torch.from_numpy(np.array(feed.values[key]))
+            output = as_tensor(feed.values[key])
             output = output.to(dtype) if output.is_floating_point() else output
             outputs.append(output.requires_grad_(output.is_floating_point() and key not in feed.untracked))
         self.leaves += [output for output in outputs if output.requires_grad]

@@ -24,6 +24,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
+from ..inputs.tensors import as_tensor
 from ..options import Options
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
@@ -386,7 +387,7 @@ def _fit(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) ->
 
 def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor of the dtype of `like`; pairs of reals as complex numbers if that is complex."""
-    tensor = torch.from_numpy(np.array(array))
+    tensor = as_tensor(array)
     return (torch.view_as_complex(tensor) if like.is_complex() else tensor).to(like.dtype)
 
 

@@ -12,9 +12,10 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.seed import manual_seed
-from ...runtime.ir.types import BFLOAT16, as_dtype
+from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
+from ..inputs.tensors import as_tensor
 from ..sides.frameworks import Framework
 from ..sides.precision import DoublePrecision, add_jitter, default_dtype
 from ..sides.records import Array, Draw
@@ -72,7 +73,7 @@ class TorchTraining:
             stack.enter_context(sampled)
             if updates is not None:
                 stack.enter_context(updates.watch(network))
-            batches = [_cast(batch, self.working_dtype, dtype, _torch_tensor) for batch in self.batches]
+            batches = [_cast(batch, self.working_dtype, dtype, as_tensor) for batch in self.batches]
             _jitter_parameters(network, generator, units)
             for loss in self.script(network, batches):
                 training.steps.append(network_state(network) | _loss(loss))
@@ -205,12 +206,6 @@ def _loss(yielded: Any) -> Quantities:
     if isinstance(yielded, (int, float)):
         return {LOSS: np.asarray(float(yielded))}
     return {LOSS: as_array(yielded).reshape(()).copy()} if getattr(yielded, "shape", None) in ((), (1,)) else {}
-
-
-def _torch_tensor(array: Array) -> torch.Tensor:
-    if array.dtype == BFLOAT16:  # which NumPy itself lacks
-        return torch.from_numpy(array.astype(np.float32)).bfloat16()
-    return torch.from_numpy(array)
 
 
 def _jitter_parameters(network: torch.nn.Module, generator: np.random.Generator | None, units: float) -> None:

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 
 from ...runtime.errors import ShapeError, UsageError
-from ...runtime.ir.types import BFLOAT16
 from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
+from ..inputs.tensors import as_tensor
 from ..support.files import atomic_path, write_bytes
 from .arrangements import Array
 
@@ -226,13 +226,6 @@ def write_torch(path: str, arrays: Mapping[str, Array]) -> None:
         return
     with atomic_path(path) as file:
         try:
-            torch.save({name: _as_tensor(array) for name, array in arrays.items()}, file)
+            torch.save({name: as_tensor(array) for name, array in arrays.items()}, file)
         except (OSError, RuntimeError) as error:
             raise UsageError(f"can't write {path}: {error}") from error
-
-
-def _as_tensor(array: Array) -> torch.Tensor:
-    """Return a copy as a tensor."""
-    if array.dtype == BFLOAT16:
-        return torch.from_numpy(np.array(array.view(np.int16))).view(torch.bfloat16)
-    return torch.from_numpy(np.array(array))

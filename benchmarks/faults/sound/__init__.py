@@ -7,7 +7,10 @@ from collections.abc import Callable
 
 from torch import nn
 
+from .. import generation_faults
 from ..cases import SOUND, Case
+from ..jax_port_faults import cases as jax_cases
+from ..jax_port_faults import jax_pair
 from ..networks import NETWORKS, Network
 from ..pairs import Pair
 from ..planting import Plant, copy_of
@@ -39,7 +42,9 @@ def cases() -> list[Case]:
     ]
     ports = dict.fromkeys(fault.network for fault in PORT_FAULTS)
     result += [_case(network, "port", functools.partial(port_pair, network)) for network in ports]
-    return [*result, *file_cases()]
+    ports_to_jax = dict.fromkeys(case.network for case in jax_cases())
+    result += [_case(network, "port to JAX", functools.partial(jax_pair, network)) for network in ports_to_jax]
+    return [*result, *file_cases(), *generation_faults.sound_cases()]
 
 
 def _case(network: str, label: str, pair: Callable[[], Pair]) -> Case:

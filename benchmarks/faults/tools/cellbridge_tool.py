@@ -49,6 +49,8 @@ def finding_of(report: Any) -> Finding:
 def _report(pair: Pair) -> Any:
     if pair.scripts is not None:
         return parity.compare_training(pair.reference, pair.candidate, *pair.scripts, pair.data)
+    if pair.command is not None:
+        return pair.command()
     if isinstance(pair.reference, str):
         with tempfile.TemporaryDirectory() as folder:
             inputs = Path(folder) / "inputs.npz"

@@ -38,7 +38,7 @@ def against(pair: Pair) -> Finding | None:
 
 def _finding(pair: Pair, *, living: bool) -> Finding | None:
     modules = isinstance(pair.reference, nn.Module) and isinstance(pair.candidate, nn.Module)
-    if not modules or pair.train or pair.scripts is not None:
+    if not modules or pair.train or pair.scripts is not None or pair.command is not None:
         return None
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")

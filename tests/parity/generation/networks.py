@@ -11,10 +11,10 @@ WIDTH, VOCABULARY = 16, 24
 
 
 class Attention(nn.Module):
-    def __init__(self, window: int | None = None, masks_padding: bool = True) -> None:
+    def __init__(self, window: int | None = None, masks_padding: bool = True, half: bool = False) -> None:
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.window, self.masks_padding = window, masks_padding
+        self.window, self.masks_padding, self.half = window, masks_padding, half
 
     def forward(self, x: torch.Tensor, cache: Any, mask: torch.Tensor | None) -> tuple[torch.Tensor, Any]:
         q, k, v = self.qkv(x).chunk(3, -1)
@@ -26,6 +26,8 @@ class Attention(nn.Module):
             allowed = allowed & mask[:, None, -all_:].bool()
         scores = (q @ k.mT / WIDTH**0.5).masked_fill(~allowed, -1e9)
         kept = (k, v) if self.window is None else (k[:, -self.window :], v[:, -self.window :])
+        if self.half:
+            kept = kept[0].half().to(k.dtype), kept[1]
         return self.out(scores.softmax(-1) @ v), kept
 
 

@@ -57,9 +57,18 @@ def test_a_cache_that_forgets_is_placed_in_its_attention() -> None:
     assert "blocks.0.attention" not in report.failing
 
 
-def test_caches_in_the_wrong_order_are_placed_in_the_first_attention() -> None:
+def test_caches_in_the_wrong_order_are_placed_in_the_network_which_passes_them() -> None:
     report = check(swaps_caches=True)
-    assert "blocks.0.attention" in report.failing
+    own = {path: [c for c in cell.failures if c.of_cell_alone] for path, cell in report.cells.items()}
+    assert [path for path, failures in own.items() if failures] == [""]
+    assert "it isn't the state that blocks.0 returned in the step before" in str(report)
+
+
+def test_a_cache_in_half_precision_is_placed_by_rounding() -> None:
+    report = check(half=True)
+    assert report.failing == ["blocks.1.attention"]
+    (own, *_) = [c for c in report.cells["blocks.1.attention"].failures if c.of_cell_alone]
+    assert own.check == "rounding"
 
 
 def test_padding_that_is_not_masked_fails_in_the_padded_batch_alone() -> None:
@@ -106,7 +115,7 @@ def test_streams_may_be_cut_anywhere(network: type[nn.Module]) -> None:
     assert any(c.tensor.startswith("state") for c in report.cells[""].comparisons)
 
 
-@pytest.mark.parametrize(("network", "cell"), [(CausalConvolution(2), ""), (Recurrent(forgets=True), "gru")])
+@pytest.mark.parametrize(("network", "cell"), [(CausalConvolution(2), ""), (Recurrent(forgets=True), "")])
 def test_a_state_that_is_lost_is_found(network: nn.Module, cell: str) -> None:
     torch.manual_seed(0)
     report = check_generation(network, torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))

@@ -1,0 +1,1 @@
+"""Networks that decode step by step: each file has `build()`, `inputs()` and `decode(module, tokens, state, mask)`."""
