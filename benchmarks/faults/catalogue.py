@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from . import (
+    distributed_faults,
     generation_faults,
     hidden_faults,
     jax_port_faults,
@@ -18,7 +19,7 @@ from .cases import Case
 
 KINDS = (
     planted, opaque_faults, two_faults, hidden_faults, port_faults, jax_port_faults, onnx_faults, training_faults,
-    generation_faults,
+    generation_faults, distributed_faults,
 )  # fmt: skip
 
 

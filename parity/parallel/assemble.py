@@ -63,15 +63,18 @@ def _write(
     for key in sorted(first.untracked):
         recorder.mark_untracked(key.path, key.call, key.kind, key.slot)
     for name in truth.parameters:
-        if name in runs[0].parameters:
-            recorder.parameter(name, _worst([run.parameters[name] for run in runs], truth.parameters[name]))
-            if not _alike([run.parameters[name] for run in runs]):
+        values = [run.parameters[name] for run in runs if name in run.parameters]
+        if len(values) == len(runs):
+            whole = _whole(values, truth.parameters[name])
+            recorder.parameter(name, values[0] if whole is None else whole)
+            if values[0].shape == truth.parameters[name].shape and not _alike(values):
                 differences[name] = None
     for name, gradient in truth.records.parameter_gradients.items():
         own = [run.records.parameter_gradients.get(name) for run in runs]
         given = [one for one in own if one is not None]
         if gradient is not None and len(given) == len(runs):
-            recorder.parameter(name, gradient=_worst(given, gradient))
+            whole = _whole(given, gradient)
+            recorder.parameter(name, gradient=given[0] if whole is None else whole)
     _write_updates(recorder, truth.records.updates, runs, differences)
 
 

@@ -28,7 +28,7 @@ from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.modes import mode_notes
-from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
+from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
@@ -226,10 +226,8 @@ class _Comparison:
             return
         self.progress.stage(f"causes, at most {seconds:.0f} s", None)
         wide = {key: value.astype(np.float64) for key, value in records.values.items() if key in fed.values}
-        inputs = {key: value for key, value in wide.items() if key.kind in (INPUT, OUTPUT_GRADIENT)}
-        seen = replace(fed, values=fed.values | inputs)
         side: Side = self.side
         add_causes(
-            report, self.reference, side, seen, replace(records, values=wide), noise, seconds,
+            report, self.reference, side, fed, replace(records, values=wide), noise, seconds,
             grads=report.grads, check=check,
         )  # fmt: skip

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from torch import nn
 
-from .. import generation_faults
+from .. import distributed_faults, generation_faults
 from ..cases import SOUND, Case
 from ..jax_port_faults import cases as jax_cases
 from ..jax_port_faults import jax_pair
@@ -44,7 +44,7 @@ def cases() -> list[Case]:
     result += [_case(network, "port", functools.partial(port_pair, network)) for network in ports]
     ports_to_jax = dict.fromkeys(case.network for case in jax_cases())
     result += [_case(network, "port to JAX", functools.partial(jax_pair, network)) for network in ports_to_jax]
-    return [*result, *file_cases(), *generation_faults.sound_cases()]
+    return [*result, *file_cases(), *generation_faults.sound_cases(), *distributed_faults.sound_cases()]
 
 
 def _case(network: str, label: str, pair: Callable[[], Pair]) -> Case:

@@ -16,12 +16,13 @@ FIRST = "cellbridge"
 
 def tools() -> dict[str, Tool]:
     """Return the tools by name."""
-    from . import cellbridge_tool, final_outputs, module_outputs, recordings
+    from . import cellbridge_tool, final_outputs, locks, module_outputs, recordings
 
     return {
         FIRST: cellbridge_tool.judge,
         "recording, living": recordings.against,
         "two recordings": recordings.judge,
+        "lock": locks.judge,
         "assert_allclose": final_outputs.judge,
         "hooks": module_outputs.judge,
     }

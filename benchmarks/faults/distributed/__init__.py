@@ -1,0 +1,1 @@
+"""Networks on several processes, as model files for `parity run --ranks`."""
