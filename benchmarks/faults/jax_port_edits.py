@@ -19,7 +19,7 @@ FAULTS = [
     fault("vit", "q and k exchanged", inside(BLOCKS, "attn"), "q, k, v = qkv[0], qkv[1]", "k, q, v = qkv[0], qkv[1]",
           "q/k exchanged", "0|1|exchange", kind=("structure", "attribute")),
     fault("vit", "heads not brought back", inside(BLOCKS, "attn"), "v).swapaxes(1, 2).reshape", "v).reshape", "layout",
-          "transpose|swap|layout", kind=("layout", "structure")),
+          "transpose|swap|layout", kind=("layout", "structure", "attribute")),
     fault("vit", "patches column by column", "patch_embed", "return x.reshape(",
           "return x.swapaxes(1, 2).reshape(", "layout", "transpose|swap|layout", kind=("layout", "structure")),
     fault("vit", "layer scale left out", BLOCKS, "x + self.gamma2 * self.mlp", "x + self.mlp", "factor", "gamma2|mul"),
@@ -42,7 +42,8 @@ FAULTS = [
           kind=("layout", "structure", "attribute")),
     fault("llama", "rotation the other way", inside(LAYERS, "self_attn.rotary"), "first * cos - second * sin, second * "
           "cos + first * sin", "first * cos + second * sin, second * cos - first * sin", "sign", "sub|sign"),
-    fault("llama", "mask off by one", inside(LAYERS, "self_attn"), "bool))", "bool), 1)", "mask", "mask|triu|tril"),
+    fault("llama", "mask off by one", inside(LAYERS, "self_attn"), "bool))", "bool), 1)", "mask",
+          "mask|triangle", kind=("structure", "attribute")),
     fault("llama", "mask left out", inside(LAYERS, "self_attn"), "jnp.where(seen, scores, -jnp.inf)", "scores", "mask",
           "mask|triangle"),
     fault("llama", "scale of the whole width", inside(LAYERS, "self_attn"), "self.head_size**-0.5",

@@ -40,6 +40,7 @@ OTHERS = (
     "decode",
     "parallelize",
     "splits_batch",
+    "clip_gradients",
     "recording",
     "names",
 )
@@ -66,6 +67,7 @@ class ModelFile:
         parallelize: makes the network one that runs on several processes; None if the file has none.
         recording: the recording that the network is compared with, and the map of its names; None if the file has none.
         splits_batch: whether each process gets a part of the batch; None where its class says so.
+        clip_gradients: how the parallel network's gradients are clipped; None for torch's `clip_grad_norm_`.
     """
 
     module: nn.Module
@@ -83,6 +85,7 @@ class ModelFile:
     splits_batch: bool | None = None
     recording: Path | None = None
     names: Path | None = None
+    clip_gradients: Callable[..., Any] | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -109,6 +112,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     return ModelFile(
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
         splits if isinstance(splits, bool) else None, user_file.path("recording"), user_file.path("names"),
+        user_file.function("clip_gradients"),
     )  # fmt: skip
 
 

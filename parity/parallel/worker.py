@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ from ..training.training_config import TrainingConfig
 from .dropout import dropouts, record_dropped
 
 RECORDED, STORE = "recorded", "store"
+LONGEST_WAIT = timedelta(minutes=5)
+"""How long a process waits for the others: where one of them doesn't take part in a reduction, it would be for ever."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,9 @@ class Job:
 def work(rank: int, job: Job) -> None:
     """Run one process; an error of the model is written to a file."""
     torch.set_num_threads(1)
-    dist.init_process_group("gloo", init_method=f"file://{job.folder}/{STORE}", rank=rank, world_size=job.ranks)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{job.folder}/{STORE}", rank=rank, world_size=job.ranks, timeout=LONGEST_WAIT
+    )
     try:
         _record(rank, job)
     except CellbridgeError as error:
@@ -96,7 +101,7 @@ def _run(rank: int, job: Job, recorder: Recorder, dtype: torch.dtype) -> None:
             loss(parallel(*args, **kwargs)).backward()
         if optimizer is not None and job.training is not None:
             if job.training.clip_norm is not None:
-                torch.nn.utils.clip_grad_norm_(parameters, job.training.clip_norm)
+                _clip(user_file, parallel, parameters, job.training.clip_norm, rank)
             optimizer.step()
             recorder.step()
     if job.train and splits and dtype == torch.float32:
@@ -105,6 +110,17 @@ def _run(rank: int, job: Job, recorder: Recorder, dtype: torch.dtype) -> None:
     if optimizer is not None:
         for name, parameter in parallel.named_parameters():
             recorder.parameter(name.removeprefix("module."), parameter)
+
+
+def _clip(
+    user_file: ModelFile, parallel: torch.nn.Module, parameters: list[torch.nn.Parameter], norm: float, rank: int
+) -> None:
+    """Clip the gradients, as the model file does if it says how."""
+    if user_file.clip_gradients is None:
+        torch.nn.utils.clip_grad_norm_(parameters, norm)
+        return
+    with report_user_errors(user_file.name, f"when clip_gradients(module, max_norm) was called, in rank {rank}"):
+        user_file.clip_gradients(parallel, norm)
 
 
 def _leaf(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -22,14 +22,16 @@ EPS = {"kind": "attribute", "name": "eps", "reference": 1e-6, "candidate": 1e-5}
 
 
 def test_there_are_cases_of_every_kind_and_each_has_its_own_name() -> None:
-    assert KINDS == ("torch", "opaque", "two", "hidden", "port", "onnx", "files", "training", "sound")
+    assert KINDS == (
+        "torch", "opaque", "two", "hidden", "port", "jax", "onnx", "files", "training", "generate", "ranks", "sound",
+    )  # fmt: skip
     assert len({(case.kind, case.name) for case in CASES}) == len(CASES)
     assert sum(case.is_fault for case in CASES) >= 300
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "onnx"])  # it has the files of "files"
 def test_a_sample_of_the_cases_is_what_it_claims(kind: str) -> None:
-    sample = select(CASES, kind, 1 if kind in ("files", "sound") else 6, seed=1)
+    sample = select(CASES, kind, 1 if kind in ("files", "sound", "ranks", "jax") else 6, seed=1)
     assert [problem for case in sample for problem in problems(case)] == []
 
 

@@ -195,3 +195,24 @@ def test_gradients_without_a_simple_relation_are_not_explained() -> None:
     expected, other = {"w": random.normal(size=5)}, random.normal(size=5)
     assert explain_gradients(expected, {"w": [other, other]}, 2) == ()
     assert explain_gradients({}, {}, 2) == ()
+
+
+CLIPPING = """
+def clip_gradients(module, max_norm):
+    parts = [parameter.grad.to_local() for parameter in module.parameters()]
+    square = torch.stack([part.square().sum() for part in parts]).sum()
+    REDUCTION
+    for part in parts:
+        part.mul_((max_norm / (square.sqrt() + 1e-6)).clamp(max=1.0))
+"""
+
+
+@pytest.mark.slow
+def test_clipping_by_the_norm_of_a_part_is_a_wrong_update(tmp_path: Path) -> None:
+    options = ("--train-steps", "2", "--clip-norm", "0.1")
+    right = SOUND["FSDP"] + "\n" + CLIPPING.replace("REDUCTION", "dist.all_reduce(square)")
+    result, _ = run(tmp_path, right, *options)
+    assert result.exit_code == 0, result.output
+    result, _ = run(tmp_path, right.replace("dist.all_reduce(square)", "pass"), *options)
+    assert result.exit_code == 1, result.output
+    assert "update" in " ".join(result.output.split()), result.output
