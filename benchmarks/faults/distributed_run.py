@@ -2,7 +2,8 @@
 
     python -m benchmarks.faults.distributed_run FILE FOLDER eval|train
 
-Parameters, their gradients, and outputs of which each process has all are written in float64 to `alone.npz`, `0.npz`, `1.npz`.
+Parameters, their gradients, and outputs of which each process has all are written in float64 to `alone.npz`, `0.npz`
+and `1.npz`.
 """
 
 from __future__ import annotations

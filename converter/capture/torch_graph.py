@@ -19,6 +19,7 @@ from .known_decisions import KnownDecisions
 from .known_numbers import KnownNumbers, UntrackedRandomness, extreme_random_numbers, settings_as_numbers
 from .libraries import without_value_checks
 from .marks import Marker
+from .ordered_sizes import ordered_sizes
 from .prepare import prepare
 from .result_shapes import trace_by_shape
 from .tables.complex_table import COMPLEX, is_complex
@@ -72,6 +73,7 @@ def _trace(
         stack.enter_context(torch.enable_grad())
         stack.enter_context(without_value_checks())
         stack.enter_context(trace_by_shape())
+        stack.enter_context(ordered_sizes())
         warnings.simplefilter("ignore")
         with (
             KnownNumbers(),

@@ -125,8 +125,9 @@ class _Check:
         if isinstance(program, str):
             notes.append(program)
         else:
-            sides += [INTERPRETER, ONNXRUNTIME]
             found += [("", one) for one in self._compare_program(program, length)]
+            sides += [INTERPRETER] if program.refusal else [INTERPRETER, ONNXRUNTIME]
+            notes += [program.refusal] if program.refusal else []
         if recorded is not None:
             found += [("", one) for one in recorded.compare(self.truth, self.own, Tolerance(self.dtype))]
         for path, comparison in found:
@@ -201,7 +202,7 @@ class _Check:
         ]
         for side, check, dtype in runs:
             outputs = program.in_interpreter(dtype) if dtype else program.in_onnxruntime()
-            for number, logits in enumerate(outputs):
+            for number, logits in enumerate(outputs if outputs is not None else ()):
                 fields = judge_values(self.dtype, check, logits, self.truth[number][prompt:], self.own[number][prompt:])
                 yield Comparison(side, check, "end to end", "output", "logits", 0, input=number + 1, **fields)
 

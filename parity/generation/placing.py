@@ -5,7 +5,6 @@ A Cell whose value differs because it isn't given the state that it returned bef
 
 from __future__ import annotations
 
-import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -92,7 +91,7 @@ class Placing:
                     call = 0 if passed else key.call
                     wrong = wrongly_passed(path, call, before, step, tensors(state), {one for one, *_ in values})
                     if wrong is not None:
-                        yield wrong.caller, _of_state(mode.name, check, wrong)
+                        yield wrong.caller, _of_state(self.dtype, mode.name, check, wrong)
                         comparison = replace(comparison, feeding="end to end")
                 feeding = "end to end"  # what comes later may differ because of this
             yield path, comparison
@@ -159,22 +158,13 @@ class Placing:
         return "meaning", "float64", 0, len(self.truth[mode.rows[0][0]]) - 1
 
 
-def _of_state(side: str, check: str, wrong: Passed) -> Comparison:
+def _of_state(dtype: str, side: str, check: str, wrong: Passed) -> Comparison:
     """Return the failure of a Cell that doesn't pass on the state of a Cell inside."""
-    shape = tuple(wrong.returned.shape)
-    dtype = str(wrong.returned.dtype).removeprefix("torch.")
-    tensor = f"{wrong.path} {wrong.slot}"
+    tensor, returned = f"{wrong.path} {wrong.slot}", as_array(wrong.returned)
+    place = (side, check, "isolated", "passed value", tensor, wrong.call)
     if wrong.given is None:
         reason = f"{wrong.path} returned this state in the step before, and isn't given it"
-        return Comparison(
-            side, check, "isolated", "passed value", tensor, wrong.call, FAIL, reason, dtype, shape, ratio=math.inf
-        )
+        return Comparison(*place, FAIL, reason, returned.dtype.name, returned.shape)
+    fields = judge_values(dtype, "meaning", as_array(wrong.given), returned, returned)
     reason = f"it isn't the state that {wrong.path} returned in the step before"
-    given, returned = as_array(wrong.given), as_array(wrong.returned)
-    errors = np.abs(given.astype(np.float64) - returned.astype(np.float64))
-    index = tuple(int(i) for i in np.unravel_index(int(errors.argmax()), errors.shape))
-    return Comparison(
-        side, check, "isolated", "passed value", tensor, wrong.call, FAIL, reason, dtype, shape,
-        error=float(errors[index]), ratio=math.inf, index=index,
-        reference_value=float(returned[index]), candidate_value=float(given[index]),
-    )  # fmt: skip
+    return Comparison(*place, **{**fields, "status": FAIL, "reason": reason})

@@ -26,6 +26,9 @@ class StepProgram:
         prompt: length of the prompt, which torch computes; at least 2 tokens follow.
         working: working dtype.
 
+    Attributes:
+        refusal: why ONNX Runtime can't run it; empty if it can, or wasn't asked.
+
     Raises:
         ConversionError: the step can't be converted, or its state has numbers outside of tensors.
     """
@@ -43,6 +46,7 @@ class StepProgram:
             {axis: f"past{size}" for axis, size in enumerate(leaf.shape) if size != later[name].shape[axis]}
             for name, leaf in leaves.items()
         ]
+        self.refusal = ""
         step = _Step(decoder, self.rebuild)
         token = cast(tokens[:, prompt : prompt + 1], working, working)
         self.program = capture_program(
@@ -58,9 +62,14 @@ class StepProgram:
         """Return the outputs for the tokens after the prompt, [batch, length, ...], computed in a dtype."""
         return self._decode(dtype, self.program.astype(dtype))
 
-    def in_onnxruntime(self) -> Array:
-        """Return the same, computed by ONNX Runtime in the working dtype."""
-        return self._decode(self.working, compile_program(self.program, "cpu"))
+    def in_onnxruntime(self) -> Array | None:
+        """Return the same, computed by ONNX Runtime in the working dtype; None and `refusal` if it can't."""
+        try:
+            compiled = compile_program(self.program, "cpu")
+        except ConversionError as error:
+            self.refusal = f"the step can't be run by ONNX Runtime: {str(error).partition(chr(10))[0]}"
+            return None
+        return self._decode(self.working, compiled)
 
     def _state(self, dtype: str, length: int) -> Any:
         with self.decoder.running(dtype, self.working):

@@ -15,7 +15,6 @@ from ..inputs.affordable import require_affordable
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
-from ..inputs.tensors import as_tensors
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..sides.interpreter_side import InterpreterSide
@@ -24,6 +23,7 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
+from ..support.tensors import as_tensors
 from .whole import compare_whole
 
 

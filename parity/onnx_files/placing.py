@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from ...converter.torch_out.export import to_torch
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
-from ..inputs.tensors import as_tensors
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import Options
 from ..report.report import Report
 from ..sides.parameter_users import parameter_users_of
 from ..sides.records import Array
 from ..support.progress import Progress
+from ..support.tensors import as_tensors
 
 
 def place_in_cells(

@@ -13,11 +13,11 @@ from ...converter.structure.program_names import named_buffers, named_parameters
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
-from ..inputs.tensors import as_tensor
 from ..options import Options
 from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import ParameterInfo, Records
 from ..sides.torch_side import TorchSide
+from ..support.tensors import as_tensor
 from ..training.loss_network import mean_square
 from ..training.torch_steps import Batch
 from ..training.training_config import TrainingConfig

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from ...runtime.ir.types import BFLOAT16
-from ..inputs.tensors import as_tensor
+from ..support.tensors import as_tensor
 from .records import Array
 
 

@@ -13,7 +13,7 @@ from ...converter.capture.cell_hooks import count_call
 from ...converter.capture.containers import structure
 from ...runtime.ir.types import CellCall
 from ...runtime.programs.call import as_array
-from ..inputs.tensors import as_tensor
+from ..support.tensors import as_tensor
 from ..support.user_code import user_line
 from .cell_arguments import nest_outputs
 from .precision import add_jitter, is_inexact

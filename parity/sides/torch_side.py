@@ -24,8 +24,8 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
-from ..inputs.tensors import as_tensor
 from ..options import Options
+from ..support.tensors import as_tensor
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState

@@ -15,11 +15,11 @@ from ...converter.seed import manual_seed
 from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
-from ..inputs.tensors import as_tensor
 from ..sides.frameworks import Framework
 from ..sides.precision import DoublePrecision, add_jitter, default_dtype
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws
+from ..support.tensors import as_tensor
 from ..weights.mapping import Weights
 from .quantities import LOSS, Quantities, Quantity, TrainingRecord
 from .torch_updates import TorchUpdates

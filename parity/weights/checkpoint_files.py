@@ -20,8 +20,8 @@ from ...runtime.memory import check_memory
 from ...runtime.programs.call import as_array
 from ...runtime.storage.safetensors_bytes import from_bytes, to_bytes
 from ...runtime.train.checkpoint_format import decode, encode
-from ..inputs.tensors import as_tensor
 from ..support.files import atomic_path, write_bytes
+from ..support.tensors import as_tensor
 from .arrangements import Array
 
 PICKLED = (".pt", ".pth", ".bin")

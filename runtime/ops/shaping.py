@@ -171,7 +171,7 @@ def _(graph: OnnxGraph, x: str, *, shifts: tuple[int, ...], axes: tuple[int, ...
 
 
 @operator
-def triangle(x: Tensor, *, k: int = 0, upper: bool) -> Tensor:
+def triangle(x: Tensor, *, k: Dim = 0, upper: bool) -> Tensor:
     """The matrices `x` (..., n, m) with zeros below (`upper`) or above their k-th diagonal.
 
     ATen `triu` and `tril`, ONNX Trilu-14.
@@ -179,7 +179,7 @@ def triangle(x: Tensor, *, k: int = 0, upper: bool) -> Tensor:
 
 
 @triangle.infer
-def _(x: Type, *, k: int, upper: bool) -> Type:
+def _(x: Type, *, k: Dim, upper: bool) -> Type:
     require(x.rank >= 2, f"needed matrices, given {x.rank} dimensions")
     return x
 
@@ -191,10 +191,10 @@ def _(x: Array, *, k: int, upper: bool) -> Array:
 
 
 @triangle.vjp
-def _(g: Tensor, y: Tensor, x: Tensor, *, k: int, upper: bool) -> Any:
+def _(g: Tensor, y: Tensor, x: Tensor, *, k: Dim, upper: bool) -> Any:
     return triangle(g, k=k, upper=upper)
 
 
 @triangle.onnx
-def _(graph: OnnxGraph, x: str, *, k: int, upper: bool) -> Any:
-    return graph.op("Trilu", x, graph.constant(k, np.int64), upper=int(upper))
+def _(graph: OnnxGraph, x: str, *, k: Dim, upper: bool) -> Any:
+    return graph.op("Trilu", x, graph.op("Squeeze", graph.dims((k,))), upper=int(upper))

@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
-from cellbridge.runtime.errors import CellbridgeError, UsageError
+from cellbridge.runtime.errors import CellbridgeError, ConversionError, UsageError
 from cellbridge.runtime.ir.dims import SymbolicDim
 
 
@@ -95,3 +95,33 @@ def test_a_half_model_that_is_written_in_float32_is_told() -> None:
     assert "written to ONNX, in float32" in note
     assert not any("float16;" in note for note in parity.check(Masked(), (X,)).notes)
     assert not any("in float32:" in note for note in parity.check(Masked().half(), (X.half(),), dtype="float16").notes)
+
+
+@pytest.mark.parametrize(
+    "repeat",
+    [
+        lambda k: k.repeat_interleave(2, 1),
+        lambda k: k[:, :, None].expand(-1, -1, 2, -1, -1).reshape(2, 4, k.shape[2], 4),  # as in transformers
+        lambda k: torch.stack([k, k], 2).flatten(1, 2),
+    ],
+    ids=["repeat_interleave", "expand", "stack"],
+)
+def test_a_growing_cache_of_grouped_heads_may_have_any_length(repeat: Any) -> None:
+    class Cached(nn.Module):
+        def forward(self, x: torch.Tensor, cache: torch.Tensor) -> torch.Tensor:
+            return repeat(torch.cat([cache, x], 2))
+
+    example = torch.randn(2, 2, 1, 4), torch.randn(2, 2, 6, 4)
+    program = from_torch(Cached(), example, dynamic_shapes={"x": None, "cache": {2: "past"}})
+    for past in (2, 3, 9):
+        x, cache = torch.randn(2, 2, 1, 4), torch.randn(2, 2, past, 4)
+        np.testing.assert_array_equal(program(x.numpy(), cache.numpy()), Cached()(x, cache).numpy())
+
+
+def test_lengths_that_another_branch_is_for_are_still_refused() -> None:
+    class Branch(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x * 2 if min(x.shape[1], 4) == 4 else x
+
+    with pytest.raises(ConversionError, match="Constraints violated"):
+        from_torch(Branch(), (torch.randn(2, 6),), dynamic_shapes={"x": {1: "length"}})

@@ -10,12 +10,13 @@ import pytest
 import torch
 from torch import nn
 
+from cellbridge.parity.generation import step_program
 from cellbridge.parity.generation.check import check_generation
 from cellbridge.parity.generation.choices import likelihoods, log_softmax
 from cellbridge.parity.generation.decoder import Decoder, greedy
 from cellbridge.parity.generation.recorded import LogProbabilities, read_log_probabilities
 from cellbridge.parity.generation.report import GenerationReport
-from cellbridge.runtime.errors import UsageError
+from cellbridge.runtime.errors import ConversionError, UsageError
 from tests.parity.generation.networks import CausalConvolution, Recurrent, decode, make
 
 
@@ -201,3 +202,29 @@ def test_a_fault_in_the_step_shows_in_its_program_too() -> None:
     torch.manual_seed(0)
     report = check_generation(CausalConvolution(2), torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))
     assert {"interpreter", "onnxruntime"} <= failing_sides(report)
+
+
+def test_the_step_of_a_decoder_with_grouped_heads_is_a_program() -> None:
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=20, hidden_size=16, intermediate_size=24, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, max_position_embeddings=32,
+    )  # fmt: skip
+    report = check_generation(transformers.LlamaForCausalLM(config), torch.randint(0, 20, (1, 5)), tokens=4)
+    assert report.ok, str(report)
+    assert report.sides[-2:] == ["interpreter", "onnxruntime"]
+
+
+def test_a_step_that_onnx_runtime_cannot_run_is_judged_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(program: Any, provider: str) -> Any:
+        raise ConversionError("op f can't be written in ONNX: not with these attributes\nmore")
+
+    monkeypatch.setattr(step_program, "compile_program", refuse)
+    torch.manual_seed(0)
+    report = check_generation(CausalConvolution(), torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))
+    assert report.ok, str(report)
+    assert report.sides[-1] == "interpreter"
+    assert report.notes == [
+        "the step can't be run by ONNX Runtime: op f can't be written in ONNX: not with these attributes"
+    ]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
 from ...runtime.ir.types import BFLOAT16
-from .arrays import Array
+
+Array = np.ndarray[Any, Any]
 
 
 def as_tensor(array: Array) -> torch.Tensor:
