@@ -9,7 +9,7 @@ import click
 
 from ...runtime.errors import UsageError
 from ..inputs.model_file import load
-from ..locks.lock_file import Lock, read_lock, write_lock
+from ..locks.lock_file import SIDES, Lock, read_lock, write_lock
 from ..options import Options
 from ..report.formats import FORMATS
 from ..report.layout import echo
@@ -30,6 +30,7 @@ LOCK_FILE = "parity.lock"
 @mode_option
 @computing_dtype_option
 @click.option("--no-grad", is_flag=True, help="Lock the forward pass only.")
+@click.option("--onnxruntime", is_flag=True, help="Lock what ONNX Runtime computes of each exported model, too.")
 @options_of_all
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 def lock(
@@ -40,6 +41,7 @@ def lock(
     train: bool | None,
     dtype: str,
     no_grad: bool,
+    onnxruntime: bool,
 ) -> None:
     """Write down what each MODEL computes now, to be compared after an upgrade of torch or of any other library.
 
@@ -53,25 +55,26 @@ def lock(
     snapshots = []
     for model in models:
         options = Options(grads=not no_grad, train=train, dtype=dtype, seed=seed)
-        snapshots.append(_snapshot(model, options, verbose))
+        snapshots += [_snapshot(model, side, options, verbose) for side in SIDES[: 2 if onnxruntime else 1]]
     write_lock(Lock(library_versions(), snapshots), output)
-    cells = sum(len(snapshot.cells) for snapshot in snapshots)
+    cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == SIDES[0])
     echo(f"locked {cells} Cells in {output}; to compare: parity check --lock {output}")
 
 
-def _snapshot(model: str, options: Options, verbose: bool) -> Snapshot:
-    """Run a model file."""
+def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapshot:
+    """Run a model file in torch, or what it is exported to in ONNX Runtime."""
     from dataclasses import replace
 
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = load(model, options.seed)
-        from ..locks.snapshot import take_snapshot
+        from ..locks.snapshot import take_runtime_snapshot, take_snapshot
 
+        take = take_snapshot if side == SIDES[0] else take_runtime_snapshot
         progress.stage("run", None)
         with quiet(verbose):
             chosen = replace(options, loss=user_file.loss, model=model)
-            return take_snapshot(user_file.module, user_file.args, user_file.kwargs, chosen)
+            return take(user_file.module, user_file.args, user_file.kwargs, chosen)
 
 
 @click.command("check", cls=Command, epilog=EXIT_CODES)
@@ -102,12 +105,12 @@ def check_lock(
     path = lock_file
     files = {"json": json_file, "junit": junit_file, "html": html_file}
     written = read_lock(path)
-    locked = {one.model: one for one in written.snapshots}
+    locked = {one.label: one for one in written.snapshots}
 
-    def judge(model: str) -> BaseReport:
-        then = locked[model]
+    def judge(label: str) -> BaseReport:
+        then = locked[label]
         options = Options(grads=then.grads, train=then.train, dtype=then.dtype, seed=then.seed)
-        now = _snapshot(model, options, verbose)
+        now = _snapshot(then.model, then.side, options, verbose)
         from ...recorder import library_versions
         from ..locks.check import check_snapshot
 
@@ -120,6 +123,6 @@ def check_lock(
 
         judge_several(tuple(locked), judge, verbose, html_file)
     require_outputs({f"--{name}": file for name, file in files.items()}, {"--lock": path})
-    for model in locked:
-        finish(judge(model), verbose, files)
+    for label in locked:
+        finish(judge(label), verbose, files)
     raise UsageError(f"{Path(path)} has no model")

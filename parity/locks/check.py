@@ -69,7 +69,7 @@ def check_snapshot(
     with tempfile.TemporaryDirectory() as folder:
         _write(locked, Path(folder) / LOCKED, locked)
         _write(compared, Path(folder) / NOW, locked)
-        options = {**options, "grads": locked.grads, "model": locked.model}
+        options = {**options, "grads": locked.grads, "model": locked.label}
         report = judge(Path(folder) / LOCKED, Path(folder) / NOW, **options)
     for path, cell in report.cells.items():
         cell.comparisons = [_of_tensor(c, path, locked, now) for c in cell.comparisons]

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+TORCH = "torch"
 ELEMENTS, PROJECTIONS = 6, 2
 SKETCH_SIZE = ELEMENTS + PROJECTIONS
 
@@ -62,6 +63,7 @@ class Snapshot:
         train: whether it ran in train mode; None for its own mode, as for `Options`.
         seed: seed of random numbers.
         grads: whether gradients were computed.
+        side: what computed the run in the working dtype: torch, or ONNX Runtime of the exported network.
         cells: what the Cells are made of, by path.
         calls: the calls of all runs, as a recording has them.
         tensors: the tensors, by place.
@@ -73,7 +75,13 @@ class Snapshot:
     train: bool | None
     seed: int
     grads: bool
+    side: str = TORCH
     cells: dict[str, CellParts] = field(default_factory=dict)
     calls: list[dict[str, Any]] = field(default_factory=list)
     tensors: dict[Boundary, Tensor] = field(default_factory=dict)
     sketches: dict[str, list[float | int]] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The name of the model, and of what computed it if that isn't torch."""
+        return self.model if self.side == TORCH else f"{self.model} in {self.side}"

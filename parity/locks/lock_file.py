@@ -13,8 +13,9 @@ from typing import Any
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_text
 from ..dtypes import WORKING_DTYPES
+from ..sides.names import ONNXRUNTIME
 from ..support.files import write_text
-from .contents import SKETCH_SIZE, Boundary, CellParts, Snapshot, Tensor
+from .contents import SKETCH_SIZE, TORCH, Boundary, CellParts, Snapshot, Tensor
 
 FORMAT, VERSION = "cellbridge-lock", 1
 LARGEST = 2**28
@@ -35,6 +36,7 @@ class Lock:
 
 
 LARGEST_TENSOR = 2**48
+SIDES = (TORCH, ONNXRUNTIME)
 UNTRACKED = "untracked"
 """At the end of a tensor's line, if no gradient of it is computed."""
 
@@ -60,7 +62,14 @@ def _model_text(one: Snapshot) -> str:
         [*where, tensor.dtype, list(tensor.shape), tensor.bits, *([] if tensor.tracked else [UNTRACKED])]
         for where, tensor in one.tensors.items()
     ]
-    head = {"model": one.model, "dtype": one.dtype, "train": one.train, "seed": one.seed, "gradients": one.grads}
+    head = {
+        "model": one.model,
+        "side": one.side,
+        "dtype": one.dtype,
+        "train": one.train,
+        "seed": one.seed,
+        "gradients": one.grads,
+    }
     parts = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in head.items()]
     lists: dict[str, list[Any]] = {"cells": cells, "calls": one.calls, "tensors": tensors}
     for name, entries in lists.items():
@@ -113,7 +122,10 @@ def _snapshot(data: Any) -> Snapshot:
     dtype = _text(data["dtype"])
     if dtype not in WORKING_DTYPES:
         raise ValueError(f"there is no working dtype {dtype}")
-    one = Snapshot(_text(data["model"]), dtype, train, _count(data["seed"]), grads)
+    side = _text(data.get("side", TORCH))
+    if side not in SIDES:
+        raise ValueError(f"there is no side {side}")
+    one = Snapshot(_text(data["model"]), dtype, train, _count(data["seed"]), grads, side)
     for cell in data["cells"]:
         settings = {_text(name): _text(value) for name, value in cell["settings"].items()}
         one.cells[_text(cell["cell"])] = CellParts(_text(cell["class"]), _text(cell["code"]), settings)

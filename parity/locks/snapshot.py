@@ -15,12 +15,17 @@ import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import as_stored
+from ...runtime.ir.types import as_dtype
 from ..comparison.cells import require_finite
+from ..dtypes import WORKING_DTYPES, cast_floating
 from ..options import Options
-from ..recordings.write import record_parameters, record_run
-from ..sides.records import Records
+from ..recordings.write import record_calls, record_parameters, record_run
+from ..sides.exported_side import ExportedSide
+from ..sides.names import ONNXRUNTIME
+from ..sides.records import INPUT, Records, Run
+from ..sides.torch_program import capture_program
 from ..sides.torch_side import TorchSide
-from .contents import Boundary, CellParts, Snapshot, Tensor
+from .contents import TORCH, Boundary, CellParts, Snapshot, Tensor
 from .sketch import bits, sketch
 
 
@@ -44,6 +49,39 @@ def take_snapshot(
         first = first or records
     modules = dict(module.named_modules())
     for path in dict.fromkeys(call["cell"] for call in snapshot.calls):
+        snapshot.cells[path] = _parts(side, path, modules.get(path))
+    return snapshot
+
+
+@one_at_a_time
+def take_runtime_snapshot(
+    module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
+) -> Snapshot:
+    """Run a module in float64, and what it is exported to in ONNX Runtime, forward; keep sketches of what both compute.
+
+    Raises:
+        UsageError: the inputs don't fit the module, or a value isn't finite.
+        ConversionError: the module can't be exported.
+    """
+    forward = replace(options, grads=False)
+    side = TorchSide.of_options(TORCH, module, args, kwargs, forward)
+    snapshot = Snapshot(options.model, options.dtype, options.train, options.seed, grads=False, side=ONNXRUNTIME)
+    truth = side.run(Run("float64", grads=False))
+    require_finite(truth, "float64")
+    program = capture_program(module, args, dict(kwargs), None, options.dtype, options.train)
+    dtype = WORKING_DTYPES[options.dtype].onnxruntime
+    exported = ExportedSide(ONNXRUNTIME, program, args, kwargs, dtype=dtype, provider=options.provider)
+    # each Cell gets the values that it had in float64
+    records = exported.run(Run(dtype, grads=False, draws=truth.draws, slots=truth.slots, feed=truth))
+    require_finite(records, dtype)
+    given = {key: cast_floating(x, as_dtype(dtype)) for key, x in truth.values.items() if key.kind == INPUT}
+    for run, values in (("float64", truth.values), (options.dtype, given | records.values)):
+        writer = _SketchWriter(snapshot, run)
+        record_calls(writer, truth.calls)
+        for key, array in values.items():
+            writer.add_tensor(key.path, key.call, key.kind, key.slot, array)
+    modules = dict(module.named_modules())
+    for path in dict.fromkeys(call.path for call in truth.calls):
         snapshot.cells[path] = _parts(side, path, modules.get(path))
     return snapshot
 

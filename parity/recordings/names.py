@@ -11,6 +11,9 @@
     "layer.*.query.weight" = "blocks.*.qkv.kernel[:, 0:384]"
     "conv1.weight" = { parameter = "conv1.kernel", transpose = [3, 2, 0, 1] }
 
+    [tokens]
+    mask = "attention_mask"    # [tokens, ...] are the reference's [batch, length, ...] where this input isn't 0
+
 The first line that matches a name applies. A name that matches no line is the same on both sides, and so are the names
 of a Cell's parameters within it.
 """
@@ -19,7 +22,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -83,11 +86,13 @@ class NameMap:
         cells: lines on Cells.
         parameters: lines on parameters and buffers.
         where: name of the file in messages.
+        mask: name of the network's input that is 0 where there is padding, if the recording has the tokens without it.
     """
 
     cells: tuple[Line, ...] = ()
     parameters: tuple[Line, ...] = ()
     where: str = "the map"
+    mask: str | None = None
 
     def cell(self, path: str) -> Match:
         """Return what a Cell of the reference is called in the recording."""
@@ -104,7 +109,7 @@ class NameMap:
 
     def after(self, first: NameMap) -> NameMap:
         """Return a map in which the lines of another one come before these."""
-        return NameMap(first.cells + self.cells, first.parameters + self.parameters, self.where)
+        return replace(self, cells=first.cells + self.cells, parameters=first.parameters + self.parameters)
 
     def require_used(self, cells: Iterable[str], parameters: Iterable[str]) -> None:
         """Raise `UsageError` for a line that matches none of the reference's names."""
@@ -130,12 +135,15 @@ def read_names(path: str | PathLike[str]) -> NameMap:
         raise UsageError(
             f'{path} is not TOML: {error}\nPut a name with a dot in quotes: "layers.0" = "blocks.0"'
         ) from error
-    unknown = data.keys() - {"cells", "parameters"}
+    unknown = data.keys() - {"cells", "parameters", "tokens"}
     if unknown or not all(isinstance(table, dict) for table in data.values()):
         given = ", ".join(map(visible_name, sorted(data)))
-        raise UsageError(f"{path}: needed the tables [cells] and [parameters], given {given}")
+        raise UsageError(f"{path}: needed the tables [cells], [parameters] and [tokens], given {given}")
+    tokens = data.pop("tokens", {"mask": None})
+    if tokens.keys() != {"mask"} or not isinstance(tokens["mask"], str | None):
+        raise UsageError(f'{path}: [tokens]: needed mask = "the name of an input", given {visible_name(repr(tokens))}')
     lines = {name: tuple(_line(k, v, name, str(path)) for k, v in table.items()) for name, table in data.items()}
-    return NameMap(lines.get("cells", ()), lines.get("parameters", ()), str(path))
+    return NameMap(lines.get("cells", ()), lines.get("parameters", ()), str(path), tokens["mask"])
 
 
 def _line(key: str, value: Any, table: str, path: str) -> Line:

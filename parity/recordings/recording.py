@@ -20,6 +20,7 @@ from ..sides.records import INPUT, Array, Key, Records, output_slots, reference_
 from .index import CELL_ROLES, CallEntry, Index, Summary, TensorEntry, read_index
 from .names import NameMap
 from .npy_folder import has_arrays, read_folder
+from .packing import Packing
 from .renaming import renamed
 from .shards import MappedArrays, Shards, require_regular_files
 
@@ -120,6 +121,9 @@ class Recording:
         records = Records(MappedArrays([self.shards]), MappedArrays([self.shards]), calls=_calls(calls, entries))
         result = RecordedRun(records, MappedArrays([self.shards]))
         slots = _Slots(entries, like)
+        packing = None
+        if like is not None and names is not None and names.mask is not None:
+            packing = Packing.of(names.mask, like, names.where)
         for entry in entries:
             value = entry.summary if entry.summary is not None else self._array(entry)
             if entry.role not in CELL_ROLES:
@@ -129,6 +133,11 @@ class Recording:
                     result.named[entry.role][entry.slot] = value
                 continue
             key = Key(entry.cell, entry.call, entry.role, slots.of(entry))
+            if packing is not None and like is not None:
+                whole = None if isinstance(value, Summary) else packing.unpack(key, value, like)
+                if whole is None:
+                    continue
+                value = whole
             if not entry.tracked:
                 result.records.untracked.add(key)
             if isinstance(value, Summary):

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
+from cellbridge.parity.locks import snapshot
 from cellbridge.parity.locks.lock_file import read_lock
+from cellbridge.parity.sides.exported_side import ExportedSide
+from cellbridge.parity.sides.records import OUTPUT, Records, Run
 
 MODEL = """
 import os
@@ -171,3 +175,26 @@ def test_a_python_that_is_not_there_is_said() -> None:
     result = parity("upgrade", "net.py", "--python", os.devnull)
     assert result.exit_code == 2
     assert "there is no program" in result.output
+
+
+class OtherRuntime(ExportedSide):
+    """ONNX Runtime with a kernel of layer norm that is less precise."""
+
+    def run(self, run: Run) -> Records:
+        records = super().run(run)
+        records.values = {
+            key: array + np.float32(1e-4) if (key.path, key.kind) == ("1", OUTPUT) else array
+            for key, array in records.values.items()
+        }
+        return records
+
+
+def test_a_change_of_onnx_runtime_is_placed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert parity("lock", "net.py", "--onnxruntime").exit_code == 0
+    assert [one.side for one in read_lock("parity.lock").snapshots] == ["torch", "onnxruntime"]
+    assert parity("check", "--lock").exit_code == 0
+    monkeypatch.setattr(snapshot, "ExportedSide", OtherRuntime)
+    result = parity("check", "--lock")
+    assert result.exit_code == 1
+    assert "✓ net.py: Parity holds" in result.output
+    assert "✗ net.py in onnxruntime: Parity fails in 1 Cell: 1" in result.output
