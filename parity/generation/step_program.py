@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from ...runtime.compiled.compiled import compile as compile_program
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.programs.call import as_array
 from ..sides.records import Array
 from ..sides.torch_program import capture_program
+from .bound_step import BoundStep
 from .decoder import Decoder, cast, in_chunks
 from .states import Rebuild, flatten
 
@@ -63,13 +63,16 @@ class StepProgram:
         return self._decode(dtype, self.program.astype(dtype))
 
     def in_onnxruntime(self) -> Array | None:
-        """Return the same, computed by ONNX Runtime in the working dtype; None and `refusal` if it can't."""
+        """Return the same, computed by ONNX Runtime in the working dtype; None and `refusal` if it can't.
+
+        The state stays on the device: a GPU where there is one.
+        """
         try:
-            compiled = compile_program(self.program, "cpu")
+            bound = BoundStep(self.program)
         except ConversionError as error:
             self.refusal = f"the step can't be run by ONNX Runtime: {str(error).partition(chr(10))[0]}"
             return None
-        return self._decode(self.working, compiled)
+        return self._decode(self.working, bound)
 
     def _state(self, dtype: str, length: int) -> Any:
         with self.decoder.running(dtype, self.working):

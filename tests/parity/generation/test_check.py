@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from onnxruntime import OrtValue
 from torch import nn
 
+from cellbridge.converter import from_torch
 from cellbridge.parity.generation import step_program
+from cellbridge.parity.generation.bound_step import BoundStep
 from cellbridge.parity.generation.check import check_generation
 from cellbridge.parity.generation.choices import likelihoods, log_softmax
 from cellbridge.parity.generation.decoder import Decoder, greedy
@@ -217,10 +220,10 @@ def test_the_step_of_a_decoder_with_grouped_heads_is_a_program() -> None:
 
 
 def test_a_step_that_onnx_runtime_cannot_run_is_judged_without_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(program: Any, provider: str) -> Any:
+    def refuse(program: Any) -> Any:
         raise ConversionError("op f can't be written in ONNX: not with these attributes\nmore")
 
-    monkeypatch.setattr(step_program, "compile_program", refuse)
+    monkeypatch.setattr(step_program, "BoundStep", refuse)
     torch.manual_seed(0)
     report = check_generation(CausalConvolution(), torch.randn(2, 11, 2), decode=lambda m, x, s: m(x, s))
     assert report.ok, str(report)
@@ -228,3 +231,19 @@ def test_a_step_that_onnx_runtime_cannot_run_is_judged_without_it(monkeypatch: p
     assert report.notes == [
         "the step can't be run by ONNX Runtime: op f can't be written in ONNX: not with these attributes"
     ]
+
+
+def test_the_state_stays_where_onnx_runtime_put_it() -> None:
+    class Sum(nn.Module):
+        def forward(self, x: torch.Tensor, state: tuple[torch.Tensor]) -> Any:
+            return x + state[0], (state[0] + x,)
+
+    x, state = torch.ones(1, 1, 2), torch.full((1, 1, 2), 3.0)
+    step = BoundStep(from_torch(Sum(), (x, (state,))))
+    first, kept = step(x.numpy(), [state.numpy()])
+    second, _ = step(x.numpy(), kept)
+    assert isinstance(kept[0], OrtValue)
+    np.testing.assert_array_equal(first, np.full((1, 1, 2), 4.0))
+    np.testing.assert_array_equal(second, np.full((1, 1, 2), 5.0))
+    with pytest.raises(ConversionError, match="takes a state of 1 tensors, and returns 0"):
+        BoundStep(from_torch(nn.Bilinear(2, 2, 3), (torch.ones(1, 2), torch.ones(1, 2))))
