@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
 from ..inputs.model_file import load
 from ..locks.lock_file import SIDES, Lock, read_lock, write_lock
 from ..options import Options
@@ -57,8 +58,13 @@ def lock(
         options = Options(grads=not no_grad, train=train, dtype=dtype, seed=seed)
         snapshots += [_snapshot(model, side, options, verbose) for side in SIDES[: 2 if onnxruntime else 1]]
     write_lock(Lock(library_versions(), snapshots), output)
+    errors = [(parts.error, path) for one in snapshots for path, parts in one.cells.items() if parts.error is not None]
     cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == SIDES[0])
     echo(f"locked {cells} Cells in {output}; to compare: parity check --lock {output}")
+    if errors:
+        error, path = max(errors)
+        where = visible_name(path) or "(root)"
+        echo(f"the largest rounding error is {error:.2g} units in the last place, in {where}")
 
 
 def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapshot:

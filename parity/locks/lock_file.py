@@ -55,7 +55,13 @@ def write_lock(lock: Lock, path: str | PathLike[str]) -> None:
 
 def _model_text(one: Snapshot) -> str:
     cells = [
-        {"cell": path, "class": parts.class_name, "code": parts.code, "settings": dict(parts.settings)}
+        {
+            "cell": path,
+            "class": parts.class_name,
+            "code": parts.code,
+            "settings": dict(parts.settings),
+            "error": None if parts.error is None else float(f"{parts.error:.2g}"),
+        }
         for path, parts in one.cells.items()
     ]
     tensors = [
@@ -128,7 +134,8 @@ def _snapshot(data: Any) -> Snapshot:
     one = Snapshot(_text(data["model"]), dtype, train, _count(data["seed"]), grads, side)
     for cell in data["cells"]:
         settings = {_text(name): _text(value) for name, value in cell["settings"].items()}
-        one.cells[_text(cell["cell"])] = CellParts(_text(cell["class"]), _text(cell["code"]), settings)
+        error = None if cell.get("error") is None else float(_number(cell["error"]))
+        one.cells[_text(cell["cell"])] = CellParts(_text(cell["class"]), _text(cell["code"]), settings, error)
     for call in data["calls"]:
         words = {name: _text(call[name]) for name in ("run", "cell", "class")}
         parent = None if call["parent"] is None else _count(call["parent"])

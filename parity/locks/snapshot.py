@@ -15,7 +15,7 @@ import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import as_stored
-from ...runtime.ir.types import as_dtype
+from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.cells import require_finite
 from ..dtypes import WORKING_DTYPES, cast_floating
 from ..options import Options
@@ -25,6 +25,7 @@ from ..sides.names import ONNXRUNTIME
 from ..sides.records import INPUT, Records, Run
 from ..sides.torch_program import capture_program
 from ..sides.torch_side import TorchSide
+from ..verdicts.judge import epsilon
 from .contents import TORCH, Boundary, CellParts, Snapshot, Tensor
 from .sketch import bits, sketch
 
@@ -47,9 +48,7 @@ def take_snapshot(
         records = record_run(writer, side, dtype, options, first)
         require_finite(records, dtype)
         first = first or records
-    modules = dict(module.named_modules())
-    for path in dict.fromkeys(call["cell"] for call in snapshot.calls):
-        snapshot.cells[path] = _parts(side, path, modules.get(path))
+    _add_parts(snapshot, side, module)
     return snapshot
 
 
@@ -80,9 +79,7 @@ def take_runtime_snapshot(
         record_calls(writer, truth.calls)
         for key, array in values.items():
             writer.add_tensor(key.path, key.call, key.kind, key.slot, array)
-    modules = dict(module.named_modules())
-    for path in dict.fromkeys(call.path for call in truth.calls):
-        snapshot.cells[path] = _parts(side, path, modules.get(path))
+    _add_parts(snapshot, side, module)
     return snapshot
 
 
@@ -129,6 +126,28 @@ class _SketchWriter:
     def _add_named(self, role: str, name: str, value: Any) -> None:
         if value is not None:
             self.add_tensor("", 0, role, name, value)
+
+
+def _add_parts(snapshot: Snapshot, side: TorchSide, module: torch.nn.Module) -> None:
+    """Add what the Cells are made of."""
+    modules, errors = dict(module.named_modules()), _rounding_errors(snapshot)
+    for path in dict.fromkeys(call["cell"] for call in snapshot.calls):
+        snapshot.cells[path] = replace(_parts(side, path, modules.get(path)), error=errors.get(path))
+
+
+def _rounding_errors(snapshot: Snapshot) -> dict[str, float]:
+    """Return the largest rounding error of the outputs of each Cell; see `CellParts.error`."""
+    errors: dict[str, float] = {}
+    for place, tensor in snapshot.tensors.items():
+        truth = snapshot.tensors.get(place._replace(run="float64"))
+        if place.run == "float64" or place.role != "output" or truth is None or not is_floating(as_dtype(tensor.dtype)):
+            continue
+        own, exact = (np.array(snapshot.sketches[one.bits], np.float64) for one in (tensor, truth))
+        unit = epsilon(snapshot.dtype) * float(np.abs(exact).max(initial=0.0))
+        if unit > 0 and own.shape == exact.shape:
+            error = float(np.abs(own - exact).max()) / unit
+            errors[place.cell] = max(errors.get(place.cell, 0.0), error)
+    return errors
 
 
 def _parts(side: TorchSide, path: str, module: torch.nn.Module | None) -> CellParts:

@@ -198,3 +198,12 @@ def test_a_change_of_onnx_runtime_is_placed(monkeypatch: pytest.MonkeyPatch) -> 
     assert result.exit_code == 1
     assert "✓ net.py: Parity holds" in result.output
     assert "✗ net.py in onnxruntime: Parity fails in 1 Cell: 1" in result.output
+
+
+def test_rounding_errors_are_locked_in_units_in_the_last_place() -> None:
+    assert "the largest rounding error is" in parity("lock", "net.py").output
+    (one,) = read_lock("parity.lock").snapshots
+    assert all(parts.error is not None and 0 < parts.error < 10 for parts in one.cells.values())
+    assert parity("lock", "net.py", "--dtype", "bfloat16").exit_code == 0
+    (half,) = read_lock("parity.lock").snapshots
+    assert all(parts.error is not None and 0 < parts.error < 10 for parts in half.cells.values())
