@@ -143,7 +143,7 @@ def test_a_wrong_parameter_is_found_in_a_part_of_a_fused_one(reference: Path, tm
         ('[cells]\n"a" = "b*"', "has more `\\*`"),
         ('[cells]\n"a." = "b"', "a prefix, which ends in a dot"),
         ('[cells]\n"a" = { cell = "b", transpose = [0, 0] }', "needed all axes in their order"),
-        ('[other]\n"a" = "b"', r"needed the tables \[cells\] and \[parameters\]"),
+        ('[other]\n"a" = "b"', r"needed the tables \[cells\], \[parameters\] and \[tokens\]"),
         ("a b", "is not TOML"),
         ('[cells]\n"nothing.*" = "layer_*"', "matches nothing in the reference"),
         ('[cells]\n"head" = "nowhere"', "head would be nowhere, which isn't in the recording; it has layer_0"),
