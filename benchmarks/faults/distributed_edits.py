@@ -2,34 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Edit:
-    """What is written differently.
-
-    Attributes:
-        network: name of the file.
-        label: what is wrong, or only different, unique within the network.
-        cells: paths of the Cells that are wrong, divided by blanks; empty if nothing is wrong.
-        changes: pairs of a text, which occurs once, and what is written instead.
-        words: words of a correct text on the cause; alternatives are divided by `|`.
-        train: compare in train mode.
-    """
-
-    network: str
-    label: str
-    cells: str
-    changes: tuple[tuple[str, str], ...]
-    words: tuple[str, ...] = ()
-    train: bool = False
-
-
-def edit(network: str, label: str, cells: str, *changes: tuple[str, str], words: str = "", train: bool = False) -> Edit:
-    """Return an edit; `words` are divided by blanks."""
-    return Edit(network, label, cells, changes, tuple(words.split()), train)
-
+from .source_edits import edit
 
 INSIDE = "blocks.0.norm blocks.0.up blocks.0.down blocks.1.norm blocks.1.up blocks.1.down"
 ALL = f"stem {INSIDE} head"

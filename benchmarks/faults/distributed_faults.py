@@ -17,11 +17,11 @@ from cellbridge.parity.inputs.model_file import load
 from cellbridge.parity.parallel.check import check_parallel
 
 from .cases import SOUND, Case
-from .distributed_edits import EDITS, Edit
+from .distributed_edits import EDITS
+from .distributed_run import RANKS
 from .pairs import Pair
-from .source_edits import edited_text
+from .source_edits import Edit, edited_text
 
-RANKS = 2
 Array = np.ndarray[Any, Any]
 
 

@@ -2,30 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Edit:
-    """What is written differently.
-
-    Attributes:
-        network: name of the file.
-        label: what is wrong, or only different, unique within the network.
-        cells: paths of the Cells that are wrong, divided by blanks, the root is `.`; empty if nothing is wrong.
-        changes: pairs of a text, which occurs once, and what is written instead.
-    """
-
-    network: str
-    label: str
-    cells: str
-    changes: tuple[tuple[str, str], ...]
-
-
-def edit(network: str, label: str, cells: str, *changes: tuple[str, str]) -> Edit:
-    """Return an edit."""
-    return Edit(network, label, cells, changes)
-
+from .source_edits import edit
 
 FIRST, SECOND = "layers.0.self_attn", "layers.1.self_attn"
 START = "start = 0 if state is None else state[0][0].shape[2]"

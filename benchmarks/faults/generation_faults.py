@@ -11,10 +11,10 @@ from torch.utils import _pytree as pytree
 from cellbridge.parity.generation.check import check_generation
 
 from .cases import SOUND, Case
-from .generation_edits import EDITS, Edit
+from .generation_edits import EDITS
 from .pairs import Pair
 from .running import difference
-from .source_edits import edited
+from .source_edits import Edit, edited
 
 SEED = 7
 PADDING = 3

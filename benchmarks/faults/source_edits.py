@@ -6,10 +6,37 @@ import itertools
 import linecache
 import sys
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 
 _numbers = itertools.count(1)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """What is written differently in a file.
+
+    Attributes:
+        network: name of the file.
+        label: what is wrong, or only different, unique within the network.
+        cells: paths of the Cells that are wrong, divided by blanks, the root is `.`; empty if nothing is wrong.
+        changes: pairs of a text, which occurs once, and what is written instead.
+        words: words of a correct text on the cause; alternatives are divided by `|`.
+        train: compare in train mode.
+    """
+
+    network: str
+    label: str
+    cells: str
+    changes: tuple[tuple[str, str], ...]
+    words: tuple[str, ...] = ()
+    train: bool = False
+
+
+def edit(network: str, label: str, cells: str, *changes: tuple[str, str], words: str = "", train: bool = False) -> Edit:
+    """Return an edit; `words` are divided by blanks."""
+    return Edit(network, label, cells, changes, tuple(words.split()), train)
 
 
 def edited_text(folder: str, name: str, changes: Iterable[tuple[str, str]]) -> str:

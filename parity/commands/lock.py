@@ -10,10 +10,12 @@ import click
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..inputs.model_file import load
-from ..locks.lock_file import SIDES, Lock, read_lock, write_lock
+from ..locks.contents import TORCH
+from ..locks.lock_file import Lock, read_lock, write_lock
 from ..options import Options
 from ..report.formats import FORMATS
 from ..report.layout import echo
+from ..sides.names import ONNXRUNTIME
 from ..support.files import require_writable
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command, computing_dtype_option, mode_option, options_of_all, quiet
@@ -56,10 +58,11 @@ def lock(
     snapshots = []
     for model in models:
         options = Options(grads=not no_grad, train=train, dtype=dtype, seed=seed)
-        snapshots += [_snapshot(model, side, options, verbose) for side in SIDES[: 2 if onnxruntime else 1]]
+        sides = (TORCH, ONNXRUNTIME) if onnxruntime else (TORCH,)
+        snapshots += [_snapshot(model, side, options, verbose) for side in sides]
     write_lock(Lock(library_versions(), snapshots), output)
     errors = [(parts.error, path) for one in snapshots for path, parts in one.cells.items() if parts.error is not None]
-    cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == SIDES[0])
+    cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == TORCH)
     echo(f"locked {cells} Cells in {output}; to compare: parity check --lock {output}")
     if errors:
         error, path = max(errors)
@@ -76,7 +79,7 @@ def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapsho
         user_file = load(model, options.seed)
         from ..locks.snapshot import take_runtime_snapshot, take_snapshot
 
-        take = take_snapshot if side == SIDES[0] else take_runtime_snapshot
+        take = take_snapshot if side == TORCH else take_runtime_snapshot
         progress.stage("run", None)
         with quiet(verbose):
             chosen = replace(options, loss=user_file.loss, model=model)

@@ -42,13 +42,17 @@ def names_by_habit(
     cells = dict.fromkeys(entry.cell for entry in entries if entry.role in (INPUT, OUTPUT))
     shapes = {(e.cell, e.role): e.shape for e in reversed(entries) if e.call == 0 and e.role in (INPUT, OUTPUT)}
     by_place = {_place(cell): cell for cell in cells}
+    own: dict[tuple[str, str], tuple[int, ...]] = {}
+    for key, array in truth.values.items():
+        if key.call == 0 and key.kind in (INPUT, OUTPUT):
+            own.setdefault((key.path, key.kind), array.shape)
     of_cells = []
     for path in dict.fromkeys(call.path for call in truth.calls):
         known = names.cell(path)
         theirs = known.name if known.name in cells else by_place.get(_place(known.name))
         if theirs is None or not (known.outputs.is_whole and known.inputs.is_whole):
             continue
-        output, given = (_view(_shape(truth, path, role), shapes.get((theirs, role))) for role in (OUTPUT, INPUT))
+        output, given = (_view(own.get((path, role)), shapes.get((theirs, role))) for role in (OUTPUT, INPUT))
         if theirs != known.name or not (output.is_whole and given.is_whole):
             of_cells.append(Line(path, theirs, output, given, WHERE))
     recorded = {entry.slot: entry.shape for entry in entries if entry.role in NAMED_ROLES}
@@ -71,27 +75,28 @@ def changed_forms(names: NameMap) -> Iterable[str]:
     """Return how names and axes change, once for each form: `layer.* = layer_*`, `*.weight = *.kernel`."""
     forms: list[str] = []
     prefixes: list[tuple[str, str]] = []
-    for line in [*names.cells, *names.parameters]:
-        ours, theirs = (re.sub("[0-9]+", "*", visible_name(name)) for name in (line.reference, line.candidate))
-        if line in names.parameters:
-            ours, theirs = (f"*.{name.rpartition('.')[2]}" for name in (ours, theirs))
+    for line in names.cells:
+        ours, theirs = map(_numbered, (line.reference, line.candidate))
         if any(ours.startswith(a) and theirs == b + ours.removeprefix(a) for a, b in prefixes):
             continue
         if ours != theirs:
             prefixes.append((f"{ours}.", f"{theirs}."))
-            forms.append(f"{ours} = {theirs}")
-        elif line in names.cells:
-            forms.append("images with their channels last")
+        forms.append(f"{ours} = {theirs}" if ours != theirs else "images with their channels last")
+    for line in names.parameters:
+        ours, theirs = (_numbered(name).rpartition(".")[2] for name in (line.reference, line.candidate))
+        if ours != theirs:
+            forms.append(f"*.{ours} = *.{theirs}")
     return dict.fromkeys(forms)
+
+
+def _numbered(name: str) -> str:
+    """Return a name as it is shown, with a `*` in place of numbers."""
+    return re.sub("[0-9]+", "*", visible_name(name))
 
 
 def _place(name: str) -> str:
     """Return a name in which numbers are parts of their own."""
     return re.sub(r"_([0-9]+)(?=\.|$)", r".\1", name)
-
-
-def _shape(truth: Records, path: str, role: str) -> tuple[int, ...] | None:
-    return next((x.shape for key, x in truth.values.items() if key[:3] == (path, 0, role)), None)
 
 
 def _view(ours: tuple[int, ...] | None, theirs: tuple[int, ...] | None) -> View:
