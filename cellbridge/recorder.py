@@ -32,6 +32,8 @@ import numpy as np
 FORMAT = "cellbridge-recording"
 VERSION = 1
 INDEX = "recording.json"
+PROGRAM = "program.cell"
+"""The network as a program without its parameters, which `parity record` writes, so that causes can be found."""
 SHARD_BYTES = 2**24
 """Tensors are gathered in memory up to this size, or one Cell's if that is larger, and written as one file."""
 SAMPLE_SIZE = 256

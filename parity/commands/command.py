@@ -306,6 +306,25 @@ def probe_option(*, default: bool | None) -> Callable[[Function], Function]:
     )
 
 
+repro_option = click.option(
+    "--repro",
+    metavar="DIR",
+    help="Write a minimal script for each failure, with its tensors and a README, to this new folder.",
+)
+diagnose_option = click.option(
+    "--diagnose-seconds",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
+)
+
+
+def require_causes_for_repro(repro: str | None, diagnose_seconds: float | None) -> None:
+    """Raise `UsageError` for a reproduction of causes that aren't looked for."""
+    if repro is not None and diagnose_seconds == 0:
+        raise UsageError("--repro reproduces causes, which --diagnose-seconds 0 doesn't look for: leave one out")
+
+
 def judging_options(function: Function) -> Function:
     """Add the options for judging, which the command gets as one `JudgingOptions`."""
 
@@ -328,18 +347,13 @@ def judging_options(function: Function) -> Function:
             options["probe"] = probe
         files = {name: take(f"{name}_file") for name in FORMATS}
         judging = JudgingOptions(options, take("inputs"), take("shapes"), files, take("repro"))
-        if judging.repro is not None and options["diagnose_seconds"] == 0:
-            raise UsageError("--repro reproduces causes, which --diagnose-seconds 0 doesn't look for: leave one out")
+        require_causes_for_repro(judging.repro, options["diagnose_seconds"])
         return function(judging=judging, **values)
 
     decorated: Any = command
     glob = "GLOB"
     for decorate in (
-        click.option(
-            "--repro",
-            metavar="DIR",
-            help="Write a minimal script for each failure, with its tensors and a README, to this new folder.",
-        ),
+        repro_option,
         *(
             click.option(f"--{name}", f"{name}_file", metavar="FILE", help=FORMATS[name].help)
             for name in reversed(FORMATS)
@@ -353,12 +367,7 @@ def judging_options(function: Function) -> Function:
             show_default=True,
             help="ONNX Runtime's execution provider.",
         ),
-        click.option(
-            "--diagnose-seconds",
-            type=click.FloatRange(min=0),
-            metavar="SECONDS",
-            help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
-        ),
+        diagnose_option,
         probe_option(default=None),
         click.option("--strict", is_flag=True, help="Fail if the sides are divided into Cells differently, too."),
         click.option("--fail-fast", is_flag=True, help="Stop at the first failing Cell."),

@@ -10,7 +10,7 @@ from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
 from ..report.layout import echo
 from ..support.progress import TerminalProgress
-from .command import EXIT_CODES, Command
+from .command import EXIT_CODES, Command, diagnose_option, repro_option, require_causes_for_repro
 from .outcome import finish, require_outputs
 
 
@@ -30,9 +30,11 @@ from .outcome import finish, require_outputs
 @click.option("--rtol", type=click.FloatRange(min=0), help="Relative tolerance, instead of the computed bar.")
 @click.option("--atol", type=click.FloatRange(min=0), help="Absolute tolerance, instead of the computed bar.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
+@diagnose_option
 @click.option("--json", "json_file", metavar="FILE", help=FORMATS["json"].help)
 @click.option("--junit", "junit_file", metavar="FILE", help=FORMATS["junit"].help)
 @click.option("--html", "html_file", metavar="FILE", help=FORMATS["html"].help)
+@repro_option
 def judge(
     reference: str,
     candidate: str,
@@ -44,9 +46,11 @@ def judge(
     rtol: float | None,
     atol: float | None,
     no_grad: bool,
+    diagnose_seconds: float | None,
     json_file: str | None,
     junit_file: str | None,
     html_file: str | None,
+    repro: str | None,
 ) -> None:
     """Judge the recording CANDIDATE by the recording REFERENCE, Cell by Cell, without running either network.
 
@@ -57,11 +61,13 @@ def judge(
     Cells of other names are paired by --map, for which --propose-map makes a proposal from the values.
 
     A Cell fails if what it computes differs although all that it computes it from agrees: its inputs, and what the
-    Cells inside returned. Those that differ only because of others are shown as affected.
+    Cells inside returned. Those that differ only because of others are shown as affected. Causes are proved with the
+    network's program, which parity record writes into REFERENCE.
     """
     files = {"json": json_file, "junit": junit_file, "html": html_file}
     outputs = {f"--{name}": path for name, path in files.items()} | {"--propose-map": proposal}
-    require_outputs(outputs, {"--map": names})
+    require_outputs(outputs, {"--map": names}, repro)
+    require_causes_for_repro(repro, diagnose_seconds)
     if proposal is not None:
         if names is not None:
             raise UsageError("--propose-map writes a map, and --map takes one: give one of them")
@@ -81,8 +87,9 @@ def judge(
             atol=atol,
             only=only,
             skip=skip,
+            diagnose_seconds=diagnose_seconds,
         )
-    finish(report, verbose, files)
+    finish(report, verbose, files, repro)
 
 
 def _propose(reference: str, candidate: str, path: str) -> None:

@@ -109,3 +109,5 @@ def record(
                 model=user_file.name,
             )
     echo(f"recorded {size.in_words} in {target}")
+    if size.without_program:
+        echo(f"without the network's program, so that no causes can be found: {size.without_program}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -47,6 +47,7 @@ def add_causes(
     *,
     grads: bool,
     check: str = "meaning",
+    feeding: str = "isolated",
 ) -> None:
     """Look for the causes of the Cells in which a side fails, isolated and in float64.
 
@@ -60,25 +61,32 @@ def add_causes(
         seconds: the longest search.
         grads: whether the runs have gradients.
         check: "meaning"; or "rounding", for a side that was recorded in the working dtype alone.
+        feeding: that of the comparisons that judge a Cell itself.
     """
-    paths = [p for p, cell in report.cells.items() if any(_shows_cause(c, side, check) for c in cell.comparisons)]
+    shows = partial(_shows_cause, side=side, check=check, feeding=feeding)
+    paths = [p for p, cell in report.cells.items() if any(map(shows, cell.comparisons))]
     paths = [path for path in paths if path not in records.raising_cells]
     if not paths or not isinstance(reference, HasProgram):
         return
     run = replace(noise.run, dtype="float64", grads=grads)
+    their_parameters, parameters = (
+        {name: info.data.astype(np.float64) for name, info in one.parameters().items()} for one in (side, reference)
+    )
     evidence = Evidence(
         truth,
         records,
         partial(_error_that_passes, noise, truth) if check == "rounding" else lambda key: noise.error(key, "meaning"),
         noise.run.dtype,
         run.grads and not records.broken,
-        *({name: info.data.astype(np.float64) for name, info in s.parameters().items()} for s in (side, reference)),
+        their_parameters,
+        parameters,
+        end_to_end=feeding != "isolated",
     )
     deadline = time.monotonic() + seconds
     diagnoses = Diagnoses(evidence, (reference, side), run, deadline)
     report.notes += diagnoses.notes
     as_file = _AsFile(side, run, evidence, diagnoses.candidate, deadline)
-    in_gradients = [path for path in paths if _only_gradients(report.cells[path].comparisons, side, check)]
+    in_gradients = [path for path in paths if _only_gradients(filter(shows, report.cells[path].comparisons))]
     if in_gradients and grads and diagnoses.whole is not None and not side.capabilities.recorded:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnoses.whole)
     for path in paths:
@@ -88,7 +96,7 @@ def add_causes(
         # a port's class has other names for its arguments: the differences of the APIs say what to write
         class_name = "" if cell.counterpart else cell.class_name
         settings = (reference.settings(path), side.settings(path) if isinstance(side, HasProgram) else {})
-        index = min((c.call for c in cell.comparisons if _shows_cause(c, side, check)), default=0)
+        index = min(c.call for c in cell.comparisons if shows(c))
         diagnosis = diagnoses.of(path, index)
         if diagnosis is None:
             continue
@@ -181,12 +189,12 @@ def _is_rounding(c: Comparison, side: Side) -> bool:
     return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, "rounding", "isolated")
 
 
-def _shows_cause(c: Comparison, side: Side, check: str) -> bool:
-    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, check, "isolated")
+def _shows_cause(c: Comparison, side: Side, check: str, feeding: str) -> bool:
+    return (c.side, c.status, c.check, c.feeding) == (side.name, FAIL, check, feeding)
 
 
-def _only_gradients(comparisons: Sequence[Comparison], side: Side, check: str) -> bool:
-    return all(c.kind.endswith("gradient") for c in comparisons if _shows_cause(c, side, check))
+def _only_gradients(comparisons: Iterable[Comparison]) -> bool:
+    return all(c.kind.endswith("gradient") for c in comparisons)
 
 
 def _error_that_passes(noise: Noise, truth: Records, key: TensorKey) -> float:

@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+from ..diagnosis.array_relations import relation
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
@@ -18,6 +19,8 @@ from .noise import Noise, NoiseKey
 from .value_judge import ValueJudge
 
 NO_GRADIENT = "no gradient arrives"
+MAX_RELATED = 2**24
+"""Elements of the largest parameter whose relation to the reference's is looked for."""
 
 
 @dataclass
@@ -261,7 +264,10 @@ def _parameter_difference(side: str, reference: ParameterInfo | None, other: Par
         frozen, trained = (side, "reference") if reference.trainable else ("reference", side)
         return f"frozen on the {frozen} side, trained on the {trained} side"
     worst, _ = error(other.data, reference.data)
-    return f"the values differ, by up to {worst:.3g}" if worst > 0 else ""
+    if not worst > 0:
+        return ""
+    how = relation(reference.data, other.data) if reference.data.size <= MAX_RELATED else ""
+    return f"the values differ, by up to {worst:.3g}{how and f': that of {side} {how}'}"
 
 
 def _is_unknown(path: str, candidate: Records) -> bool:

@@ -37,7 +37,8 @@ class Diagnoses:
     whole: Diagnosis | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.reference, self.candidate = (self._read(side) for side in self.sides)
+        others = "no cause was looked for", "common mistakes were tried to find causes"
+        self.reference, self.candidate = map(self._read, self.sides, others)
         if self.reference is not None:
             self.whole = Diagnosis(self.evidence, self.reference, self.candidate, self.deadline)
 
@@ -55,15 +56,15 @@ class Diagnoses:
             return self.whole
         return Diagnosis(self.evidence, reference, candidate, self.deadline)
 
-    def _read(self, side: Side) -> Network | None:
+    def _read(self, side: Side, otherwise: str) -> Network | None:
         if not isinstance(side, HasProgram):
             return None
         try:
             return network_of(side, self.run)
         except CellbridgeError as error:
             reason = f"{error}".partition("\n")[0]
-            how = "each failing Cell was read alone" if isinstance(side, TorchSide) else "common mistakes were tried"
-            self.notes.append(f"{side.name} can't be read as a program, so {how} to find causes: {reason}")
+            how = "each failing Cell was read alone to find causes" if isinstance(side, TorchSide) else otherwise
+            self.notes.append(f"{side.name} can't be read as a program, so {how}: {reason}")
             return None
 
     def _read_cell(self, side: Side, path: str, index: int) -> Network | None:

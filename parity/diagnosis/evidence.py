@@ -67,6 +67,7 @@ class Evidence:
         grads: whether gradients are compared.
         parameters: the candidate's parameters by name, as far as they are known.
         reference_parameters: the reference's.
+        end_to_end: whether the candidate's backward pass was its own, so that other gradients arrived at its outputs.
     """
 
     truth: Records
@@ -76,6 +77,7 @@ class Evidence:
     grads: bool
     parameters: Mapping[str, Array] = field(default_factory=dict)
     reference_parameters: Mapping[str, Array] = field(default_factory=dict)
+    end_to_end: bool = False
 
     @property
     def of_reference(self) -> Evidence:
@@ -146,12 +148,12 @@ class Evidence:
                 yield (kind, name), self._or_zeros(array, like), self._or_zeros(theirs[name], like)
 
     def distance(self, cell: CellProgram, program: Program) -> float:
-        """Return the largest error of a program's outputs against the candidate's, relative to each tensor's size.
+        """Return the largest error of a program's outputs against the candidate's, in units of the bar of each tensor.
 
         Raises:
             CellbridgeError: the program doesn't run on the recorded values.
         """
-        return self._agreement(self._forward(cell, program), gradients=False).relative
+        return self._agreement(self._forward(cell, program), gradients=False).worst
 
     def _forward(self, cell: CellProgram, program: Program) -> Iterator[tuple[TensorKey, Array, Array]]:
         """Yield the key of each output and buffer update, the program's array, and the candidate's."""
@@ -198,11 +200,11 @@ class Evidence:
             yield key, np.zeros_like(expected) if value is None else results[value], expected
 
     def _cotangents(self, cell: CellProgram) -> Iterator[Array | None]:
-        """Yield the gradients of the outputs: what is fed, or arrives in the candidate alone."""
+        """Yield the gradients of the outputs: what is fed, or what arrives in the candidate alone or end to end."""
         for key, cotangent in zip(cell.output_keys, cell.cotangents, strict=True):
             if self._expected_value(key) is None:
                 yield None  # a Cell that the candidate doesn't call
-            elif cotangent is None:
+            elif cotangent is None or self.end_to_end:
                 yield self.candidate.values.get(gradient_key(key))
             else:
                 yield cotangent

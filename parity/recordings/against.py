@@ -17,7 +17,7 @@ import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import library_versions
-from ..comparison.causes import LEAST_SECONDS, add_causes
+from ..comparison.causes import add_causes
 from ..comparison.cells import cell_reports, owners, require_elements, require_finite
 from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.measured_errors import remeasure
@@ -33,8 +33,10 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
 from .agreement import common_part, comparable_part, recorded_around, recorded_owners, require_same_inputs, set_presence
+from .causes import search_seconds, widened
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
+from .recorded_network import RecordedNetwork
 from .recorded_side import RecordedSide
 from .recording import Recording, open_recording
 from .versions import changed_versions
@@ -134,7 +136,7 @@ class _Comparison:
         checks = self.side.capabilities.checks
         self.progress.stage(self.side.name, 2 * len(checks))
         found += self._parameters()
-        failing: tuple[str, Records, Records, Noise] | None = None
+        failing: tuple[str, str, Records, Records, Noise] | None = None
         for check, dtype in checks:
             recorded = self.side.recorded(dtype)
             records = recorded.records
@@ -155,7 +157,7 @@ class _Comparison:
             found += isolated
             self.progress.advance()
             if failing is None and any(c.status == FAIL for _, c in isolated):
-                failing = check, fed, records, noise
+                failing = check, dtype, fed, records, noise
             whole, _ = common_part(replace(self.truth, shares={}), records, recorded.parameters)
             root = replace(self.run, dtype=self.working, inner=False)
             end_to_end = Noise(self.reference, self.truth, root)
@@ -217,17 +219,14 @@ class _Comparison:
             notes=list(dict.fromkeys(notes)),
         )
 
-    def _add_causes(self, report: Report, check: str, fed: Records, records: Records, noise: Noise) -> None:
+    def _add_causes(self, report: Report, check: str, dtype: str, fed: Records, records: Records, noise: Noise) -> None:
         """Look for causes: what was recorded is the evidence, of a network that got the same values."""
-        seconds = self.options.diagnose_seconds
-        if seconds is None:
-            seconds = max(time.monotonic() - self.started, LEAST_SECONDS)
+        seconds = search_seconds(self.options, self.started)
         if seconds == 0:
             return
         self.progress.stage(f"causes, at most {seconds:.0f} s", None)
-        wide = {key: value.astype(np.float64) for key, value in records.values.items() if key in fed.values}
-        side: Side = self.side
+        network = RecordedNetwork(self.side, dtype, 0, report.failing)
+        side: Side = network if network.has_program else self.side
         add_causes(
-            report, self.reference, side, fed, replace(records, values=wide), noise, seconds,
-            grads=report.grads, check=check,
-        )  # fmt: skip
+            report, self.reference, side, fed, widened(records, fed), noise, seconds, grads=report.grads, check=check
+        )

@@ -8,6 +8,7 @@ doesn't: its inputs and what the Cells that it called returned; backward, the gr
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -37,6 +38,7 @@ from .agreement import (
     set_presence,
 )
 from .attribution import END_TO_END, EQUAL_INPUTS, attribute
+from .causes import DifferingRun
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
@@ -94,11 +96,11 @@ def judge(
         names: TOML file that says what the reference's Cells and parameters are called in the candidate
             (docs/recordings.md); None if they have the same names.
         progress: receives the stages.
-        **options: fields of `Options`: `grads`, `rtol`, `atol`, `only`, `skip`, `strict`, `model`.
+        **options: fields of `Options`: `grads`, `rtol`, `atol`, `only`, `skip`, `strict`, `model`, `diagnose_seconds`.
 
     Returns:
         The report. Comparisons are of "equal inputs" where all that a value is computed from agrees, and else "end to
-        end".
+        end". Causes are proved with the network's program, which a reference has that `record` has written.
 
     Raises:
         UsageError: a recording can't be read, they have nothing in common, or were made on different inputs.
@@ -136,6 +138,8 @@ class _Judgement:
         self.grads = options.grads and ours.capabilities.gradients and self.theirs.capabilities.gradients
         self.notes = [*self.theirs.notes, *_notes(reference, candidate)]
         self.recorded: set[str] = set()  # paths of the Cells that both have
+        self.started = time.monotonic()
+        self.differing: DifferingRun | None = None
 
     def report(self, progress: Progress) -> Report:
         """Judge every run of the candidate."""
@@ -156,7 +160,7 @@ class _Judgement:
                 f"the number of calls, {len(self.ours.recorded(self.true_dtype).records.calls)}"
             )
         self._assign(found)
-        return Report(
+        report = Report(
             model=self.options.model or self.reference.index.model or self.ours.name,
             reference=self.ours.name,
             sides=[self.theirs.name],
@@ -168,6 +172,9 @@ class _Judgement:
             strict=self.options.strict,
             notes=list(dict.fromkeys(self.notes)),
         )
+        if self.differing is not None and report.failing:
+            self.differing.add_causes(report, (self.ours, self.theirs), self.options, self.started, progress)
+        return report
 
     def _compare(self, check: str, dtype: str, step: int) -> list[tuple[str, Comparison]]:
         """Return the comparisons of one step of one run of the candidate, as (Cell path, comparison)."""
@@ -179,11 +186,11 @@ class _Judgement:
             updated = self._compare_updated_parameters(check, true_run, working_run, run)
             if fails(updated) or not (true_run.records.values and run.records.values):  # after the last step
                 return updated
-            return updated + self._compare_step(check, step, true_run, working_run, run)
-        return self._compare_step(check, step, true_run, working_run, run)
+            return updated + self._compare_step(check, dtype, step, true_run, working_run, run)
+        return self._compare_step(check, dtype, step, true_run, working_run, run)
 
     def _compare_step(
-        self, check: str, step: int, true_run: RecordedRun, working_run: RecordedRun, run: RecordedRun
+        self, check: str, dtype: str, step: int, true_run: RecordedRun, working_run: RecordedRun, run: RecordedRun
     ) -> list[tuple[str, Comparison]]:
         """Return the comparisons of what the Cells computed."""
         whole = true_run.records
@@ -204,7 +211,11 @@ class _Judgement:
             found.append(("", lost))
         comparer = self._comparer(truth, working_run.records, recorded_owners(self.owners, truth), grads)
         missing = missing_gradients(whole, records) if grads else set()
-        found += attribute(comparer.compare(check, records), whole, truth, missing)
+        computed = list(attribute(comparer.compare(check, records), whole, truth, missing))
+        if self.differing is None and any(c.status == FAIL and c.feeding == EQUAL_INPUTS for _, c in computed):
+            dtypes, noise = (self.true_dtype, dtype), comparer.values.noise
+            self.differing = DifferingRun(check, dtypes, step, whole, records, noise)
+        found += computed
         return [*found, *detachments(self.theirs.name, check, EQUAL_INPUTS, whole, missing)]
 
     def _comparer(self, truth: Records, working: Records, owner_of: Mapping[str, str], grads: bool) -> Comparer:

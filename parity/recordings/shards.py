@@ -67,7 +67,7 @@ def part_of(whole: dict[Any, Any], arrays: Mapping[Any, Any]) -> dict[Any, Any]:
 def require_regular_files(folder: Path) -> None:
     """Raise `UsageError` for a file of a folder whose opening could wait forever: a pipe, a device, a socket."""
     for path in (*folder.iterdir(), *folder.glob("*/*.npy")):
-        if path.suffix in (".json", ".safetensors", ".npy") and path.exists() and not path.is_file():
+        if path.suffix in (".json", ".safetensors", ".npy", ".cell") and path.exists() and not path.is_file():
             raise UsageError(f"{path} isn't a regular file")
 
 

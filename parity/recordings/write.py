@@ -6,19 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from os import PathLike
+from pathlib import Path
 from typing import Any, Protocol, Unpack
 
 import torch
 
 from ...converter.exclusive import one_at_a_time
-from ...recorder import Recorder
-from ...runtime.errors import UsageError
+from ...recorder import PROGRAM, Recorder
+from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.ir.types import CellCall, is_floating
 from ...runtime.memory import size_in_words
+from ...runtime.storage.programs import save
 from ..comparison.cells import require_finite
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
+from ..results.notes import warnings_as_notes
 from ..sides.records import INPUT, INPUT_GRADIENT, Array, Key, ParameterInfo, Records, Run, value_key
+from ..sides.torch_program import capture_program
 from ..sides.torch_side import TorchSide
 from ..support.files import require_new_folder
 from ..support.progress import NoProgress, Progress
@@ -100,8 +104,10 @@ def record(
                     stages.advance()
                 if trained is not None:
                     record_parameters(recorder, trained.parameters(), chosen)
+    stages.stage("program", None)
+    lacking = _write_program(Path(path) / PROGRAM, module, args, keywords, chosen)
     summarized = sum("summary" in entry for entry in recorder.tensors)
-    return Size(len(recorder.tensors), summarized, recorder.written)
+    return Size(len(recorder.tensors), summarized, recorder.written, lacking)
 
 
 class Writer(Protocol):
@@ -128,17 +134,33 @@ class Writer(Protocol):
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a recording: the number of tensors, how many of them are only summarized, and bytes."""
+    """The size of a recording: the number of tensors, how many of them are only summarized, and bytes.
+
+    Attributes:
+        without_program: why the network's program, with which causes are found, couldn't be written; empty if it was.
+    """
 
     tensors: int
     summarized: int
     written: int
+    without_program: str = ""
 
     @property
     def in_words(self) -> str:
         """The size in words."""
         rest = f", {self.summarized} of them summarized" if self.summarized else ""
         return f"{self.tensors} tensors{rest}, {size_in_words(self.written)}"
+
+
+def _write_program(path: Path, module: torch.nn.Module, args: Any, kwargs: dict[str, Any], options: Options) -> str:
+    """Write the network as a program without its parameters; return why that is impossible, or an empty text."""
+    try:
+        with warnings_as_notes():
+            program = capture_program(module, args, kwargs, None, options.dtype, options.train, copy=False)
+            save(program, path, parameters=False)
+    except CellbridgeError as error:
+        return f"{error}".partition("\n")[0]
+    return ""
 
 
 def record_run(recorder: Writer, side: TorchSide, dtype: str, options: Options, first: Records | None) -> Records:

@@ -22,11 +22,13 @@ def capture_program(
     dynamic_shapes: Any,
     dtype: str,
     train: bool | None,
+    *,
+    copy: bool = True,
 ) -> Program:
     """Return the program of a module in a working dtype and mode.
 
     A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
-    which the module is then compared with.
+    which the module is then compared with. Without `copy`, it reads the module's parameters.
     """
     working = getattr(torch, dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
@@ -34,7 +36,9 @@ def capture_program(
 
     def capture(**more: Any) -> Program:
         with in_dtype(module, working, through=working, train=train), default_dtype(default):
-            return from_torch(module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=train, **more)
+            return from_torch(
+                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=train, copy=copy, **more
+            )
 
     program = capture()
     if not any(node.op == "own_gradient" for node in program.nodes):

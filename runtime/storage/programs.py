@@ -16,7 +16,8 @@ from ..errors import ProgramError, ShapeError, UsageError
 from ..ir.dim_parser import parse
 from ..ir.dims import Dim, SymbolicDim
 from ..ir.program import Program
-from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype
+from ..ir.types import Buffer, CellCall, Constant, Node, ProgramParameter, Source, Type, Value, as_dtype, is_floating
+from ..memory import check_memory
 from ..programs.verify import verify
 from ..tree import Structure
 from .files import atomic_file
@@ -30,6 +31,7 @@ VERSION = 1
 
 _GRAPH = "program.json"
 _TENSORS = "tensors.safetensors"
+_PARAMETER, _BUFFER = "parameter:", "buffer:"  # prefixes of the names of tensors
 
 # exceptions from reading damaged bytes (RuntimeError: encrypted, unknown compression, nested too deeply) ...
 _UNREADABLE = (
@@ -39,8 +41,13 @@ _UNREADABLE = (
 _MALFORMED = (ArithmeticError, AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError)
 
 
-def save(program: Program, path: str | os.PathLike[str]) -> None:
+def save(program: Program, path: str | os.PathLike[str], *, parameters: bool = True) -> None:
     """Write a program to `path`, atomically.
+
+    Args:
+        program: the program.
+        path: the file.
+        parameters: whether to write the values of parameters; without them, they are NaN once they are loaded.
 
     Raises:
         UsageError: the file can't be written, or JSON can't represent a constant argument or a dict's key.
@@ -53,6 +60,8 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
             f"can't save the program: {error}; constant arguments, constant results and keys must be None, bool, int, "
             "float or str (keys also tuples of these)"
         ) from error
+    if not parameters:
+        tensors = {name: array for name, array in tensors.items() if not name.startswith(_PARAMETER)}
     target = Path(path)
     try:
         with atomic_file(target) as file, zipfile.ZipFile(file, "w") as archive:
@@ -64,8 +73,12 @@ def save(program: Program, path: str | os.PathLike[str]) -> None:
         raise UsageError(f"can't write {target}: {error.strerror or error}") from error
 
 
-def load(path: str | os.PathLike[str]) -> Program:
-    """Read a program that `Program.save` wrote; nothing in the file is executed.
+def load(path: str | os.PathLike[str], *, parameters: bool = True) -> Program:
+    """Read a program that `save` wrote; nothing in the file is executed.
+
+    Args:
+        path: the file.
+        parameters: whether the file has the values of parameters; without them, they are NaN, which takes no memory.
 
     Raises:
         UsageError: there is no such file.
@@ -94,6 +107,8 @@ def load(path: str | os.PathLike[str]) -> Program:
     except ProgramError as error:
         raise ProgramError(f"{os.fspath(path)} is damaged: {error}") from error
     try:
+        if not parameters:
+            tensors |= {f"{_PARAMETER}{n}": unknown(_value_from_json(p["value"])) for n, p in document["parameters"].items()}
         program = _from_json(document, tensors)
         verify(program)
     except ProgramError:
@@ -120,8 +135,8 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
 
 def _to_json(program: Program, tensors: Tensors, place: str) -> dict[str, Any]:
     """Return the program without its tensors, which are added to `tensors` under names that begin with `place`."""
-    for kind, items in (("parameter", program.parameters), ("buffer", program.buffers)):
-        tensors |= {f"{place}{kind}:{name}": item.data for name, item in items.items()}
+    for kind, items in ((_PARAMETER, program.parameters), (_BUFFER, program.buffers)):
+        tensors |= {f"{place}{kind}{name}": item.data for name, item in items.items()}
     tensors |= {f"{place}constant:{c.value.name}": c.data for c in program.constants}
 
     def attributes(number: int, node: Node) -> dict[str, Any]:
@@ -178,7 +193,7 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
     inputs = tuple(new(item) for item in document["inputs"])
     parameters = {
         n: ProgramParameter(
-            new(p["value"]), tensors[f"{place}parameter:{n}"], bool(p["trainable"]), tuple(p["aliases"])
+            new(p["value"]), tensors[f"{place}{_PARAMETER}{n}"], bool(p["trainable"]), tuple(p["aliases"])
         )
         for n, p in document["parameters"].items()
     }
@@ -200,7 +215,7 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
     buffers: dict[str, Buffer] = {}
     for n, b in document["buffers"].items():
         update = None if b["update"] is None else values[b["update"]]
-        buffers[n] = Buffer(buffer_values[n], tensors[f"{place}buffer:{n}"], update)
+        buffers[n] = Buffer(buffer_values[n], tensors[f"{place}{_BUFFER}{n}"], update)
     return Program(
         inputs=inputs,
         outputs=tuple(values[name] for name in document["outputs"]),
@@ -213,6 +228,21 @@ def _from_json(document: dict[str, Any], tensors: Tensors, place: str = "") -> P
         result=Structure.from_json(document["result"]),
         train=bool(document["train"]),
     )
+
+
+def unknown(value: Value) -> np.ndarray[Any, Any]:
+    """Return an array in place of a value that isn't known, which takes no memory: NaN, or zeros of integers.
+
+    Raises:
+        ProgramError: the value has no fixed shape.
+        ShapeError: it would be too large for the memory.
+    """
+    sizes = value.type.sizes
+    if sizes is None:
+        raise ProgramError(f"{value} isn't known, and has no fixed shape")
+    check_memory(sizes, value.dtype)
+    number = np.nan if is_floating(value.dtype) else 0
+    return np.broadcast_to(np.asarray(number, value.dtype), sizes)
 
 
 def _value_to_json(value: Value) -> list[Any]:

@@ -49,6 +49,8 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
         return np.where(np.isfinite(array), np.clip(array, -largest, largest), array)
 
     def data(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if array.ndim and array.size and not any(array.strides):  # one number in place of data, which takes no memory
+            return np.broadcast_to(data(np.asarray(array[(0,) * array.ndim])), array.shape)
         return clamp(array).astype(target) if is_floating(array.dtype) else array
 
     return Program(
