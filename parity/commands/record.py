@@ -47,7 +47,11 @@ def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None
     help="Record N steps of training, in train mode; on inputs() first, and then on batches derived from them.",
 )
 @training_options
-@click.option("--no-float64", is_flag=True, help="Leave out the run in float64, which others are judged by.")
+@click.option(
+    "--no-float64",
+    is_flag=True,
+    help="Leave out what others are judged by: the run in float64, and the network's program.",
+)
 @click.option("--no-grad", is_flag=True, help="Record the forward pass only.")
 @common_options
 def record(
@@ -68,7 +72,8 @@ def record(
     """Run MODEL and write what crosses the boundaries of its Cells to a folder, to be judged elsewhere or later.
 
     MODEL is a model file, as for parity run; its first inputs are used. Recorded are inputs, outputs and gradients of
-    every Cell, parameters, their gradients and buffers, in the working dtype and in float64. Values are written as they
+    every Cell, parameters, their gradients and buffers, in the working dtype and in float64; and the network as a
+    program, with which causes are found. Values are written as they
     come, so memory holds one Cell's at a time.
 
     With --steps, steps of training are recorded: of each the same, and the parameters before it. The loss is loss() of

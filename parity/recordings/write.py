@@ -56,7 +56,8 @@ def record(
         path: a folder that isn't there yet, or is empty.
         kwargs: its keyword inputs.
         budget: the most bytes to write; what doesn't fit is summarized.
-        float64: record a run in float64 too, which other sides are judged by.
+        float64: record a run in float64 too, which other sides are judged by, and the network as a program, which their
+            causes are proved with.
         training: record steps of training, in train mode unless `train` says otherwise; None for one call. The loss is
             `loss`, or the mean of the squares of all outputs. The batches are the inputs, and others derived from them
             as `check_training` does. Loss scales and several batches per step aren't for recordings.
@@ -104,8 +105,10 @@ def record(
                     stages.advance()
                 if trained is not None:
                     record_parameters(recorder, trained.parameters(), chosen)
-    stages.stage("program", None)
-    lacking = _write_program(Path(path) / PROGRAM, module, args, keywords, chosen)
+    lacking = ""
+    if float64:
+        stages.stage("program", None)
+        lacking = _write_program(Path(path) / PROGRAM, module, args, keywords, chosen)
     summarized = sum("summary" in entry for entry in recorder.tensors)
     return Size(len(recorder.tensors), summarized, recorder.written, lacking)
 

@@ -108,7 +108,9 @@ def load(path: str | os.PathLike[str], *, parameters: bool = True) -> Program:
         raise ProgramError(f"{os.fspath(path)} is damaged: {error}") from error
     try:
         if not parameters:
-            tensors |= {f"{_PARAMETER}{n}": unknown(_value_from_json(p["value"])) for n, p in document["parameters"].items()}
+            tensors |= {
+                f"{_PARAMETER}{n}": unknown(_value_from_json(p["value"])) for n, p in document["parameters"].items()
+            }
         program = _from_json(document, tensors)
         verify(program)
     except ProgramError:

@@ -71,7 +71,7 @@ def test_other_code_is_found_between_the_programs_of_both(
 ) -> None:
     module, x = make()
     FAULTS[name][0](module)
-    parity.record(module, (x,), tmp_path / "bad.rec", loss=loss, float64=False)
+    parity.record(module, (x,), tmp_path / "bad.rec", loss=loss)
     report = judge(reference, tmp_path / "bad.rec")
     assert causes(report) == [cause], str(report)
 
@@ -79,7 +79,7 @@ def test_other_code_is_found_between_the_programs_of_both(
 def test_a_living_module_is_compared_with_the_program_of_a_recording(tmp_path: Path) -> None:
     module, x = make()
     FAULTS["an activation"][0](module)
-    parity.record(module, (x,), tmp_path / "bad.rec", loss=loss, float64=False)
+    parity.record(module, (x,), tmp_path / "bad.rec", loss=loss)
     report = parity.compare(make()[0], tmp_path / "bad.rec", (x,), diagnose_seconds=60)
     assert causes(report) == ["clamp is computed in the candidate in addition"], str(report)
 
