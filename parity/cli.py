@@ -13,6 +13,7 @@ from .commands.judge import judge
 from .commands.lock import check_lock, lock
 from .commands.record import record
 from .commands.run import run
+from .commands.sweep import sweep
 from .commands.upgrade import upgrade
 from .commands.weights import weights
 
@@ -23,5 +24,5 @@ def main() -> None:
     """Judge, module by module, whether a PyTorch model survives conversion: its outputs and its gradients."""
 
 
-for command in (run, compare, record, judge, lock, check_lock, upgrade, generate, export, inspect, weights):
+for command in (run, compare, record, judge, lock, check_lock, upgrade, generate, export, inspect, weights, sweep):
     main.add_command(command)

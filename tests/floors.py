@@ -70,7 +70,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("recordings/training_run.py",),
         ("recordings/write.py",),
         ("locks", "parallel"),
-        ("assertions.py",),
+        ("assertions.py", "sweeping"),
         ("commands", "pytest_options.py", "pytest_pages.py"),
         ("cli.py", "pytest_plugin.py"),
         ("__init__.py", "__main__.py"),

@@ -239,6 +239,19 @@ computing_dtype_option = click.option(
     help="The dtype that the network computes in.",
 )
 
+_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+
+
+def parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
+    """Parse `4GB`."""
+    if text is None:
+        return None
+    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?(B|KB|MB|GB|TB)?", text.strip().upper())
+    if match is None:
+        raise click.BadParameter(f"needed a size such as 500MB or 4GB, given {text!r}", ctx, parameter)
+    return int(float(match[1]) * _UNITS[match[2] or "B"])
+
+
 NOTHING = "none"
 
 

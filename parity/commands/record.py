@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import click
 
 from ...runtime.errors import UsageError
@@ -12,20 +10,8 @@ from ..report.layout import echo
 from ..support.files import require_new_folder
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfig, TrainingConfigKeywords
-from .command import EXIT_CODES, Command, common_options, computing_dtype_option, mode_option, quiet
+from .command import EXIT_CODES, Command, common_options, computing_dtype_option, mode_option, parse_size, quiet
 from .training import TRAINING, options_on_command_line, training_options
-
-_UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
-
-
-def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None) -> int | None:
-    """Parse `4GB`."""
-    if text is None:
-        return None
-    match = re.fullmatch(r"([0-9]{1,15}(?:\.[0-9]{1,6})?) ?(B|KB|MB|GB|TB)?", text.strip().upper())
-    if match is None:
-        raise click.BadParameter(f"needed a size such as 500MB or 4GB, given {text!r}", ctx, parameter)
-    return int(float(match[1]) * _UNITS[match[2] or "B"])
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -35,7 +21,7 @@ def _parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None
 @click.option(
     "--budget",
     metavar="SIZE",
-    callback=_parse_size,
+    callback=parse_size,
     help="Write at most this (4GB); of what doesn't fit, write the norm, extremes, some elements and a checksum.",
 )
 @mode_option

@@ -15,6 +15,7 @@ import importlib.util
 import inspect
 import itertools
 import linecache
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
 from ..support.user_code import format_user_error, report_user_errors
+from .generated_cases import source_of_case
 
 if TYPE_CHECKING:
     from torch import nn
@@ -46,6 +48,7 @@ OTHERS = (
 )
 """Names that a model file may define besides its model."""
 _NO_MORE = object()
+_CASE = re.compile(r"(.*\.py)\[(.*)\]", re.DOTALL)  # a file and the name of one of its cases
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     """Run a model file and return its network and inputs.
 
     Args:
-        target: `path/model.py`, `path/model.py:factory` or `package.module:factory`.
+        target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]` or `package.module:factory`.
         seed: seed of torch's random number generator.
 
     Raises:
@@ -147,19 +150,36 @@ class Candidate:
 
 def _open(target: str, seed: int) -> tuple[_UserFile, nn.Module]:
     """Run a model file, and return it with its network."""
+    if case := _CASE.fullmatch(target):
+        source = source_of_case(open_source(case[1], seed), *case.groups())
+        user_file = _UserFile(source, case[1])
+        return user_file, user_file.model("model")
     head, _, factory = target.rpartition(":")
     if not head or not factory.isidentifier():
         head, factory = target, ""
-    is_module = bool(factory) and not head.endswith(".py") and all(part.isidentifier() for part in head.split("."))
+    user_file = _UserFile(open_source(head, seed, may_be_module=bool(factory)), head)
+    return user_file, user_file.model(factory or "model")
+
+
+def open_source(name: str, seed: int = 0, *, may_be_module: bool = True) -> ModuleType:
+    """Run a Python file, or import a module.
+
+    Args:
+        name: path of the file, or `package.module`.
+        seed: seed of torch's random number generator.
+        may_be_module: whether the name may be that of a module.
+
+    Raises:
+        UsageError: there is none, or it raises.
+    """
+    is_module = may_be_module and not name.endswith(".py") and all(part.isidentifier() for part in name.split("."))
     if not is_module:
-        _require_file(Path(head))
+        _require_file(Path(name))
 
     import torch
 
     torch.manual_seed(seed)
-    source = _import_module(head) if is_module else _run_file(Path(head))
-    user_file = _UserFile(source, head)
-    return user_file, user_file.model(factory or "model")
+    return _import_module(name) if is_module else _run_file(Path(name))
 
 
 class _UserFile:

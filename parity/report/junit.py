@@ -23,18 +23,18 @@ def write(report: BaseReport, path: str | PathLike[str]) -> None:
 def to_xml(report: BaseReport) -> ElementTree.Element:
     """Return the `testsuites` element: one suite for the model, with the cases of the report."""
     suites = ElementTree.Element("testsuites", name="parity")
-    suite = ElementTree.SubElement(suites, "testsuite", name=_clean(report.model))
+    suite = ElementTree.SubElement(suites, "testsuite", name=clean(report.model))
     if values := report.properties():
         properties = ElementTree.SubElement(suite, "properties")
         for name, value in values:
-            ElementTree.SubElement(properties, "property", name=_clean(name), value=_clean(value))
+            ElementTree.SubElement(properties, "property", name=clean(name), value=clean(value))
     for case in report.cases():
-        element = ElementTree.SubElement(suite, "testcase", classname=_clean(report.model), name=_clean(case.name))
+        element = ElementTree.SubElement(suite, "testcase", classname=clean(report.model), name=clean(case.name))
         if case.outcome == "skipped":
-            ElementTree.SubElement(element, "skipped", message=_clean(case.message))
+            ElementTree.SubElement(element, "skipped", message=clean(case.message))
         elif case.outcome == "failure":
-            failure = ElementTree.SubElement(element, "failure", type=case.status, message=_clean(case.message))
-            failure.text = _clean(case.detail) or None
+            failure = ElementTree.SubElement(element, "failure", type=case.status, message=clean(case.message))
+            failure.text = clean(case.detail) or None
     _count(suites, suite)
     return suites
 
@@ -48,6 +48,6 @@ def _count(suites: ElementTree.Element, suite: ElementTree.Element) -> None:
         element.set("skipped", str(counts["skipped"]))
 
 
-def _clean(text: str) -> str:
+def clean(text: str) -> str:
     """Replace characters that XML can't hold by `?`, and other invisible ones by numbers."""
     return visible_text(_NOT_XML.sub("?", text))

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from ...results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
 from ...support.files import write_text
+from ...support.times import time_in_words
 from . import writer
 from .page import Page
 
@@ -68,7 +69,7 @@ class Summary:
     @property
     def time(self) -> str:
         """The time in words."""
-        return f"{self.seconds:.1f} s" if self.seconds < 100 else f"{self.seconds / 60:.0f} min"
+        return time_in_words(self.seconds)
 
 
 def write(summaries: Sequence[Summary], folder: Path) -> None:

@@ -1,0 +1,226 @@
+"""`parity sweep`."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+
+from ...runtime.errors import UsageError
+from ...runtime.memory import memory_size, size_in_words
+from ...runtime.visible import visible_name
+from ..report.html import overview
+from ..report.layout import echo
+from ..support.files import make_folder
+from ..support.times import time_in_words
+from .command import EXIT_CODES, INTERRUPTED, Command, parse_size
+from .outcome import require_outputs
+from .run import run
+from .sweep_comparison import SHOWN, compare_sweep_files
+
+if TYPE_CHECKING:
+    from ..sweeping.result import Result
+    from ..sweeping.store import Store
+
+PACKAGES = ("cellbridge", "torch", "onnx", "onnxruntime", "onnxruntime-gpu", "numpy", "transformers", "jax", "flax")
+OF_A_SWEEP = ("json_file", "junit_file", "html_file", "repro", "onnx_file")
+"""Options of `parity run` that write files, which a sweep writes itself or not at all."""
+
+
+class SweepCommand(Command):
+    """A command whose arguments after `--` are options of `parity run`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Take the options of `parity run` away, and check them."""
+        place = args.index("--") if "--" in args else len(args)
+        own, options = args[:place], args[place + 1 :]
+        with run.make_context("parity run", ["model.py", *options], parent=None) as of_run:
+            if models := [one for one in of_run.params["models"] if one != "model.py"]:
+                raise click.UsageError(f"after -- there are options of parity run, not models: {models[0]!r}", ctx)
+            given = [p.opts[0] for p in run.params if p.name in OF_A_SWEEP and of_run.params.get(p.name) is not None]
+        if given:
+            raise click.UsageError(f"{given[0]} is for one model: give it before --, if parity sweep has it", ctx)
+        ctx.meta["run options"] = options
+        return super().parse_args(ctx, own)
+
+
+@click.command(cls=SweepCommand, epilog=EXIT_CODES)
+@click.option(
+    "-o", "--output", default="sweep.db", show_default=True, metavar="FILE", help="The SQLite file of results."
+)
+@click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes at a time. Default: one for every two CPUs."
+)
+@click.option(
+    "--ray",
+    metavar="ADDRESS",
+    help="Judge on a Ray cluster instead: auto for that which runs here, HOST:PORT, or local to start one.",
+)
+@click.option(
+    "--case-seconds",
+    type=click.FloatRange(min=0, min_open=True),
+    default=600.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="The longest time for one model.",
+)
+@click.option(
+    "--case-memory",
+    metavar="SIZE",
+    callback=parse_size,
+    help="The most memory for one model (8GB). Default: that of this machine, divided by the workers.",
+)
+@click.option(
+    "--rerun",
+    type=click.Choice(["failed", "all"]),
+    help="Judge models again that have a result: those without parity, or all.",
+)
+@click.option(
+    "--changed-since", metavar="REV", help="Judge models again whose files have changed since a revision of git."
+)
+@click.option(
+    "--compare", is_flag=True, help="Say what the second of two files of results says that the first doesn't."
+)
+@click.option("--json", "json_file", metavar="FILE", help="Write the results as JSON.")
+@click.option(
+    "--junit", "junit_file", metavar="FILE", help="Write the results as JUnit XML, a test case for each model."
+)
+@click.option("--html", "folder", metavar="FOLDER", help="Write a page on each model, and an overview, index.html.")
+@click.option("-v", "--verbose", is_flag=True, help="List every model in the summary; tracebacks too.")
+@click.argument("models", metavar="MODEL... [-- OPTIONS OF PARITY RUN]", nargs=-1, required=True)
+@click.pass_context
+def sweep(
+    ctx: click.Context,
+    models: tuple[str, ...],
+    output: str,
+    workers: int | None,
+    ray: str | None,
+    case_seconds: float,
+    case_memory: int | None,
+    rerun: str | None,
+    changed_since: str | None,
+    compare: bool,
+    json_file: str | None,
+    junit_file: str | None,
+    folder: str | None,
+    verbose: bool,
+) -> None:
+    """Judge many models by parity run, each in a process of its own, and save the results as they come.
+
+    MODEL is what parity run takes; or a folder, whose model files and ONNX files are meant, inner ones too; or
+    model.py:make_* or package.module:make_*, with * and ? for any text; or a file that defines cases(), which yields
+    names and functions, each of which returns a module and its inputs.
+
+    What has a result already isn't judged again, so an interrupted sweep goes on where it was. A model that hangs,
+    crashes or needs too much costs its own result alone.
+
+    With --compare, the two MODELs are files of results: parity sweep --compare old.db new.db. Exit code 1 means that
+    something got worse.
+    """
+    if compare:
+        compare_sweep_files(models, verbose)
+    if ray is not None and workers is not None:
+        raise UsageError("--workers is for this machine; on a cluster, Ray says how many run at a time")
+    if rerun is not None and changed_since is not None:
+        raise UsageError("--rerun and --changed-since both say what to judge again: give one of them")
+    require_outputs({"--output": output, "--json": json_file, "--junit": junit_file}, {})
+    if folder is not None:
+        make_folder(folder)
+    from ..sweeping.changed import changed_models
+    from ..sweeping.finding import find_models
+    from ..sweeping.limits import Limits
+    from ..sweeping.store import Store
+    from ..sweeping.sweep import Machines, remaining
+    from ..sweeping.sweep import sweep as judge_all
+
+    cpus = os.cpu_count() or 1
+    workers = workers or max(1, cpus // 2)
+    limits = Limits(case_seconds, case_memory or memory_size() // workers, max(1, cpus // workers))
+    found = find_models(models)
+    changed = None if changed_since is None else changed_models(found, changed_since)
+    with Store.write(Path(output), ctx.meta["run options"], _versions()) as store:
+        waiting = remaining(found, store, rerun or "", changed)
+        progress = _Progress(len(waiting), len(found))
+        try:
+            judge_all(
+                waiting, store, Machines(limits, workers, ray), None if folder is None else Path(folder), progress.say
+            )
+        except KeyboardInterrupt as error:
+            echo(f"interrupted: {progress.done} of {len(waiting)} were judged; the same command goes on", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from error
+        finally:
+            known = store.results()
+            results = [known[model] for model in found if model in known]
+            _write(store, results, json_file, junit_file, folder)
+    _finish(results, verbose, output)
+
+
+class _Progress:
+    """Prints a line for each model, with an estimate of the time that is left."""
+
+    def __init__(self, total: int, found: int) -> None:
+        self.total, self.done, self.started = total, 0, time.monotonic()
+        if total < found:
+            echo(f"{found - total} of {found} models have a result already")
+
+    def say(self, result: Result) -> None:
+        """Print the line of a result."""
+        self.done += 1
+        left = (time.monotonic() - self.started) / self.done * (self.total - self.done)
+        rest = f", about {time_in_words(left)} left" if self.done < self.total else ""
+        reason = "" if result.outcome == "holds" else f": {result.reason}"
+        mark = overview.MARKS[result.outcome]
+        name = visible_name(result.model)
+        echo(f"{mark} {self.done} of {self.total}  {name}  {time_in_words(result.seconds)}{reason}{rest}")
+
+
+def _write(
+    store: Store, results: Sequence[Result], json_file: str | None, junit_file: str | None, folder: str | None
+) -> None:
+    """Write the files that are asked for."""
+    from ..sweeping.sweep import summaries
+    from ..sweeping.views import write_json, write_junit
+
+    if json_file is not None:
+        write_json(store, results, json_file)
+    if junit_file is not None:
+        write_junit(results, junit_file)
+    if folder is not None:
+        overview.write(summaries(results, Path(folder)), Path(folder))
+
+
+def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
+    """Print the summary, and exit with 1 if parity fails in a model, or else the code of the first without a result."""
+    counts: Counter[str] = Counter(one.outcome for one in results)
+    echo("")
+    for outcome in overview.MARKS:  # the worst first
+        these = [one for one in results if one.outcome == outcome]
+        shown = these if verbose else [] if outcome == "holds" else these[:SHOWN]
+        for one in shown:
+            why = "" if outcome == "holds" else f": {one.cause or one.reason}"
+            echo(f"{overview.MARKS[outcome]} {visible_name(one.model)}{why}")
+        if outcome != "holds" and len(these) > len(shown):
+            echo(f"  ... and {len(these) - len(shown)} more (-v lists all)")
+    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in overview.MARKS if counts[outcome])
+    seconds, memory = sum(one.seconds for one in results), max((one.memory for one in results), default=0)
+    took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
+    echo(f"{len(results)} models: {words}; {took}; in {output}")
+    codes = [2 if one.code < 0 or (one.outcome == "not judged" and one.code in (0, 1)) else one.code for one in results]
+    raise click.exceptions.Exit(1 if counts["fails"] else next(filter(None, codes), 0))
+
+
+def _versions() -> dict[str, str]:
+    """Return the versions of the packages that matter and are installed."""
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
