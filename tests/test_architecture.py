@@ -40,6 +40,8 @@ MAY_IMPORT = {
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/jax_sides": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone
     "parity/recordings/shards.py": PARITY | {"safetensors"},
+    "parity/sweeping/limits.py": PARITY | {"psutil"},
+    "parity/sweeping/on_ray.py": PARITY | {"ray"},
     "parity/sides/mindspore_cells.py": PARITY | {"mindspore"},  # loaded for a Cell of MindSpore's alone
 }
 HEAVY = ("torch", "onnx", "onnxruntime")

@@ -83,7 +83,7 @@ def _imported(file: Path) -> Iterator[Path | None]:
             continue
         for parts in names:
             for folder in folders:
-                yield _file_of_module(parts, folder)
+                yield from (_file_of_module(parts[:n], folder) for n in range(1 if parts else 0, len(parts) + 1))
 
 
 def _git(*arguments: str) -> str:
