@@ -29,6 +29,7 @@ from . import (
     inference,
     interpreter,
     recordings,
+    sweeps,
     tables,
     training_networks,
     training_step,
@@ -114,6 +115,10 @@ def _recordings(quick: bool) -> str:
     return tables.table(recordings.measure(ROOT, "bert_base" if quick else recordings.MODEL, 1 if quick else 3))
 
 
+def _sweeps(quick: bool) -> str:
+    return tables.table(sweeps.measure(ROOT, 2 if quick else sweeps.MODELS, 1 if quick else 3))
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -128,6 +133,7 @@ TOPICS = {
     "conversion": Topic(conversion.TITLE, conversion.EXPLANATION, _conversion),
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
     "recordings": Topic(recordings.TITLE, recordings.EXPLANATION, _recordings),
+    "sweeps": Topic(sweeps.TITLE, sweeps.EXPLANATION, _sweeps),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }

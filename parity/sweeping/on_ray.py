@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import socket
 import sys
@@ -14,6 +15,8 @@ from .limits import Limits
 from .result import Result, judge_model
 
 CONNECT_SECONDS = 10.0
+AHEAD = 5_000
+"""Tasks that Ray is given ahead; each call of `ray.wait` looks at all of them."""
 RETRIES = 5
 """How often a model is begun anew whose worker or node is lost."""
 
@@ -46,9 +49,11 @@ def on_ray(
     try:
         task = ray.remote(judge_there).options(num_cpus=limits.threads, memory=limits.memory, max_retries=RETRIES)
         arguments = options, limits, page, os.getcwd()
-        waiting = [task.remote(model, *arguments) for model in models]
+        rest = iter(models)
+        waiting = [task.remote(model, *arguments) for model in itertools.islice(rest, AHEAD)]
         while waiting:
             done, waiting = ray.wait(waiting)
+            waiting += [task.remote(model, *arguments) for model in itertools.islice(rest, len(done))]
             for reference in done:
                 try:
                     yield ray.get(reference)

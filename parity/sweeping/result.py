@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +43,7 @@ class Result:
         memory: the most bytes that were seen in its memory.
         failing: Cells that fail, of how many; empty if it wasn't judged.
         cause: the first cause that was proved, with the Cell; empty if there is none.
-        report: the report as JSON; empty if there is none.
+        report: the report as JSON, compressed by zlib; empty if there is none.
         output: what its process printed, if it wasn't judged.
         page: the HTML page on it; empty if it isn't asked for, or there is no report.
     """
@@ -55,7 +56,7 @@ class Result:
     memory: int
     failing: str = ""
     cause: str = ""
-    report: str = ""
+    report: bytes = b""
     output: str = ""
     page: bytes = b""
 
@@ -96,7 +97,7 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     return Result(
         model, outcome, reason + (f" in {where}" if where else ""), ended.code, ended.seconds, ended.memory,
         failing=f"{len(wrong)} of {len(judged)} Cells" if cells else "",
-        cause=causes[0] if causes else "", report=text, page=page,
+        cause=causes[0] if causes else "", report=zlib.compress(text.encode()), page=page,
     )  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import shlex
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +56,9 @@ class Store:
             with _as_usage_errors(path):
                 is_new = not path.exists() or not path.stat().st_size
                 connection = sqlite3.connect(path)
+                # a result is saved without waiting for the disk; after a power failure, the last ones may be missing
+                connection.execute("PRAGMA journal_mode=WAL")
+                connection.execute("PRAGMA synchronous=NORMAL")
                 if is_new:
                     about = {"format": FORMAT, "version": str(VERSION)}
                     about |= {"options": json.dumps(list(options)), "versions": json.dumps(versions)}
@@ -73,6 +76,8 @@ class Store:
                     )
                 yield store
             finally:
+                with suppress(sqlite3.OperationalError):  # somebody reads it: then its log stays beside it
+                    connection.execute("PRAGMA journal_mode=DELETE")
                 connection.close()
 
     @classmethod
@@ -91,10 +96,9 @@ class Store:
 
     def add(self, result: Result) -> None:
         """Save a result, in the place of an older one of the same model, before this returns."""
-        report = zlib.compress(result.report.encode()) if result.report else b""
         row = (
             result.model, result.outcome, result.reason, result.code, result.seconds, result.memory, result.failing,
-            result.cause, result.output, report,
+            result.cause, result.output, result.report,
         )  # fmt: skip
         values = ", ".join("?" * len(row))
         with _as_usage_errors(self.path), self._connection:

@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import sqlite3
 import time
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,11 @@ def write(path: Path, *results: Result, options: tuple[str, ...] = ()) -> None:
 def test_results_come_back(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     report = json.dumps({"cells": [{"path": "a"}]})
-    write(path, result("a.py"), result("b.py", "fails", report=report, cause="eps", failing="1 of 2 Cells"))
+    write(
+        path,
+        result("a.py"),
+        result("b.py", "fails", report=zlib.compress(report.encode()), cause="eps", failing="1 of 2 Cells"),
+    )
     store = Store.read(path)
     assert store.results() == {
         "a.py": result("a.py"),
@@ -56,14 +61,15 @@ def test_names_are_data(tmp_path: Path) -> None:
 def _killed_while_it_writes(path: Path) -> None:
     with Store.write(path, [], {}) as store:
         for number in range(10**6):
-            store.add(result(f"{number}.py", report="x" * 10_000))
+            store.add(result(f"{number}.py", report=os.urandom(10_000)))
 
 
 def test_a_killed_sweep_leaves_whole_results_and_no_lock(tmp_path: Path) -> None:
     path = tmp_path / "s.db"
     process = multiprocessing.get_context("spawn").Process(target=_killed_while_it_writes, args=(path,))
     process.start()
-    while not path.exists() or os.path.getsize(path) < 50_000:
+    log = path.with_name("s.db-wal")  # of SQLite: what isn't in the file itself yet
+    while not log.exists() or os.path.getsize(log) < 100_000:
         time.sleep(0.05)
     process.kill()
     process.join()
@@ -132,7 +138,7 @@ def test_what_is_no_file_of_results_is_refused(tmp_path: Path, change: Any, mess
 
 
 def test_a_report_that_is_damaged(tmp_path: Path) -> None:
-    write(tmp_path / "s.db", result("a.py", report="{}"))
+    write(tmp_path / "s.db", result("a.py", report=zlib.compress(b"{}")))
     with sqlite3.connect(tmp_path / "s.db") as connection:
         connection.execute("UPDATE results SET report = ?", (b"no zlib",))
     with pytest.raises(UsageError, match="can't use"):

@@ -1,0 +1,81 @@
+"""`parity sweep`: what it adds to judging models one by one, how it scales, and what a result costs its driver."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from .tables import Row
+from .whole_process import usage
+
+TITLE = "Sweeps"
+EXPLANATION = (
+    "`parity sweep --workers 1` over small models, each in a process of its own, against `parity run MODEL` for one "
+    "after another; and with two workers against one. *Driver* is the time in which the process that saves results "
+    "takes one (a report of 1 MB, in a database with a thousand), against the time in which the next one comes from "
+    "1,000 workers that each need as long as the models above: a ratio of 1 would keep it busy."
+)
+MODELS = 8
+RESULTS, WORKERS = 1_000, 1_000
+MODEL = """import torch
+from torch import nn
+
+
+def model():
+    return nn.Sequential(nn.Linear(16, {width}), nn.LayerNorm({width}), nn.GELU(), nn.Linear({width}, 4))
+
+
+def inputs():
+    return (torch.randn(8, 16),)
+"""
+
+
+def measure(root: Path, count: int, turns: int) -> list[Row]:
+    """Return the rows."""
+    alone: list[float] = []
+    swept: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(turns):
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            models = [folder / f"m{number}.py" for number in range(count)]
+            for number, model in enumerate(models):
+                model.write_text(MODEL.format(width=8 * (number + 1)), encoding="utf-8")
+            run = [sys.executable, "-m", "cellbridge.parity"]
+            report = ["--json", str(folder / "report.json")]
+            alone.append(sum(usage([*run, "run", str(model), *report], root).seconds for model in models))
+            for workers, seconds in swept.items():
+                own = ["-o", str(folder / f"{workers}.db"), "--workers", str(workers)]
+                seconds.append(usage([*run, "sweep", *map(str, models), *own], root).seconds)
+            text = (folder / "report.json").read_text(encoding="utf-8")
+    one = statistics.median(alone) / count
+    name = f"{count} models"
+    return [
+        Row(name, "1 worker, against one by one", "s", swept[1], alone, 1.02),
+        Row(name, "2 workers, against 1", "s", swept[2], swept[1], None),
+        Row(
+            "one result", "driver", "ms", [_driver(text) * 1e3 for _ in range(turns)], [one / WORKERS * 1e3] * turns, 1
+        ),
+    ]
+
+
+def _driver(report: str) -> float:
+    """Return the time in seconds in which the driver saves a result."""
+    import zlib
+
+    from cellbridge.parity.sweeping.result import Result
+    from cellbridge.parity.sweeping.store import Store
+
+    document = json.loads(report)
+    while len(report) < 1_000_000:
+        document["cells"] *= 2
+        report = json.dumps(document)
+    compressed = zlib.compress(report.encode())
+    with tempfile.TemporaryDirectory() as folder, Store.write(Path(folder) / "s.db", [], {}) as store:
+        start = time.perf_counter()
+        for number in range(RESULTS):
+            store.add(Result(f"m{number}.py", "holds", "parity holds", 0, 1.0, 1, report=compressed))
+        return (time.perf_counter() - start) / RESULTS
