@@ -8,6 +8,7 @@ import onnx
 from onnx import NodeProto
 
 from ...converter.onnx_in.model.cells import SCOPES
+from ...converter.onnx_in.model.order import topological_order
 from ...runtime.lowering.graph import CELL
 
 ENDINGS = ("_quant", "_MatMul", "_Add")  # suffixes that onnxruntime.quantization adds to names of nodes
@@ -19,6 +20,7 @@ class CellAssigner:
     def __init__(self, graph: onnx.GraphProto) -> None:
         self._by_output: dict[str, NodeProto] = {name: node for node in graph.node for name in node.output if name}
         self._by_name: dict[str, NodeProto] = {node.name: node for node in graph.node if node.name}
+        self._places = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
 
     def assign_cells(self, nodes: Sequence[NodeProto]) -> None:
         """Give each node without a Cell the name and metadata of the corresponding node of the float file.
@@ -36,6 +38,21 @@ class CellAssigner:
                 node.metadata_props.extend(counterpart.metadata_props)
             if counterpart is not None or _has_cell(node):
                 of_value.update(dict.fromkeys(node.input, counterpart if counterpart is not None else node))
+
+    def in_order(self, nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
+        """Return nodes in the order of the float file, which a quantizer changes: a Cell's outputs are known by it.
+
+        A node that computes an intermediate result that the float file lacks comes before the node that uses it.
+        """
+        after: dict[str, int] = {}
+        places: list[int] = []
+        for node in reversed(nodes):
+            own = [self._places[name] for name in node.output if name in self._places]
+            place = min(own or [after[name] for name in node.output if name in after], default=len(self._places))
+            after |= {name: min(place, after.get(name, place)) for name in node.input}
+            places.append(place)
+        numbered = sorted(zip(reversed(places), range(len(nodes)), strict=True))
+        return topological_order([nodes[number] for _, number in numbered])
 
     def _counterpart(self, node: NodeProto) -> NodeProto | None:
         for name in node.output:

@@ -62,7 +62,7 @@ class FloatGraph:
             if name in used and name not in self.added
         }
         result.graph.initializer.extend((stored_tensors | self.added).values())
-        result.graph.node.extend(self.nodes)
+        result.graph.node.extend(cell_assigner.in_order(self.nodes))
         return result
 
 
