@@ -65,7 +65,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("comparison/judging.py",),
         ("modules", "porting", "quantized", "onnx_cells", "recordings"),
         ("jax_sides", "generation"),
-        ("checking", "onnx_files"),
+        ("checking", "onnx_files", "deployment"),
         ("training",),
         ("recordings/training_run.py",),
         ("recordings/write.py",),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -14,8 +14,13 @@ from ..support import files
 from ..training.training_config import TrainingConfigKeywords
 from .command import EXIT_CODES, Command, common_options, probe_option
 from .conversion import check_model_file, convert_model_file
-from .outcome import file_of, require_outputs, require_parity
+from .outcome import file_of, require_file, require_outputs, require_parity
+from .quantization_errors import parse_budget
+from .quantized_export import export_quantized
 from .training import CHECKED_STEPS, check_model_file_training, export_training, require_training_step, training_options
+
+if TYPE_CHECKING:
+    from ..deployment.sensitivity import Budget
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
@@ -34,6 +39,35 @@ from .training import CHECKED_STEPS, check_model_file_training, export_training,
     is_flag=True,
     help="Write it in half precision: parameters, inputs and outputs are float16, as after module.half(), and are "
     "compared with torch in float16.",
+)
+@click.option(
+    "--bf16",
+    is_flag=True,
+    help="Write it in bfloat16, as after module.bfloat16(), and compare with torch in bfloat16.",
+)
+@click.option(
+    "--int8",
+    is_flag=True,
+    help="Write it with weights of 8 bits per channel: with --calibrate, activations have 8 bits too; otherwise they "
+    "are quantized as they come, in products of matrices, lookups and LSTMs alone.",
+)
+@click.option(
+    "--calibrate",
+    metavar="FILE",
+    help="Inputs for --int8 (.npz, by input name), from which ranges are taken: of one call, or of several along an "
+    "additional first axis.",
+)
+@click.option(
+    "--sensitivity",
+    is_flag=True,
+    help="Also say what --int8 costs each Cell at the outputs, and in loss() of the model file, on --calibrate.",
+)
+@click.option(
+    "--budget",
+    metavar="ERROR",
+    callback=parse_budget,
+    help="Keep Cells in float32, with as few weights as are found, until an error holds: 'outputs 1%' of their norm, "
+    "'loss 0.5%', or 'top1 0.2%' of rows whose largest element is another.",
 )
 @click.option(
     "--dynamic",
@@ -66,6 +100,11 @@ def export(
     probe: bool,
     opset: int | None,
     fp16: bool,
+    bf16: bool,
+    int8: bool,
+    calibrate: str | None,
+    sensitivity: bool,
+    budget: Budget | None,
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
@@ -77,7 +116,16 @@ def export(
     MODEL is a model file, as for `parity run`. If parity fails, nothing is written. With --training-step, the loss is
     loss() of the model file, or else the mean of the squares of all floating-point outputs.
     """
-    require_outputs({"--output": output, "--html": html}, {"MODEL": file_of(model)})
+    require_outputs({"--output": output, "--html": html}, {"MODEL": file_of(model), "--calibrate": calibrate})
+    if fp16 + bf16 + int8 > 1:
+        raise UsageError("--fp16, --bf16 and --int8 each say in what the file computes: give one of them")
+    if calibrate is not None:
+        if not int8:
+            raise UsageError("--calibrate gives the inputs that --int8 takes ranges from: give --int8 too")
+        require_file(calibrate)
+    if (sensitivity or budget is not None) and calibrate is None:
+        what = "--sensitivity" if sensitivity else "--budget"
+        raise UsageError(f"{what} measures errors on the inputs of --calibrate: give --int8 and --calibrate too")
     if no_check and html is not None:
         raise UsageError("--html shows the comparison, which --no-check leaves out: leave out one of them")
     if opset is not None:
@@ -97,23 +145,24 @@ def export(
         echo(f"wrote {output} and {json_path}" + (", unchecked" if no_check else ""))
         return
     data: bool | Literal["auto"] = external_data or "auto"
+    if int8:
+        options: OptionKeywords = {"seed": seed, "grads": not no_grad, "train": False, "probe": probe}
+        export_quantized(
+            model, output, calibrate, verbose, options, dynamic, opset, check=not no_check, sensitivity=sensitivity,
+            budget=budget, html=html,
+        )  # fmt: skip
+        return
+    dtype = "float16" if fp16 else "bfloat16" if bf16 else "float32"
     with files.atomic_model_path(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
             from ...runtime.lowering import opsets
 
-            program = convert_model_file(model, seed, verbose, dynamic, "float16" if fp16 else None)
+            program = convert_model_file(model, seed, verbose, dynamic, dtype if fp16 or bf16 else None)
             model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
-            dtype = "float16" if fp16 else "float32"
-            options: OptionKeywords = {
-                "seed": seed,
-                "grads": not no_grad,
-                "dtype": dtype,
-                "train": False,
-                "probe": probe,
-            }
+            options = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )

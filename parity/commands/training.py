@@ -125,7 +125,7 @@ def require_training_step(training: bool) -> None:
     if not training:
         if alone := options_on_command_line(TRAINING):
             raise UsageError(f"{', '.join(alone)}: only for training; write a training step with --training-step")
-    elif other := options_on_command_line(("fp16", "external_data", "no_grad")):
+    elif other := options_on_command_line(("fp16", "bf16", "int8", "external_data", "no_grad")):
         raise UsageError(f"{', '.join(other)}: not with --training-step, which keeps its state in float32 in one file")
 
 

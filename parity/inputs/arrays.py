@@ -51,6 +51,23 @@ def _open_archive(path: str) -> Iterator[zipfile.ZipFile]:
         raise UsageError(f"{path} is not an .npz file of arrays: {error}") from error
 
 
+def read_all(path: str) -> dict[str, Array]:
+    """Read all arrays of an .npz file by name.
+
+    Raises:
+        UsageError: the file can't be read.
+        ShapeError: memory can't hold one of them.
+    """
+    with _open_archive(path) as archive:
+        arrays = {}
+        for name in archive.namelist():
+            with archive.open(name) as file:
+                check_memory(*_read_header(file))
+            with archive.open(name) as file:
+                arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+        return arrays
+
+
 def read_arrays(path: str, inputs: Sequence[Value]) -> list[Array]:
     """Read the arrays of an .npz file that have the names and types of `inputs`, in their order.
 

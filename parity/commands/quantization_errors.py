@@ -1,0 +1,116 @@
+"""How far a quantized network is from the float32 one, in the whole and by Cells, printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+
+from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
+from ..report.globs import list_names
+from ..report.layout import echo, paragraph, print_lines
+from ..support.progress import TerminalProgress
+
+if TYPE_CHECKING:
+    from ..deployment.calibration import Calibration
+    from ..deployment.errors import Errors
+    from ..deployment.sensitivity import Budget, CellCost, Mixture
+
+FLOAT, QUANTIZED = "float32.onnx", "int8.onnx"
+_BUDGET = re.compile(r"(outputs|loss|top1)[ =]([0-9]+(?:\.[0-9]+)?)%")
+
+
+def parse_budget(ctx: click.Context, parameter: click.Parameter, text: str | None) -> Budget | None:
+    """Parse `loss 0.5%`."""
+    if text is None:
+        return None
+    from ..deployment.sensitivity import Budget
+
+    match = _BUDGET.fullmatch(text.strip())
+    if match is None:
+        raise click.BadParameter(f"needed 'outputs', 'loss' or 'top1' and a share: 'loss 0.5%'; given {text!r}")
+    return Budget(match[1], float(match[2]) / 100)
+
+
+def measure_errors(
+    folder: Path, calibration: Calibration, loss: Any, budget: Budget | None, *, sensitivity: bool
+) -> None:
+    """Print how far the quantized file is from the float32 one, and what each Cell costs.
+
+    Args:
+        folder: the folder with both files.
+        calibration: the inputs.
+        loss: the loss of the model file; None if it has none.
+        budget: the largest error; the quantized file is then replaced by one that keeps Cells in float32.
+        sensitivity: whether the costs of Cells are asked for.
+
+    Raises:
+        UsageError: the budget is about a loss that isn't there, or can't be kept.
+    """
+    if budget is not None and budget.what == "loss" and loss is None:
+        raise UsageError("--budget loss needs loss(outputs) in the model file")
+    from ..deployment.errors import Outputs
+    from ..deployment.sensitivity import Sensitivity
+
+    costs: Sequence[CellCost] = []
+    tried: Sequence[Mixture] = []
+    with TerminalProgress() as progress:
+        progress.stage("errors", None)
+        outputs = Outputs.of(folder / FLOAT, calibration, loss)
+        together = outputs.errors(folder / QUANTIZED)
+        measured = Sensitivity(folder / FLOAT, folder, calibration, outputs)
+        if sensitivity or (budget is not None and budget.of(together) > budget.largest):
+            costs = measured.costs(progress)
+            if budget is not None and budget.of(together) > budget.largest:
+                tried = measured.within(budget, costs, folder / QUANTIZED, progress)
+    many = len(calibration.samples)
+    on = f"on {many} samples" if many > 1 else "on one sample"
+    if sensitivity:
+        _print_costs(costs, on)
+        if alone := measured.nodes.keys() - {one.path for one in costs}:
+            names = list_names([visible_name(path or "(root)") for path in sorted(alone)])
+            _say(f"not measured, because ONNX Runtime refuses the file with one of them alone in 8 bits: {names}\n")
+    _say(f"{on}, with all Cells in 8 bits, {_in_words(together)}")
+    for one in tried:
+        what = f"with {len(one.kept)} of {len(costs)} Cells in float32" if one.kept else "with all Cells in 8 bits"
+        _say(f"{what}: {one.size / 1e6:.3g} MB, {_in_words(one.errors)}")
+    if tried:
+        kept = ", ".join(visible_name(path or "(root)") for path in tried[-1].kept)
+        _say(f"kept in float32, for the budget of {budget.words if budget else ''}: {kept}")
+    echo("")
+
+
+def _in_words(errors: Errors) -> str:
+    loss = "" if errors.loss is None else f", the loss changes by {errors.loss:+.2%}"
+    return (
+        f"the outputs differ from float32's by {errors.outputs:.2%} of their norm, the largest of a row is another in "
+        f"{errors.top1:.2%}{loss}"
+    )
+
+
+def _print_costs(costs: Sequence[CellCost], on: str) -> None:
+    """Print a line for each Cell that costs something."""
+    squares = sum(one.errors.outputs**2 for one in costs)
+    echo(f"{'Cell':<42}{'outputs':>9}{'share':>8}{'loss':>9}{'weights':>11}")
+    for one in costs:
+        if not one.errors.outputs:
+            continue
+        loss = "" if one.errors.loss is None else f"{one.errors.loss:+.2%}"
+        name = visible_name(one.path or "(root)")[-41:]
+        share = one.errors.outputs**2 / squares
+        echo(f"{name:<42}{one.errors.outputs:>9.2%}{share:>8.1%}{loss:>9}{one.weights:>11,}")
+    _say(
+        f"Errors with one Cell in 8 bits, relative to the norm of the outputs, {on}, and shares of their squares. "
+        f"These add up to {squares**0.5:.2%}, if the errors are independent."
+    )
+    echo("")
+
+
+def _say(text: str) -> None:
+    console = Console()
+    print_lines(paragraph(text, console.width), console)

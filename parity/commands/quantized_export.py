@@ -1,0 +1,133 @@
+"""`parity export --int8`: the float32 file is judged by torch, and the quantized one by the float32 file."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ...runtime.errors import UsageError
+from ..inputs.model_file import load
+from ..options import OptionKeywords
+from ..report.layout import echo
+from ..support import files
+from ..support.progress import TerminalProgress
+from .conversion import check_model_file, convert_model_file
+from .outcome import print_report, require_parity
+from .quantization_errors import FLOAT, QUANTIZED, measure_errors
+
+if TYPE_CHECKING:
+    from ..deployment.calibration import Calibration
+    from ..deployment.sensitivity import Budget
+
+SAMPLE = "sample.npz"
+OPSET = 20
+"""From 21 on, QuantizeLinear has an attribute for the dtype of codes. ONNX Runtime 1.31 makes signed codes unsigned where
+they are quicker, leaves the attribute, and refuses its own graph. From 23 on, attention is one operator, and isn't
+quantized.
+"""
+
+
+def export_quantized(
+    model: str,
+    output: str,
+    calibrate: str | None,
+    verbose: bool,
+    options: OptionKeywords,
+    dynamic: Sequence[str],
+    opset: int | None,
+    *,
+    check: bool,
+    sensitivity: bool,
+    budget: Budget | None,
+    html: str | None,
+) -> None:
+    """Write a model file as a quantized ONNX file, if both steps to it are right.
+
+    Args:
+        model: the model file.
+        output: the file to write.
+        calibrate: file of the inputs that ranges are taken from; None to quantize activations as they come.
+        verbose: whether everything is printed.
+        options: options of the comparison of the float32 file with torch.
+        dynamic: axes that may vary.
+        opset: version of the operator set; None for `OPSET`.
+        check: whether to judge it.
+        sensitivity: whether to measure what it costs each Cell.
+        budget: the largest error, for which Cells are kept in float32; None for all Cells in 8 bits.
+        html: where the report on the quantized file is written as a page; None for no page.
+    """
+    opset = opset or OPSET
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        if check:
+            report = check_model_file(model, verbose, options, dynamic, save_onnx=folder / FLOAT, opset=opset)
+            require_parity(report, verbose, output, None)
+        else:
+            from ...converter import to_onnx
+
+            to_onnx(convert_model_file(model, options["seed"], verbose, dynamic), folder / FLOAT, opset=opset)
+        calibration = _quantize(folder, calibrate)
+        if calibration is not None:
+            measure_errors(folder, calibration, load(model, options["seed"]).loss, budget, sensitivity=sensitivity)
+        if check:
+            _judge(folder, output, calibration, verbose, options, html)
+        _write(folder, output, check=check)
+
+
+def _quantize(folder: Path, calibrate: str | None) -> Calibration | None:
+    """Quantize the float32 file in the folder."""
+    from ..deployment.calibration import read_calibration
+    from ..deployment.quantizing import quantize
+    from ..inputs.onnx_inputs import read_declared_inputs
+
+    with TerminalProgress() as progress:
+        calibration = None
+        if calibrate is not None:
+            progress.stage("calibrate", None)
+            calibration = read_calibration(calibrate, read_declared_inputs(str(folder / FLOAT)).values)
+        progress.stage("quantize", None)
+        quantize(folder / FLOAT, folder / QUANTIZED, calibration)
+    return calibration
+
+
+def _judge(
+    folder: Path,
+    output: str,
+    calibration: Calibration | None,
+    verbose: bool,
+    options: OptionKeywords,
+    html: str | None,
+) -> None:
+    """Judge the quantized file by the float32 file, print the report, and exit if it fails."""
+    import numpy as np
+
+    from ..onnx_files.compare import compare_onnx
+
+    target = None if html is None else str(Path(html).absolute())
+    with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone
+        if calibration is not None:
+            np.savez(SAMPLE, allow_pickle=False, **calibration.samples[0])
+        inputs = None if calibration is None else SAMPLE
+        report = compare_onnx(
+            FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=options["seed"], grads=options["grads"]
+        )
+    if report.failed:
+        require_parity(report, verbose, output, target)
+    if target is not None:
+        report.write_html(target)
+    print_report(report, verbose)
+
+
+def _write(folder: Path, output: str, *, check: bool) -> None:
+    """Move the quantized file to its place."""
+    if (folder / f"{QUANTIZED}.data").exists():
+        raise UsageError(f"{output} was not written: the quantized file would exceed 2 GB, which isn't supported yet")
+    before, after = ((folder / name).stat().st_size for name in (FLOAT, QUANTIZED))
+    with files.atomic_path(output) as target:
+        target.write_bytes((folder / QUANTIZED).read_bytes())
+    echo("")
+    sizes = f"{after / 1e6:.3g} MB, {after / before:.0%} of the {before / 1e6:.3g} MB in float32"
+    echo(f"wrote {output}, {sizes}" + ("" if check else ", unchecked"))

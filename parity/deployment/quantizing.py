@@ -1,0 +1,101 @@
+"""`quantize`: a float32 file becomes one of 8 bits, by `onnxruntime.quantization`."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from ...runtime.errors import ConversionError
+from ...runtime.lowering.writing import MODEL_LIMIT
+from ..sides.records import Array
+from .calibration import Calibration
+
+DYNAMIC_OPERATORS = ["MatMul", "Gather", "Conv", "LSTM"]
+"""Operators whose weights are quantized where activations are quantized as they come. `Attention` would become an
+operator of ONNX Runtime's own, and `Transpose` would pass codes on."""
+_FAILURES = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError)
+
+
+def quantize(
+    source: Path, target: Path, calibration: Calibration | None, nodes: Sequence[str] = (), ranges: Path | None = None
+) -> None:
+    """Write a file with weights of 8 bits per channel.
+
+    Args:
+        source: the float32 file.
+        target: the file to write.
+        calibration: inputs from which the ranges of activations are taken, which then have 8 bits too, between
+            `QuantizeLinear` and `DequantizeLinear` (`quantize_static`, QDQ); None to quantize them as they come
+            (`quantize_dynamic`), where only products of matrices, lookups and LSTMs are quantized.
+        nodes: names of the nodes to quantize; all if there are none.
+        ranges: file of the ranges, which is written by the first of several calls and read by the others.
+
+    Raises:
+        ConversionError: `onnxruntime.quantization` can't quantize the model.
+    """
+    from onnxruntime.quantization import QuantFormat, quantize_dynamic, quantize_static
+
+    external = source.stat().st_size + _beside(source) > MODEL_LIMIT
+    with _as_conversion_errors():
+        if calibration is None:
+            quantize_dynamic(
+                source, target, op_types_to_quantize=DYNAMIC_OPERATORS, per_channel=True,
+                use_external_data_format=external, nodes_to_quantize=list(nodes),
+                extra_options={"MatMulConstBOnly": True},
+            )  # fmt: skip
+        else:
+            quantize_static(
+                source, target, _reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
+                use_external_data_format=external, nodes_to_quantize=list(nodes), calibration_cache_path=ranges,
+            )  # fmt: skip
+    onnx.checker.check_model(str(target))
+
+
+def quantizable_operators() -> frozenset[str]:
+    """Return the operators that `quantize_static` quantizes."""
+    from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
+
+    return frozenset({*QDQRegistry, *QLinearOpsRegistry})
+
+
+def _beside(source: Path) -> int:
+    """Return the bytes of the file of tensors beside a model."""
+    data = source.with_name(f"{source.name}.data")
+    return data.stat().st_size if data.exists() else 0
+
+
+def _reader(calibration: Calibration) -> Any:
+    from onnxruntime.quantization import CalibrationDataReader
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        """Gives the samples one by one."""
+
+        def __init__(self) -> None:
+            self._rest = iter(calibration)
+
+        def get_next(self) -> dict[str, Array] | None:
+            """Return the next sample; None after the last."""
+            return next(self._rest, None)
+
+    return Reader()
+
+
+@contextmanager
+def _as_conversion_errors() -> Iterator[None]:
+    """Keep the advice that onnxruntime.quantization logs to itself, and turn its errors into `ConversionError`."""
+    before = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        yield
+    except _FAILURES as error:
+        reason = str(error).strip().partition("\n")[0]
+        raise ConversionError(
+            f"onnxruntime.quantization can't quantize the model: {type(error).__name__}: {reason}"
+        ) from error
+    finally:
+        logging.disable(before)

@@ -1,0 +1,172 @@
+"""What each Cell costs in 8 bits, and which Cells to keep in float32 so that a budget of errors holds."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from ...converter.onnx_in.importing import read_model
+from ...runtime.compiled.session import SessionError
+from ...runtime.errors import ConversionError, UsageError
+from ..quantized.judging import TensorCells
+from ..support.progress import Progress
+from .calibration import Calibration
+from .errors import Errors, Outputs
+from .quantizing import quantizable_operators, quantize
+
+
+@dataclass(frozen=True)
+class CellCost:
+    """The cost of one Cell in 8 bits, all others in float32.
+
+    Attributes:
+        path: path of the Cell.
+        errors: the errors.
+        weights: number of its weights.
+    """
+
+    path: str
+    errors: Errors
+    weights: int
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A file in which some Cells are kept in float32.
+
+    Attributes:
+        kept: paths of these Cells.
+        errors: the errors of the network.
+        size: bytes of the file.
+    """
+
+    kept: tuple[str, ...]
+    errors: Errors
+    size: int
+
+
+@dataclass
+class Sensitivity:
+    """Measures a network in which Cells are quantized alone, or all but some.
+
+    Attributes:
+        source: the float32 file.
+        folder: where files are written.
+        calibration: inputs from which ranges are taken, and on which errors are measured.
+        outputs: what the float32 file computes on them.
+        nodes: names of the nodes that are quantized, by path of the Cell.
+        weights: number of weights, by path of the Cell.
+    """
+
+    source: Path
+    folder: Path
+    calibration: Calibration
+    outputs: Outputs
+    nodes: dict[str, list[str]] = field(init=False)
+    weights: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        model = read_model(self.source)
+        cells, operators = TensorCells(model), quantizable_operators()
+        sizes = {tensor.name: int(np.prod(tensor.dims)) for tensor in model.graph.initializer}
+        self.nodes, self.weights = {}, {}
+        for node in model.graph.node:
+            if node.op_type in operators:
+                path = cells.of_node(node)
+                self.nodes.setdefault(path, []).append(node.name)
+                self.weights[path] = self.weights.get(path, 0) + sum(sizes.get(name, 0) for name in node.input)
+
+    def costs(self, progress: Progress) -> list[CellCost]:
+        """Quantize one Cell after the other, and return what each costs, the largest error first.
+
+        Left out are Cells that can't be quantized alone: ONNX Runtime refuses some files of its own quantizer.
+        """
+        progress.stage("sensitivity", len(self.nodes))
+        costs = []
+        for path in self.nodes:
+            with contextlib.suppress(SessionError, ConversionError):
+                target = self._quantize([path], "one cell.onnx")
+                costs.append(CellCost(path, self.outputs.errors(target), self.weights[path]))
+            progress.advance()
+        return sorted(costs, key=lambda cost: -cost.errors.outputs)
+
+    def within(self, budget: Budget, costs: Sequence[CellCost], target: Path, progress: Progress) -> list[Mixture]:
+        """Write the smallest file within a budget that is found, and return the files that were tried, it last.
+
+        Cells are kept in float32 in the order of their squared error per weight. Errors shrink with each, so the number
+        of them is found by bisection.
+
+        Args:
+            budget: the largest error.
+            costs: the costs of the Cells.
+            target: the file to write.
+            progress: receives the stage.
+
+        Raises:
+            UsageError: not even a single Cell can be quantized.
+        """
+        progress.stage("budget", None)
+        order = [one.path for one in sorted(costs, key=lambda one: -(budget.of(one.errors) ** 2) / (one.weights + 1))]
+        tried: dict[int, Mixture] = {}
+
+        def try_keeping(count: int) -> bool:
+            try:
+                file = self._quantize([path for path in self.nodes if path not in order[:count]], "mixed.onnx")
+                errors = self.outputs.errors(file)
+            except (SessionError, ConversionError):
+                return False
+            tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size)
+            return budget.of(errors) <= budget.largest
+
+        low, high = 0, len(order)  # with all kept, nothing is quantized
+        while low < high:
+            middle = (low + high) // 2
+            if try_keeping(middle):
+                high = middle
+            else:
+                low = middle + 1
+        if low == len(order):
+            least = min((budget.of(one.errors) for one in tried.values()), default=0.0)
+            raise UsageError(
+                f"the budget of {budget.words} holds for no file that was tried; the least error of them is {least:.3%}"
+            )
+        best = self._quantize([path for path in self.nodes if path not in order[:low]], target.name)
+        if best != target:
+            best.replace(target)
+        return [tried[count] for count in sorted(tried, key=lambda count: (count == low, count))]
+
+    def _quantize(self, paths: Collection[str], name: str) -> Path:
+        """Quantize these Cells alone."""
+        target = self.folder / name
+        names = [name for path in paths for name in self.nodes[path]]
+        quantize(self.source, target, self.calibration, names, self.folder / "ranges.json")
+        return target
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The largest error that is accepted.
+
+    Attributes:
+        what: "outputs", "loss" or "top1".
+        largest: the error, as a share.
+    """
+
+    what: str
+    largest: float
+
+    @property
+    def words(self) -> str:
+        """The budget, as it is written."""
+        return f"{self.what} {self.largest:.3g}" if self.largest >= 1 else f"{self.what} {self.largest * 100:.3g}%"
+
+    def of(self, errors: Errors) -> float:
+        """Return the error that the budget is about."""
+        if self.what == "loss":
+            assert errors.loss is not None, "there is a loss if the budget is about it"
+            return abs(errors.loss)
+        return errors.top1 if self.what == "top1" else errors.outputs
