@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 SAMPLE = "sample.npz"
 OPSET = 20
-"""From 21 on, QuantizeLinear has an attribute for the dtype of codes. ONNX Runtime 1.31 makes signed codes unsigned where
-they are quicker, leaves the attribute, and refuses its own graph. From 23 on, attention is one operator, and isn't
-quantized.
+"""From 21 on, QuantizeLinear has an attribute for the dtype of codes. ONNX Runtime 1.31 makes signed codes unsigned
+where they are quicker, leaves the attribute, and refuses its own graph. From 23 on, attention is one operator, which
+isn't quantized.
 """
 
 

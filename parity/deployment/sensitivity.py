@@ -129,12 +129,9 @@ class Sensitivity:
                 high = middle
             else:
                 low = middle + 1
-        if low == len(order):
-            least = min((budget.of(one.errors) for one in tried.values()), default=0.0)
-            raise UsageError(
-                f"the budget of {budget.words} holds for no file that was tried; the least error of them is {least:.3%}"
-            )
-        best = self._quantize([path for path in self.nodes if path not in order[:low]], target.name)
+        rest = [path for path in self.nodes if path not in order[:low]]
+        if low == len(order) or not _has_quantizers(best := self._quantize(rest, target.name)):
+            raise UsageError(f"the budget of {budget.words} doesn't hold with any Cell in 8 bits: give a larger one")
         if best != target:
             best.replace(target)
         return [tried[count] for count in sorted(tried, key=lambda count: (count == low, count))]
@@ -145,6 +142,11 @@ class Sensitivity:
         names = [name for path in paths for name in self.nodes[path]]
         quantize(self.source, target, self.calibration, names, self.folder / "ranges.json")
         return target
+
+
+def _has_quantizers(path: Path) -> bool:
+    """Whether anything is quantized in a file: an activation alone isn't."""
+    return any(node.op_type in ("QuantizeLinear", "DequantizeLinear") for node in read_model(path).graph.node)
 
 
 @dataclass(frozen=True)
