@@ -12,6 +12,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
+from .bundle_export import export_bundle
 from .command import EXIT_CODES, Command, common_options, probe_option
 from .conversion import check_model_file, convert_model_file
 from .outcome import file_of, require_file, require_outputs, require_parity
@@ -24,7 +25,13 @@ if TYPE_CHECKING:
 
 
 @click.command(cls=Command, epilog=EXIT_CODES)
-@click.option("-o", "--output", required=True, metavar="FILE", help="The ONNX file to write.")
+@click.option("-o", "--output", metavar="FILE", help="The ONNX file to write.")
+@click.option(
+    "--bundle",
+    metavar="FOLDER",
+    help="Write a new folder instead: the model, inputs and outputs of torch, a card, and programs in Python, "
+    "JavaScript and C++ that say, where it runs, whether it is still the same network.",
+)
 @click.option("--no-check", is_flag=True, help="Write it without comparing it with torch.")
 @click.option("--no-grad", is_flag=True, help="Compare outputs only.")
 @probe_option(default=True)
@@ -94,7 +101,8 @@ def export(
     model: str,
     seed: int,
     verbose: bool,
-    output: str,
+    output: str | None,
+    bundle: str | None,
     no_check: bool,
     no_grad: bool,
     probe: bool,
@@ -116,6 +124,8 @@ def export(
     MODEL is a model file, as for `parity run`. If parity fails, nothing is written. With --training-step, the loss is
     loss() of the model file, or else the mean of the squares of all floating-point outputs.
     """
+    if (output is None) == (bundle is None):
+        raise UsageError("give -o FILE, or --bundle FOLDER" + ("" if output is None else ", not both"))
     require_outputs({"--output": output, "--html": html}, {"MODEL": file_of(model), "--calibrate": calibrate})
     if fp16 + bf16 + int8 > 1:
         raise UsageError("--fp16, --bf16 and --int8 each say in what the file computes: give one of them")
@@ -135,7 +145,14 @@ def export(
         if not no_check:
             opsets.require_loadable(opset)
     require_training_step(training_step)
+    if bundle is not None and (no_check or training_step or int8 or bf16):
+        raise UsageError(
+            "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
+            "--training-step, --int8 and --bf16"
+        )
+    options: OptionKeywords
     if training_step:
+        assert output is not None, "a bundle is refused"
         if not no_check:
             first_steps: TrainingConfigKeywords = {"steps": CHECKED_STEPS, **config}
             trained = check_model_file_training(model, seed, verbose, first_steps, {}, dynamic)
@@ -145,14 +162,19 @@ def export(
         echo(f"wrote {output} and {json_path}" + (", unchecked" if no_check else ""))
         return
     data: bool | Literal["auto"] = external_data or "auto"
+    dtype = "float16" if fp16 else "bfloat16" if bf16 else "float32"
+    if bundle is not None:
+        options = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
+        export_bundle(model, bundle, verbose, options, dynamic, opset, external_data=data, html=html)
+        return
+    assert output is not None, "one of both is given"
     if int8:
-        options: OptionKeywords = {"seed": seed, "grads": not no_grad, "train": False, "probe": probe}
+        options = {"seed": seed, "grads": not no_grad, "train": False, "probe": probe}
         export_quantized(
             model, output, calibrate, verbose, options, dynamic, opset, check=not no_check, sensitivity=sensitivity,
             budget=budget, html=html,
         )  # fmt: skip
         return
-    dtype = "float16" if fp16 else "bfloat16" if bf16 else "float32"
     with files.atomic_model_path(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx

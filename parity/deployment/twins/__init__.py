@@ -1,0 +1,1 @@
+"""The programs of a bundle: one program in Python, JavaScript and C++, which doesn't know cellbridge."""
