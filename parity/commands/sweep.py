@@ -13,9 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 import click
 
 from ...runtime.errors import UsageError
-from ...runtime.memory import memory_size, size_in_words
 from ...runtime.visible import visible_name
-from ..report.html import overview
 from ..report.layout import echo
 from ..support.files import make_folder
 from ..support.times import time_in_words
@@ -132,6 +130,7 @@ def sweep(
     require_outputs({"--output": output, "--json": json_file, "--junit": junit_file}, {})
     if folder is not None:
         make_folder(folder)
+    from ...runtime.memory import memory_size
     from ..sweeping.changed import changed_models
     from ..sweeping.finding import find_models
     from ..sweeping.limits import Limits
@@ -171,11 +170,13 @@ class _Progress:
 
     def say(self, result: Result) -> None:
         """Print the line of a result."""
+        from ..report.html.overview import MARKS
+
         self.done += 1
         left = (time.monotonic() - self.started) / self.done * (self.total - self.done)
         rest = f", about {time_in_words(left)} left" if self.done < self.total else ""
         reason = "" if result.outcome == "holds" else f": {result.reason}"
-        mark = overview.MARKS[result.outcome]
+        mark = MARKS[result.outcome]
         name = visible_name(result.model)
         echo(f"{mark} {self.done} of {self.total}  {name}  {time_in_words(result.seconds)}{reason}{rest}")
 
@@ -184,6 +185,7 @@ def _write(
     store: Store, results: Sequence[Result], json_file: str | None, junit_file: str | None, folder: str | None
 ) -> None:
     """Write the files that are asked for."""
+    from ..report.html import overview
     from ..sweeping.sweep import summaries
     from ..sweeping.views import write_json, write_junit
 
@@ -197,17 +199,20 @@ def _write(
 
 def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
     """Print the summary, and exit with 1 if parity fails in a model, or else the code of the first without a result."""
+    from ...runtime.memory import size_in_words
+    from ..report.html.overview import MARKS
+
     counts: Counter[str] = Counter(one.outcome for one in results)
     echo("")
-    for outcome in overview.MARKS:  # the worst first
+    for outcome in MARKS:  # the worst first
         these = [one for one in results if one.outcome == outcome]
         shown = these if verbose else [] if outcome == "holds" else these[:SHOWN]
         for one in shown:
             why = "" if outcome == "holds" else f": {one.cause or one.reason}"
-            echo(f"{overview.MARKS[outcome]} {visible_name(one.model)}{why}")
+            echo(f"{MARKS[outcome]} {visible_name(one.model)}{why}")
         if outcome != "holds" and len(these) > len(shown):
             echo(f"  ... and {len(these) - len(shown)} more (-v lists all)")
-    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in overview.MARKS if counts[outcome])
+    words = ", ".join(f"{counts[outcome]} {outcome}" for outcome in MARKS if counts[outcome])
     seconds, memory = sum(one.seconds for one in results), max((one.memory for one in results), default=0)
     took = f"{time_in_words(seconds)} of processes, {size_in_words(memory)} at most"
     echo(f"{len(results)} models: {words}; {took}; in {output}")

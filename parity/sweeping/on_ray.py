@@ -6,7 +6,7 @@ import itertools
 import os
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any
 
 from ...runtime.errors import UsageError
@@ -23,7 +23,7 @@ RETRIES = 5
 
 def on_ray(
     models: Sequence[str], options: Sequence[str], limits: Limits, address: str, *, page: bool
-) -> Iterator[Result]:
+) -> Generator[Result, None, None]:
     """Judge models as tasks of a Ray cluster, and yield each result as it comes.
 
     Ray places them by threads and memory.
@@ -52,7 +52,7 @@ def on_ray(
         rest = iter(models)
         waiting = [task.remote(model, *arguments) for model in itertools.islice(rest, AHEAD)]
         while waiting:
-            done, waiting = ray.wait(waiting)
+            done, waiting = ray.wait(waiting, timeout=1.0)  # not for long, so that Ctrl-C is seen
             waiting += [task.remote(model, *arguments) for model in itertools.islice(rest, len(done))]
             for reference in done:
                 try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -69,14 +70,18 @@ def sweep(
     Raises:
         UsageError: a result can't be saved, or the cluster can't be used.
     """
-    for result in _results(models, store.options, machines, page=folder is not None):
-        if folder is not None and result.page:
-            (folder / page_of(result.model)).write_bytes(result.page)
-        store.add(result)
-        progress(result)
+    # closed even if the interrupt comes while a result is saved: then the processes that still run are stopped
+    with contextlib.closing(_results(models, store.options, machines, page=folder is not None)) as results:
+        for result in results:
+            if folder is not None and result.page:
+                (folder / page_of(result.model)).write_bytes(result.page)
+            store.add(result)
+            progress(result)
 
 
-def _results(models: Sequence[str], options: Sequence[str], machines: Machines, *, page: bool) -> Iterator[Result]:
+def _results(
+    models: Sequence[str], options: Sequence[str], machines: Machines, *, page: bool
+) -> Generator[Result, None, None]:
     if machines.ray is not None:
         from .on_ray import on_ray
 

@@ -196,7 +196,7 @@ def test_verbose_shows_more(engine: Engine) -> None:
         (["run", "net.py", "--json", "absent/r.json"], "error: can't write absent/r.json: there is no folder absent"),
         (["run", "net.py", "--junit", "."], "error: can't write .: it is a folder"),
         (["run", "net.py", "--save-onnx", "absent/m.onnx"], "error: can't write absent/m.onnx"),
-        (["export", "net.py"], "Missing option '-o'"),
+        (["export", "net.py"], "error: give -o FILE, or --bundle FOLDER"),
         (["export", "net.py", "-o", "absent/m.onnx"], "error: can't write absent/m.onnx"),
         (["export", "absent.py", "-o", "m.onnx"], "error: no such file: absent.py"),
         (["inspect", "absent.py"], "error: no such file: absent.py"),

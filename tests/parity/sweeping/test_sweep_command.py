@@ -104,7 +104,10 @@ def test_an_interrupted_sweep_keeps_what_was_done(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(GOOD)
     (tmp_path / "b.py").write_text("import time\ntime.sleep(1000)\n")
     command = [sys.executable, "-m", "cellbridge.parity", "sweep", "a.py", "b.py", "--workers", "1"]
-    process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a shell ignores in the background
+    )  # fmt: skip
     assert process.stdout is not None
     assert "1 of 2  a.py" in process.stdout.readline()
     process.send_signal(signal.SIGINT)
