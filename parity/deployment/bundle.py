@@ -32,7 +32,7 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_text
 from ..sides.records import Array
 
-TWINS = ("verify.py", "verify.mjs", "verify.cpp")
+TWINS = ("verify.py", "verify.mjs", "verify.html", "vectors.mjs", "verify.cpp")
 KNOWN = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
 """The dtypes that the programs know."""
 RUNS = 20
@@ -149,7 +149,8 @@ Is it still the same network where it runs? Each of these needs ONNX Runtime alo
 torch's own rounding error.
 
     python verify.py CUDAExecutionProvider
-    node verify.mjs cuda
+    node verify.mjs cuda                 # npm install onnxruntime-node
+    python -m http.server                # and open http://localhost:8000/verify.html; npm install onnxruntime-web
     g++ -std=c++17 -I$ONNXRUNTIME/include verify.cpp -L$ONNXRUNTIME/lib -lonnxruntime -o verify && ./verify
 
 Exit code 0: the same network. 1: another one. 2: it can't be run.

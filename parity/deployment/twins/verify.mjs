@@ -11,76 +11,26 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import { compare, readVectors, run } from './vectors.mjs'
 
 const folder = dirname(fileURLToPath(import.meta.url))
-const ARRAYS = {
-  float16: Uint16Array, float32: Float32Array, float64: Float64Array, int8: Int8Array, int16: Int16Array,
-  int32: Int32Array, int64: BigInt64Array, uint8: Uint8Array, bool: Uint8Array,
-}
-
-function stop(message) {
-  console.error(`error: ${message}`)
-  process.exit(2)
-}
-
-function half(bits) { // a float16 as a number
-  const sign = bits >> 15 ? -1 : 1, exponent = (bits >> 10) & 31, fraction = bits & 1023
-  if (exponent === 31) return fraction ? NaN : sign * Infinity
-  return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * (fraction / 1024))
-}
-
-function numbers(array, dtype) {
-  const plain = Array.from(array, Number)
-  return dtype === 'float16' && array instanceof Uint16Array ? plain.map(half) : plain
-}
-
+const read = (name) => new Uint8Array(readFileSync(join(folder, name)))
 const sha256 = (bytes) => createHash('sha256').update(bytes).digest('hex')
-const model = readFileSync(join(folder, 'model.onnx')), data = readFileSync(join(folder, 'vectors.bin'))
-const inputs = [], outputs = []
-for (const line of readFileSync(join(folder, 'vectors.txt'), 'ascii').split('\n')) {
-  const [kind, ...words] = line.split(' ')
-  if (kind === 'model' && words[0] !== sha256(model)) stop("model.onnx isn't the file that this folder was written with")
-  if (kind === 'data' && words[0] !== sha256(data)) stop("vectors.bin isn't the file that this folder was written with")
-  if (kind !== 'input' && kind !== 'output') continue
-  const [name, dtype, shape, start, size, bar] = words
-  if (!Object.hasOwn(ARRAYS, dtype)) stop(`${dtype} isn't known`)
-  const bytes = new Uint8Array(data.subarray(Number(start), Number(start) + Number(size))) // a copy, aligned
-  const array = new ARRAYS[dtype](bytes.buffer)
-  const dims = shape === '-' ? [] : shape.split('x').map(Number)
-  const tensor = { name: decodeURIComponent(name), dtype, dims, array, bar: Number(bar) }
-  ;(kind === 'input' ? inputs : outputs).push(tensor)
-}
-
 const provider = process.argv[2] ?? 'cpu'
-let ort, found
-try {
-  ort = await import(provider === 'wasm' ? 'onnxruntime-web' : 'onnxruntime-node')
-  ort = ort.default ?? ort
-  const session = await ort.InferenceSession.create(model, { executionProviders: [provider] })
-  const feeds = Object.fromEntries(inputs.map((t) => [t.name, new ort.Tensor(t.dtype, t.array, t.dims)]))
-  found = await session.run(feeds)
-} catch (error) {
-  stop(`the model can't be run: ${error.message ?? error}`)
-}
+const library = provider === 'wasm' ? 'onnxruntime-web' : 'onnxruntime-node'
 
-let same = true
-console.log(`${provider === 'wasm' ? 'onnxruntime-web' : 'onnxruntime-node'}, ${provider}`)
-for (const { name, dtype, dims, array, bar } of outputs) {
-  const tensor = found[name]
-  if (!tensor || String(tensor.dims) !== String(dims)) {
-    console.log(`  ${name}: shape [${tensor?.dims}], needed [${dims}]`)
-    same = false
-    continue
-  }
-  const ours = numbers(tensor.data, dtype), theirs = numbers(array, dtype)
-  let worst = 0
-  for (let i = 0; i < theirs.length; i++) {
-    if (Object.is(ours[i], theirs[i]) || ours[i] === theirs[i]) continue
-    const off = Math.abs(ours[i] - theirs[i])
-    worst = Math.max(worst, Number.isNaN(off) ? Infinity : off)
-  }
-  console.log(`  ${name}: error ${worst.toPrecision(3)}, up to ${bar.toPrecision(3)} passes${worst <= bar ? '' : '  <-- FAILS'}`)
-  same &&= worst <= bar
+let same
+try {
+  const model = read('model.onnx')
+  const text = new TextDecoder().decode(read('vectors.txt'))
+  const { inputs, outputs } = await readVectors(text, read('vectors.bin'), model, sha256)
+  const ort = await import(library)
+  const found = await run(ort.default ?? ort, model, provider, inputs)
+  console.log(`${library}, ${provider}`)
+  same = compare(outputs, found, (line) => console.log(`  ${line}`))
+} catch (error) {
+  console.error(`error: the model can't be run: ${error.message ?? error}`)
+  process.exit(2)
 }
 console.log(same ? 'the same network' : 'ANOTHER network')
 process.exit(same ? 0 : 1)

@@ -1,16 +1,22 @@
 """A bundle says where it runs whether the model is still the same network.
 
-The twins in JavaScript and C++ are tried where CELLBRIDGE_NODE_MODULES names a folder with onnxruntime-node and
-onnxruntime-web, and CELLBRIDGE_ONNXRUNTIME one with `include` and `lib`.
+The twins in JavaScript (in Node, and in a browser where there is Chromium) and C++ are tried where
+CELLBRIDGE_NODE_MODULES names a folder with onnxruntime-node and onnxruntime-web, and CELLBRIDGE_ONNXRUNTIME one with
+`include` and `lib`.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
+import html
 import os
+import re
 import shutil
 import subprocess
 import sys
+import threading
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -46,11 +52,16 @@ def inputs():
     return torch.tensor([[1, 2, 3]]), torch.tensor(0.5), torch.tensor([[True, False, True]])
 """
 NODE = os.environ.get("CELLBRIDGE_NODE_MODULES")
+CHROMIUM = shutil.which("chromium")
 CPP = os.environ.get("CELLBRIDGE_ONNXRUNTIME")
 TWINS = [
     "python",
     pytest.param("node", marks=pytest.mark.skipif(NODE is None, reason="CELLBRIDGE_NODE_MODULES isn't set")),
     pytest.param("wasm", marks=pytest.mark.skipif(NODE is None, reason="CELLBRIDGE_NODE_MODULES isn't set")),
+    pytest.param(
+        "browser",
+        marks=pytest.mark.skipif(NODE is None or CHROMIUM is None, reason="no onnxruntime-web or no Chromium"),
+    ),
     pytest.param("c++", marks=pytest.mark.skipif(CPP is None, reason="CELLBRIDGE_ONNXRUNTIME isn't set")),
 ]
 
@@ -84,10 +95,35 @@ def verify(bundle: Path, twin: str, *arguments: str) -> subprocess.CompletedProc
         subprocess.run(["g++", "-std=c++17", *places], check=True)
         environment["LD_LIBRARY_PATH"] = f"{CPP}/lib"
         command = [str(program), str(bundle)]
+    elif twin == "browser":
+        return verify_in_browser(bundle)
     else:
         (bundle / "node_modules").symlink_to(str(NODE))
         command = ["node", str(bundle / "verify.mjs"), *(["wasm"] if twin == "wasm" else [])]
     return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+
+
+def verify_in_browser(bundle: Path) -> subprocess.CompletedProcess[str]:
+    """Open the page in a headless Chromium; the exit code is that of the other twins."""
+    (bundle / "node_modules").symlink_to(str(NODE))
+    handler = functools.partial(_Quiet, directory=str(bundle))
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = f"http://localhost:{server.server_address[1]}/verify.html"
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000", "--dump-dom"]
+        done = subprocess.run([str(CHROMIUM), *options, address], capture_output=True, text=True, check=False)
+        server.shutdown()
+    title = re.search("<title>(.*)</title>", done.stdout)
+    shown = re.search(r'<pre id="lines">(.*)</pre>', done.stdout, re.DOTALL)
+    assert title is not None, done.stderr
+    code = {"The same network": 0, "ANOTHER network": 1}.get(title[1], 2)
+    text = html.unescape(shown[1] if shown else "") + title[1][0].lower() + title[1][1:]
+    return subprocess.CompletedProcess([], code, text.replace("aNOTHER", "ANOTHER"), done.stderr)
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
 
 
 def update_digests(bundle: Path) -> None:
