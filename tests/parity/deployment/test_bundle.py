@@ -67,8 +67,8 @@ TWINS = [
 
 
 def export(folder: Path, *options: str, text: str = NET) -> Result:
-    (folder / "net.py").write_text(text)
-    return CliRunner().invoke(main, ["export", str(folder / "net.py"), "--bundle", str(folder / "bundle"), *options])
+    (folder / "small.py").write_text(text)
+    return CliRunner().invoke(main, ["export", str(folder / "small.py"), "--bundle", str(folder / "bundle"), *options])
 
 
 @pytest.fixture(scope="module")
@@ -243,8 +243,8 @@ def test_what_a_bundle_does_not_hold(tmp_path: Path, options: list[str]) -> None
 
 
 def test_neither_a_file_nor_a_folder(tmp_path: Path) -> None:
-    (tmp_path / "net.py").write_text(NET)
-    done = CliRunner().invoke(main, ["export", str(tmp_path / "net.py")])
+    (tmp_path / "small.py").write_text(NET)
+    done = CliRunner().invoke(main, ["export", str(tmp_path / "small.py")])
     assert done.exit_code == 2
     assert "give -o FILE, or --bundle FOLDER" in done.output
 

@@ -54,7 +54,7 @@ RIGHT = quantizing.quantize
 
 @pytest.fixture
 def net(tmp_path: Path) -> Path:
-    path = tmp_path / "net.py"
+    path = tmp_path / "small.py"
     path.write_text(NET)
     np.savez(tmp_path / "data.npz", x=np.random.default_rng(0).standard_normal((6, 5, 8)).astype(np.float32))
     return path
@@ -175,7 +175,7 @@ def test_what_the_quantizer_refuses(net: Path, tmp_path: Path) -> None:
 )
 def test_wrong_options(net: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], message: str) -> None:
     monkeypatch.chdir(net.parent)
-    done = CliRunner().invoke(main, ["export", "net.py", "-o", "q.onnx", *options])
+    done = CliRunner().invoke(main, ["export", "small.py", "-o", "q.onnx", *options])
     assert done.exit_code == 2
     assert message in " ".join(done.output.split())
     assert not net.with_name("q.onnx").exists()
