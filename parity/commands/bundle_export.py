@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.errors import UsageError
-from ..inputs.model_file import load
+from ..inputs.dynamic_axes import with_dynamic_axes
+from ..inputs.model_file import ModelFile, load
 from ..options import OptionKeywords, Options
 from ..report.layout import echo
 from ..support import files
-from .conversion import check_model_file
+from ..support.progress import TerminalProgress
+from .conversion import check_loaded
 from .outcome import require_parity
 
 if TYPE_CHECKING:
@@ -43,15 +45,18 @@ def export_bundle(
     """
     with files.new_folder(folder) as inside:
         path = inside / "model.onnx"
-        report = check_model_file(
-            model, verbose, options, dynamic, save_onnx=path, opset=opset, external_data=external_data
-        )
+        with TerminalProgress() as progress:
+            progress.stage("load", None)
+            user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+            report = check_loaded(
+                user_file, verbose, options, progress, save_onnx=path, opset=opset, external_data=external_data
+            )
         require_parity(report, verbose, folder, html)
-        _add_vectors(inside, model, options, report)
+        _add_vectors(inside, user_file, options, report)
     echo(f"wrote {folder}; to see whether the model is the same somewhere: python {Path(folder) / 'verify.py'}")
 
 
-def _add_vectors(folder: Path, model: str, options: OptionKeywords, report: Report) -> None:
+def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, report: Report) -> None:
     """Run torch in float64 on the first inputs, and write them and the outputs."""
     import numpy as np
 
@@ -64,7 +69,6 @@ def _add_vectors(folder: Path, model: str, options: OptionKeywords, report: Repo
     from ..sides.records import OUTPUT, Run
     from ..sides.torch_side import TorchSide
 
-    user_file = load(model, options["seed"])
     chosen = Options(**options)
     side = TorchSide.of_options("torch", user_file.module, user_file.args, user_file.kwargs, chosen)
     truth = side.run(Run("float64", grads=False, inner=False))

@@ -41,26 +41,39 @@ def check_model_file(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
-        if user_file.recording is not None and "opset" not in more:  # it isn't exported
-            if more.get("round_trip") or more.get("save_onnx") is not None:
-                raise UsageError(f"{model} names a recording, with which it is compared: leave out what is for ONNX")
-            return _compare(user_file, user_file.recording, user_file.names, verbose, options, progress)
-        from ..checking.engine import check
+        return check_loaded(user_file, verbose, options, progress, **more)
 
-        with quiet(verbose):
-            return check(
-                user_file.module,
-                user_file.args,
-                user_file.kwargs,
-                dynamic_shapes=user_file.dynamic_shapes,
-                cell=user_file.cell,
-                cells=user_file.cells,
-                weights=user_file.weights,
-                more_inputs=user_file.more_inputs,
-                progress=progress,
-                **more,
-                **(options | {"loss": user_file.loss, "model": user_file.name}),
+
+def check_loaded(
+    user_file: ModelFile,
+    verbose: bool,
+    options: OptionKeywords,
+    progress: Progress,
+    **more: Unpack[ConversionKeywords],
+) -> Report:
+    """Return the report on a model file that was loaded."""
+    if user_file.recording is not None and "opset" not in more:  # it isn't exported
+        if more.get("round_trip") or more.get("save_onnx") is not None:
+            raise UsageError(
+                f"{user_file.name} names a recording, with which it is compared: leave out what is for ONNX"
             )
+        return _compare(user_file, user_file.recording, user_file.names, verbose, options, progress)
+    from ..checking.engine import check
+
+    with quiet(verbose):
+        return check(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            dynamic_shapes=user_file.dynamic_shapes,
+            cell=user_file.cell,
+            cells=user_file.cells,
+            weights=user_file.weights,
+            more_inputs=user_file.more_inputs,
+            progress=progress,
+            **more,
+            **(options | {"loss": user_file.loss, "model": user_file.name}),
+        )
 
 
 def compare_with_onnx(reference: str, onnx_file: str, verbose: bool, options: OptionKeywords) -> Report:

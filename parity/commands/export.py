@@ -150,7 +150,6 @@ def export(
             "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
             "--training-step, --int8 and --bf16"
         )
-    options: OptionKeywords
     if training_step:
         assert output is not None, "a bundle is refused"
         if not no_check:
@@ -163,13 +162,18 @@ def export(
         return
     data: bool | Literal["auto"] = external_data or "auto"
     dtype = "float16" if fp16 else "bfloat16" if bf16 else "float32"
+    options: OptionKeywords = {
+        "seed": seed,
+        "grads": not no_grad,
+        "dtype": dtype,
+        "train": False,
+        "probe": probe,
+    }
     if bundle is not None:
-        options = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
         export_bundle(model, bundle, verbose, options, dynamic, opset, external_data=data, html=html)
         return
     assert output is not None, "one of both is given"
     if int8:
-        options = {"seed": seed, "grads": not no_grad, "train": False, "probe": probe}
         export_quantized(
             model, output, calibrate, verbose, options, dynamic, opset, check=not no_check, sensitivity=sensitivity,
             budget=budget, html=html,
@@ -184,7 +188,6 @@ def export(
             model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
-            options = {"seed": seed, "grads": not no_grad, "dtype": dtype, "train": False, "probe": probe}
             report = check_model_file(
                 model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
             )

@@ -63,12 +63,13 @@ def measure_errors(
         progress.stage("errors", None)
         outputs = Outputs.of(folder / FLOAT, calibration, loss)
         together = outputs.errors(folder / QUANTIZED)
-        measured = Sensitivity(folder / FLOAT, folder, calibration, outputs)
-        if sensitivity or (budget is not None and budget.of(together) > budget.largest):
+        exceeded = budget is not None and not budget.holds(together)
+        if sensitivity or exceeded:
+            measured = Sensitivity(folder / FLOAT, folder, calibration, outputs)
             costs = measured.costs(progress)
-            if budget is not None and budget.of(together) > budget.largest:
+            if budget is not None and exceeded:
                 tried = measured.within(budget, costs, folder / QUANTIZED, progress)
-    many = len(calibration.samples)
+    many = len(calibration)
     on = f"on {many} samples" if many > 1 else "on one sample"
     if sensitivity:
         _print_costs(costs, on)

@@ -109,7 +109,7 @@ def _judge(
     target = None if html is None else str(Path(html).absolute())
     with contextlib.chdir(folder), TerminalProgress() as progress:  # the report has the names of the files alone
         if calibration is not None:
-            np.savez(SAMPLE, allow_pickle=False, **calibration.samples[0])
+            np.savez(SAMPLE, allow_pickle=False, **calibration[0])
         inputs = None if calibration is None else SAMPLE
         report = compare_onnx(
             FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=options["seed"], grads=options["grads"]

@@ -16,6 +16,7 @@ from ..diagnosis.cell_program import Network, TensorKey
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings, with_fixes
+from ..options import Options
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.cause import Cause
@@ -34,6 +35,13 @@ from .wrong_side import find_wrong_side
 
 LEAST_SECONDS = 10.0
 """The search for causes may take as long as the run that found the failures, and at least this long."""
+
+
+def search_seconds(options: Options, started: float) -> float:
+    """Return how long to look for causes: as long as everything before, unless the options say otherwise."""
+    if options.diagnose_seconds is not None:
+        return options.diagnose_seconds
+    return max(time.monotonic() - started, LEAST_SECONDS)
 
 
 def add_causes(

@@ -19,7 +19,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
 from .cause_search import CauseSearch
-from .causes import LEAST_SECONDS
+from .causes import LEAST_SECONDS, search_seconds
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
 from .comparer import Comparer, compare_parameters, fails
@@ -244,15 +244,13 @@ class Trial:
 
     def add_causes(self, report: Report, side: Side) -> None:
         """Look for the causes of what failed in a side, and the side that is wrong; add them to the report."""
-        seconds = self.options.diagnose_seconds
-        if seconds == 0 or not report.failing:
+        if self.options.diagnose_seconds == 0 or not report.failing:
             return
         on_probe = self._second_call.evidence.pop(side.name, None)
         if self.prober is not None:
             on_probe = self.prober.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
-            if seconds is None:
-                seconds = max(time.monotonic() - self._started, LEAST_SECONDS)
+            seconds = search_seconds(self.options, self._started)
             self.progress.stage(f"causes, at most {seconds:.0f} s", None)
             self._search.run(report, side, seconds, on_probe)
         self._search.find_odd_one_out(report)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,19 +12,8 @@ from ...runtime.visible import visible_name
 from ..inputs.arrays import read_all
 from ..sides.records import Array
 
-
-@dataclass(frozen=True)
-class Calibration:
-    """Inputs of a model.
-
-    Attributes:
-        samples: arrays by input name, for each call.
-    """
-
-    samples: list[dict[str, Array]]
-
-    def __iter__(self) -> Iterator[dict[str, Array]]:
-        return iter(self.samples)
+Calibration = list[dict[str, Array]]
+"""Arrays by input name, for each call."""
 
 
 def read_calibration(path: str, inputs: Sequence[Value]) -> Calibration:
@@ -51,7 +39,7 @@ def read_calibration(path: str, inputs: Sequence[Value]) -> Calibration:
         raise UsageError(f"{path}: the inputs have different numbers of samples: {words}")
     if not min(counts.values(), default=0):
         raise UsageError(f"{path} holds no sample: give at least one, better a hundred")
-    return Calibration([dict(zip(split, sample, strict=True)) for sample in zip(*split.values(), strict=True)])
+    return [dict(zip(split, sample, strict=True)) for sample in zip(*split.values(), strict=True)]
 
 
 def _samples(path: str, value: Value, array: Array) -> list[Array]:

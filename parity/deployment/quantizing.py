@@ -11,6 +11,7 @@ from typing import Any
 import onnx
 
 from ...runtime.errors import ConversionError
+from ...runtime.lowering.external_data import data_file
 from ...runtime.lowering.writing import MODEL_LIMIT
 from ..sides.records import Array
 from .calibration import Calibration
@@ -40,7 +41,8 @@ def quantize(
     """
     from onnxruntime.quantization import QuantFormat, quantize_dynamic, quantize_static
 
-    external = source.stat().st_size + _beside(source) > MODEL_LIMIT
+    data = data_file(source)
+    external = source.stat().st_size + (0 if data is None else data.stat().st_size) > MODEL_LIMIT
     with _as_conversion_errors():
         if calibration is None:
             quantize_dynamic(
@@ -61,12 +63,6 @@ def quantizable_operators() -> frozenset[str]:
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return frozenset({*QDQRegistry, *QLinearOpsRegistry})
-
-
-def _beside(source: Path) -> int:
-    """Return the bytes of the file of tensors beside a model."""
-    data = source.with_name(f"{source.name}.data")
-    return data.stat().st_size if data.exists() else 0
 
 
 def _reader(calibration: Calibration) -> Any:

@@ -120,7 +120,7 @@ class Sensitivity:
             except (SessionError, ConversionError):
                 return False
             tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size)
-            return budget.of(errors) <= budget.largest
+            return budget.holds(errors)
 
         low, high = 0, len(order)  # with all kept, nothing is quantized
         while low < high:
@@ -164,7 +164,11 @@ class Budget:
     @property
     def words(self) -> str:
         """The budget, as it is written."""
-        return f"{self.what} {self.largest:.3g}" if self.largest >= 1 else f"{self.what} {self.largest * 100:.3g}%"
+        return f"{self.what} {self.largest * 100:.3g}%"
+
+    def holds(self, errors: Errors) -> bool:
+        """Whether the error is no larger."""
+        return self.of(errors) <= self.largest
 
     def of(self, errors: Errors) -> float:
         """Return the error that the budget is about."""

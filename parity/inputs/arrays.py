@@ -59,13 +59,7 @@ def read_all(path: str) -> dict[str, Array]:
         ShapeError: memory can't hold one of them.
     """
     with _open_archive(path) as archive:
-        arrays = {}
-        for name in archive.namelist():
-            with archive.open(name) as file:
-                check_memory(*_read_header(file))
-            with archive.open(name) as file:
-                arrays[name.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-        return arrays
+        return {name.removesuffix(".npy"): _read_data(archive, name) for name in archive.namelist()}
 
 
 def read_arrays(path: str, inputs: Sequence[Value]) -> list[Array]:
@@ -93,7 +87,13 @@ def _read_array(archive: zipfile.ZipFile, path: str, value: Value) -> Array:
     sizes = value.type.sizes
     if len(shape) != value.type.rank or (sizes is not None and shape != sizes):
         raise UsageError(f"{path}: {value.name} must be {value.type}, given {dtype}{list(shape)}")
-    check_memory(shape, dtype)
+    return _read_data(archive, name)
+
+
+def _read_data(archive: zipfile.ZipFile, name: str) -> Array:
+    """Read an .npy file, unless memory can't hold it."""
+    with archive.open(name) as file:
+        check_memory(*_read_header(file))
     with archive.open(name) as file:
         array: Array = np.lib.format.read_array(file, allow_pickle=False)
     return array

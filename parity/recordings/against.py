@@ -17,7 +17,7 @@ import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import library_versions
-from ..comparison.causes import add_causes
+from ..comparison.causes import add_causes, search_seconds
 from ..comparison.cells import cell_reports, owners, require_elements, require_finite
 from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.measured_errors import remeasure
@@ -33,7 +33,7 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
 from .agreement import common_part, comparable_part, recorded_around, recorded_owners, require_same_inputs, set_presence
-from .causes import search_seconds, widened
+from .causes import widened
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_network import RecordedNetwork

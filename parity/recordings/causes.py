@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..comparison.causes import LEAST_SECONDS, add_causes
+from ..comparison.causes import add_causes, search_seconds
 from ..comparison.noise import Noise
 from ..options import Options
 from ..report.report import Report
-from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Side
+from ..sides.records import OUTPUT, Array, Records, Side, gradient_key
 from ..support.progress import Progress
 from .attribution import EQUAL_INPUTS
 from .recorded_network import RecordedNetwork
@@ -52,11 +51,10 @@ class DifferingRun:
             started: when the judgement began, as `time.monotonic()` counts.
             progress: receives the stage.
         """
-        networks = [
+        reference, candidate = (
             RecordedNetwork(side, dtype, self.step, report.failing)
             for side, dtype in zip(sides, self.dtypes, strict=True)
-        ]
-        reference, candidate = networks
+        )
         if not reference.has_program:
             report.notes.append(
                 f"no causes were looked for, since {reference.name} has no program of its network: parity record "
@@ -77,13 +75,6 @@ class DifferingRun:
         )  # fmt: skip
 
 
-def search_seconds(options: Options, started: float) -> float:
-    """Return how long to look for causes: as long as everything before, unless the options say otherwise."""
-    if options.diagnose_seconds is not None:
-        return options.diagnose_seconds
-    return max(time.monotonic() - started, LEAST_SECONDS)
-
-
 def widened(records: Records, truth: Records) -> Records:
     """Return a candidate's records in float64, of the boundaries that the reference has too."""
     wide = {key: value.astype(np.float64) for key, value in records.values.items() if key in truth.values}
@@ -92,5 +83,4 @@ def widened(records: Records, truth: Records) -> Records:
 
 def _cotangents(truth: Records) -> list[Array | None]:
     """Return the gradients of the network's outputs."""
-    slots = truth.slots.get(("", 0, OUTPUT), [])
-    return [truth.values.get(Key("", 0, OUTPUT_GRADIENT, slot)) for slot in slots]
+    return [truth.values.get(gradient_key(key)) for key in truth.root_keys(OUTPUT)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class RecordedNetwork:
         return self.side.names in (None, NameMap()) and self._file.exists()
 
     @property
-    def _file(self) -> Any:
+    def _file(self) -> Path:
         return self.side.recording.index.path / PROGRAM
 
     @property

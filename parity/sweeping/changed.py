@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
+from .python_files import parse
 
 
 def changed_models(models: Sequence[str], revision: str) -> set[str]:
@@ -65,11 +66,8 @@ def _file_of_module(parts: Sequence[str], folder: Path) -> Path | None:
 
 def _imported(file: Path) -> Iterator[Path | None]:
     """Yield the files that a file imports from its folder, from the folders around it that it names, or the current."""
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for node in ast.walk(tree):
+    tree = parse(file)
+    for node in ast.walk(tree) if tree is not None else ():
         if isinstance(node, ast.Import):
             names = [alias.name.split(".") for alias in node.names]
             folders = [file.parent, Path.cwd()]

@@ -14,6 +14,7 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
 from ..inputs.generated_cases import CASES
 from .limits import Limits, run_limited
+from .python_files import parse
 
 LISTING = Limits(seconds=300.0, memory=2**34, threads=1)
 """What a process may take that lists the models of a file or package."""
@@ -66,9 +67,8 @@ def _defined_names(file: Path) -> set[str] | None:
 
     None if it isn't Python: then `parity run` says what is wrong.
     """
-    try:
-        tree = ast.parse(file.read_bytes())
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = parse(file)
+    if tree is None:
         return None
     names: set[str] = set()
     for statement in tree.body:

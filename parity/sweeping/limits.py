@@ -55,30 +55,10 @@ class Ended:
     memory: int
 
 
-class Interrupt:
-    """Stops the processes of a sweep: those that run now, and those that would be started later."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-
-    def set(self) -> None:
-        """Stop."""
-        self._event.set()
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it was stopped."""
-        return self._event.is_set()
-
-    def wait(self, seconds: float) -> None:
-        """Wait, but not for longer than until it is stopped."""
-        self._event.wait(seconds)
-
-
 def run_limited(
     command: Sequence[str],
     limits: Limits,
-    interrupt: Interrupt | None = None,
+    interrupt: threading.Event | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> Ended:
     """Run a command to its end, or to a limit; processes that it has started end with it.
@@ -86,10 +66,10 @@ def run_limited(
     Args:
         command: the program and its arguments.
         limits: what it may take.
-        interrupt: stops it from another thread.
+        interrupt: stops it from another thread, once it is set.
         environment: variables in addition to this process's.
     """
-    interrupt = interrupt or Interrupt()
+    interrupt = interrupt or threading.Event()
     threads = {name: str(limits.threads) for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
     started = time.monotonic()
     with subprocess.Popen(
@@ -102,7 +82,7 @@ def run_limited(
         try:
             while process.poll() is None:
                 peak = max(peak, _memory_of(process.pid, seen))
-                if interrupt.is_set:
+                if interrupt.is_set():
                     break
                 if time.monotonic() - started > limits.seconds:
                     stopped = "time"

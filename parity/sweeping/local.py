@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
-from .limits import Interrupt
 from .result import Result
 
 EVERY = 0.5
 """Seconds between two looks at the results."""
-Judge = Callable[[str, Interrupt], Result]
+Judge = Callable[[str, threading.Event], Result]
 """Judges a model in a process of its own."""
 
 
@@ -19,7 +19,7 @@ def on_this_machine(models: Sequence[str], judge: Judge, workers: int) -> Genera
 
     If the iteration is left, the processes that still run are stopped.
     """
-    interrupt = Interrupt()
+    interrupt = threading.Event()
     with ThreadPoolExecutor(workers, thread_name_prefix="sweep") as pool:  # each waits for a process
         try:
             waiting = {pool.submit(judge, model, interrupt) for model in models}

@@ -7,6 +7,7 @@ import re
 import signal
 import sys
 import tempfile
+import threading
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Literal
 
 from ...runtime.visible import visible_text
 from ..results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
-from .limits import Ended, Interrupt, Limits, run_limited
+from .limits import Ended, Limits, run_limited
 
 Outcome = Literal["holds", "fails", "unclear", "not judged"]
 HOLDS: Outcome = "holds"
@@ -62,7 +63,7 @@ class Result:
 
 
 def judge_model(
-    model: str, options: Sequence[str], limits: Limits, *, page: bool, interrupt: Interrupt | None = None
+    model: str, options: Sequence[str], limits: Limits, *, page: bool, interrupt: threading.Event | None = None
 ) -> Result:
     """Judge a model by `parity run` in a process of its own.
 
@@ -71,7 +72,7 @@ def judge_model(
         options: further options of `parity run`.
         limits: what the process may take.
         page: whether an HTML page on it is wanted.
-        interrupt: stops it from another thread.
+        interrupt: stops it from another thread, once it is set.
     """
     with tempfile.TemporaryDirectory() as folder:
         report, html = Path(folder) / "report.json", Path(folder) / "report.html"

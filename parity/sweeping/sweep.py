@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import threading
 from collections.abc import Callable, Collection, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..report.html.overview import Summary, page_name
-from .limits import Interrupt, Limits
+from .limits import Limits
 from .local import on_this_machine
 from .result import HOLDS, NOT_JUDGED, Result, judge_model
 from .store import Store
@@ -87,7 +88,7 @@ def _results(
 
         return on_ray(models, options, machines.limits, machines.ray, page=page)
 
-    def judge(model: str, interrupt: Interrupt) -> Result:
+    def judge(model: str, interrupt: threading.Event) -> Result:
         return judge_model(model, options, machines.limits, page=page, interrupt=interrupt)
 
     return on_this_machine(models, judge, machines.workers)

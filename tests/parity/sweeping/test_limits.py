@@ -10,12 +10,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cellbridge.parity.sweeping.limits import HEAD, TAIL, Ended, Interrupt, Limits, run_limited
+from cellbridge.parity.sweeping.limits import HEAD, TAIL, Ended, Limits, run_limited
 
 LIMITS = Limits(seconds=30.0, memory=2**30, threads=1)
 
 
-def run(code: str, limits: Limits = LIMITS, interrupt: Interrupt | None = None) -> Ended:
+def run(code: str, limits: Limits = LIMITS, interrupt: threading.Event | None = None) -> Ended:
     return run_limited([sys.executable, "-c", code], limits, interrupt)
 
 
@@ -90,7 +90,7 @@ def test_the_number_of_threads_is_passed_on() -> None:
 
 
 def test_another_thread_can_stop_it() -> None:
-    interrupt = Interrupt()
+    interrupt = threading.Event()
     threading.Timer(0.5, interrupt.set).start()
     started = time.monotonic()
     ended = run("import time; time.sleep(100)", interrupt=interrupt)
