@@ -35,13 +35,54 @@ def check_model_file(
     verbose: bool,
     options: OptionKeywords,
     dynamic: Sequence[str] = (),
+    memory: int | None = None,
     **more: Unpack[ConversionKeywords],
 ) -> Report:
-    """Return the report on a model file; torch is imported only here, so that `--help` is quick."""
+    """Return the report on a model file; torch is imported only here, so that `--help` is quick.
+
+    With `memory`, or if the file's model is on the meta device, it is judged in parts that fit into that many bytes.
+    """
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
+        if memory is not None or user_file.checkpoint is not None:
+            return _check_out_of_core(user_file, memory, verbose, options, progress, **more)
         return check_loaded(user_file, verbose, options, progress, **more)
+
+
+def _check_out_of_core(
+    user_file: ModelFile,
+    memory: int | None,
+    verbose: bool,
+    options: OptionKeywords,
+    progress: Progress,
+    **more: Unpack[ConversionKeywords],
+) -> Report:
+    """Return the report on a model file that is judged in parts; by default, it may take what the machine has."""
+    given = {**more, "cell": user_file.cell, "recording": user_file.recording}
+    of_whole = [name for name, value in given.items() if value]
+    if of_whole:
+        raise UsageError(
+            f"a network that is larger than memory is compared with its conversions in parts: leave out what needs it "
+            f"as a whole ({', '.join(name.replace('_', '-') for name in of_whole)})"
+        )
+    from ...runtime.memory import memory_size
+    from ..out_of_core.check import check_out_of_core
+
+    with quiet(verbose):
+        report = check_out_of_core(
+            user_file.module,
+            user_file.args,
+            user_file.kwargs,
+            memory=memory if memory is not None else memory_size() * 3 // 4,
+            checkpoint=user_file.checkpoint,
+            more_inputs=user_file.more_inputs,
+            progress=progress,
+            **(options | {"loss": user_file.loss, "model": user_file.name}),
+        )
+    if user_file.dynamic_shapes is not None:
+        report.notes.append("dynamic_shapes: a network in parts is compared at the sizes of its inputs alone")
+    return report
 
 
 def check_loaded(

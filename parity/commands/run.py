@@ -13,7 +13,7 @@ from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all
+from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all, parse_size
 from .conversion import check_model_file, check_ranks, compare_with_recording
 from .outcome import file_of, finish, require_file, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
@@ -45,6 +45,13 @@ if TYPE_CHECKING:
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
+@click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=parse_size,
+    help="Judge a model that is larger than this (8GB) in parts, one after another, so that the process takes no more; "
+    "its weights may stay in safetensors files, which the file names as checkpoint (docs/howto/large.md).",
+)
 @steps_option
 @training_options
 @judging_options
@@ -60,6 +67,7 @@ def run(
     names: str | None,
     ranks: int | None,
     round_trip: bool,
+    memory: int | None,
     steps: int | None,
     config: TrainingConfigKeywords,
     judging: JudgingOptions,
@@ -96,6 +104,12 @@ def run(
         if names is not None and against is None:
             raise UsageError("--map is for a recording: give --against too")
         require_steps(model, steps)
+        of_whole = ranks, against, round_trip, onnx_file, steps
+        if memory is not None and (Path(model).suffix == ".onnx" or any(of_whole)):
+            raise UsageError(
+                "--memory judges a torch model in parts: leave out what needs it as a whole (--ranks, --against, "
+                "--round-trip, --save-onnx, --train-steps)"
+            )
         if ranks is not None:
             if against is not None or round_trip or onnx_file is not None or Path(model).suffix == ".onnx":
                 raise UsageError("--ranks compares a model file with itself: leave out --against and what is for ONNX")
@@ -126,7 +140,7 @@ def run(
                 raise UsageError("--against compares with a recording alone: leave out --round-trip and --save-onnx")
             return compare_with_recording(model, against, names, verbose, options)
         with files.atomic_model_path(onnx_file) if onnx_file else nullcontext() as onnx_path:
-            return check_model_file(model, verbose, options, round_trip=round_trip, save_onnx=onnx_path)
+            return check_model_file(model, verbose, options, memory=memory, round_trip=round_trip, save_onnx=onnx_path)
 
     outputs = {**{f"--{name}": path for name, path in judging.files.items()}, "--save-onnx": onnx_file}
     if len(models) > 1:

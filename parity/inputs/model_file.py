@@ -4,6 +4,7 @@ A file defines `model()` (or an `nn.Module` called `model`) and `inputs()` (or a
 of keyword arguments; a generator function yields several of them. Optional are `loss(outputs)`, which returns a scalar,
 `dynamic_shapes` as for `torch.export`, and `cell()`, the port of the model, with `cells` and `weights` as for
 `parity.compare`; `recording`, the folder of a recording to compare with, and `names`, a map of its names;
+`checkpoint`, safetensors files with the weights of a model that `model()` makes on the meta device;
 `decode(module, tokens, state)` for `parity generate`, and `parallelize(module, mesh)` for `parity run --ranks`.
 """
 
@@ -45,6 +46,7 @@ OTHERS = (
     "clip_gradients",
     "recording",
     "names",
+    "checkpoint",
 )
 """Names that a model file may define besides its model."""
 _NO_MORE = object()
@@ -70,6 +72,7 @@ class ModelFile:
         parallelize: makes the network one that runs on several processes; None if the file has none.
         recording: the recording that the network is compared with, and the map of its names; None if the file has none.
         splits_batch: whether each process gets a part of the batch; None where its class says so.
+        checkpoint: safetensors files with the weights of what is on the meta device; None if the file has none.
         clip_gradients: how the parallel network's gradients are clipped; None for torch's `clip_grad_norm_`.
     """
 
@@ -89,6 +92,7 @@ class ModelFile:
     recording: Path | None = None
     names: Path | None = None
     clip_gradients: Callable[..., Any] | None = None
+    checkpoint: Path | None = None
 
 
 def load(target: str, seed: int = 0) -> ModelFile:
@@ -115,7 +119,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     return ModelFile(
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
         splits if isinstance(splits, bool) else None, user_file.path("recording"), user_file.path("names"),
-        user_file.function("clip_gradients"),
+        user_file.function("clip_gradients"), user_file.path("checkpoint"),
     )  # fmt: skip
 
 

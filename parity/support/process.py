@@ -40,6 +40,23 @@ def keep_freed_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, MAX_INT)
 
 
+def peak_memory() -> int:
+    """Return the most bytes that the process has had in memory so far; 0 on systems that don't say."""
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def give_back_freed_memory() -> None:
+    """Return freed memory to the system, where the C library is glibc."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
 def end_process(code: int) -> None:
     """End the process at once with an exit code, after the handlers of `atexit`.
 

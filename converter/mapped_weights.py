@@ -1,0 +1,219 @@
+"""`map_weights`: gives a module on the meta device its weights from safetensors files, without reading them."""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import torch
+
+from ..runtime.errors import UsageError
+from .structure.program_names import named_buffers, named_parameters
+
+SUFFIX = ".safetensors"
+INDEX_SUFFIX = ".safetensors.index.json"
+
+_DTYPES = {
+    "BOOL": torch.bool, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32, "I64": torch.int64,
+    "U8": torch.uint8, "BF16": torch.bfloat16, "F16": torch.float16, "F32": torch.float32, "F64": torch.float64,
+}  # fmt: skip
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A tensor of a file: its dtype by its name in the format, its shape, and where its bytes begin."""
+
+    file: mmap.mmap
+    dtype: str
+    shape: tuple[int, ...]
+    begin: int
+
+
+class MappedWeights:
+    """Safetensors files in the address space: a tensor's pages are read when it is used.
+
+    Attributes:
+        notes: what a reader should know about the files: tensors that the module doesn't have, other dtypes.
+    """
+
+    def __init__(self, files: list[Path]) -> None:
+        self.notes: list[str] = []
+        self._maps: list[mmap.mmap] = []
+        self._entries: dict[str, _Entry] = {}
+        for path in files:
+            self._add(path)
+
+    def _add(self, path: Path) -> None:
+        try:
+            with safetensors.safe_open(path, framework="pt"):  # checks sizes and offsets of the whole header
+                pass
+            with path.open("rb") as file:
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        except safetensors.SafetensorError as error:
+            raise UsageError(f"can't read {path}: not safetensors, or damaged: {error}") from error
+        except OSError as error:
+            raise UsageError(f"can't read {path}: {error.strerror or error}") from error
+        start = 8 + int.from_bytes(mapped[:8], "little")
+        header: dict[str, Any] = json.loads(mapped[8:start])
+        header.pop("__metadata__", None)
+        self._maps.append(mapped)
+        for name, item in header.items():
+            if name in self._entries:
+                raise UsageError(f"{path.parent} holds the tensor {name!r} in two files: give the file that is meant")
+            self._entries[name] = _Entry(mapped, item["dtype"], tuple(item["shape"]), start + item["data_offsets"][0])
+
+    def release(self) -> None:
+        """Give the memory of all pages back; what is used again is read again. Nothing may have been changed."""
+        for mapped in self._maps:
+            if hasattr(mmap, "MADV_DONTNEED"):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
+    def attach(self, module: torch.nn.Module) -> None:
+        """Replace the parameters and buffers that are on the meta device by the tensors of these names.
+
+        Raises:
+            UsageError: one is missing, or has another shape or a dtype of another kind.
+        """
+        names: dict[int, list[str]] = {}
+        tensors: dict[int, torch.Tensor] = {}
+        for name, tensor in (
+            *named_parameters(module, remove_duplicate=False),
+            *named_buffers(module, remove_duplicate=False),
+        ):
+            if tensor.is_meta:
+                names.setdefault(id(tensor), []).append(name)
+                tensors[id(tensor)] = tensor
+        replaced: dict[int, torch.Tensor] = {}
+        missing: list[str] = []
+        dtypes: set[tuple[torch.dtype, torch.dtype]] = set()
+        for key, tied in names.items():
+            found = next((name for name in tied if name in self._entries), None)
+            if found is None:
+                missing.append(tied[0])
+                continue
+            replaced[key] = self._tensor(found, tensors[key])
+            if replaced[key].dtype != tensors[key].dtype:
+                dtypes.add((tensors[key].dtype, replaced[key].dtype))
+        if missing:
+            _raise_missing(module, missing, self._entries)
+        for owner in module.modules():
+            places: tuple[dict[str, Any], ...] = owner._parameters, owner._buffers
+            for place in places:
+                place |= {name: replaced[id(tensor)] for name, tensor in place.items() if id(tensor) in replaced}
+        for before, after in sorted(dtypes, key=str):
+            self.notes.append(
+                f"parameters that model() makes in {_name(before)} have the dtype of the file, {_name(after)}"
+            )
+        known = {name for tied in names.values() for name in tied}
+        known |= {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
+        unused = [name for name in self._entries if name not in known]
+        if unused:
+            self.notes.append(f"the model doesn't have {_some(unused)} of the files")
+
+    def _tensor(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        """Return a tensor of the files in place of one on the meta device."""
+        entry = self._entries[name]
+        if entry.shape != tuple(like.shape):
+            raise UsageError(
+                f"{name} has the shape {list(entry.shape)} in the file, and {list(like.shape)} in the model"
+            )
+        dtype = _DTYPES.get(entry.dtype)
+        if dtype is None or dtype.is_floating_point != like.dtype.is_floating_point:
+            raise UsageError(f"{name} has the dtype {entry.dtype} in the file, and {_name(like.dtype)} in the model")
+        count = like.numel()
+        if count == 0:
+            data = torch.empty(entry.shape, dtype=dtype)
+        else:
+            data = torch.frombuffer(entry.file, dtype=dtype, count=count, offset=entry.begin).view(entry.shape)
+        if isinstance(like, torch.nn.Parameter):
+            return torch.nn.Parameter(data, like.requires_grad)
+        return data
+
+
+def map_weights(module: torch.nn.Module, path: str | PathLike[str]) -> MappedWeights:
+    """Give the parameters and buffers of a module that are on the meta device their values from files.
+
+    The files are mapped into memory: no value is read before it is used, and `release` of the result gives the memory
+    back. A parameter gets the dtype of the file.
+
+    Args:
+        module: a module that was made within `with torch.device("meta")`; it is changed.
+        path: a `.safetensors` file, an index of several (`.safetensors.index.json`), or a folder with them.
+
+    Returns:
+        The files. They must stay as they are for as long as the module is used.
+
+    Raises:
+        UsageError: a file is missing or damaged, or a tensor is missing or has another shape.
+    """
+    weights = MappedWeights(_files(Path(path)))
+    weights.attach(module)
+    return weights
+
+
+def meta_tensors(module: torch.nn.Module) -> list[str]:
+    """Return the names of the parameters and buffers that are on the meta device, and so have no values."""
+    return [name for name, tensor in (*named_parameters(module), *named_buffers(module)) if tensor.is_meta]
+
+
+def _files(path: Path) -> list[Path]:
+    if path.is_dir():
+        indexes = sorted(path.glob(f"*{INDEX_SUFFIX}"))
+        if len(indexes) > 1:
+            raise UsageError(f"{path} holds {len(indexes)} indexes of safetensors files: give the one that is meant")
+        if indexes:
+            return _files_of_index(indexes[0])
+        found = sorted(path.glob(f"*{SUFFIX}"))
+        if not found:
+            raise UsageError(f"{path} holds no {SUFFIX} file")
+        return found
+    if not path.exists():
+        raise UsageError(f"no such file: {path}")
+    if path.name.endswith(INDEX_SUFFIX):
+        return _files_of_index(path)
+    if path.suffix != SUFFIX:
+        raise UsageError(f"{path} isn't a {SUFFIX} file, which alone can be used without being read")
+    return [path]
+
+
+def _files_of_index(path: Path) -> list[Path]:
+    """Return the files that an index names; names of files beside it are all that it may hold."""
+    try:
+        names = set(json.loads(path.read_bytes())["weight_map"].values())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise UsageError(f"can't read {path}: it isn't an index of safetensors files") from error
+    for name in names:
+        if not isinstance(name, str) or name != Path(name).name or Path(name).suffix != SUFFIX:
+            raise UsageError(f"{path} names {name!r}, which isn't the name of a {SUFFIX} file beside it")
+        if not (path.parent / name).is_file():
+            raise UsageError(f"{path} names {name}, which isn't there")
+    return [path.parent / name for name in sorted(names)]
+
+
+def _raise_missing(module: torch.nn.Module, missing: list[str], entries: Mapping[str, Any]) -> None:
+    unsaved = (
+        f"{path}.{name}".lstrip(".") for path, one in module.named_modules() for name in one._non_persistent_buffers_set
+    )
+    text = f"the files have no {_some(missing)}; they have {_some(list(entries))}"
+    if any(name in missing for name in unsaved):
+        text += (
+            "\n  what to do: a buffer that isn't saved needs its values from model(): make it outside of "
+            'torch.device("meta")'
+        )
+    raise UsageError(text)
+
+
+def _some(names: list[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

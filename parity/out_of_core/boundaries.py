@@ -1,0 +1,277 @@
+"""`run_in_parts`: runs a network, forward and backward, and keeps on disk what crosses the boundaries of its parts."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import checkpoint
+
+from ...converter.capture.export_errors import eager_error
+from ...converter.capture.modes import in_mode
+from ...converter.mapped_weights import MappedWeights
+from ...converter.seed import manual_seed
+from ...runtime.errors import CellbridgeError, UsageError
+from ...runtime.programs.call import as_array
+from ..options import Options
+from ..sides.records import random_cotangents
+from ..support.tensors import as_tensor
+from .division import Part
+
+
+@dataclass
+class PartCall:
+    """One call of a part, whose tensors are in files.
+
+    Attributes:
+        path: path of the part.
+        arguments: structure of its positional and keyword arguments; the tensors are in the files.
+        result: structure of its result.
+        gradients: the gradients that arrived at tensors of the result, by their number.
+        input_gradients: the gradients that the part passed back to tensors of its arguments, by their number.
+    """
+
+    path: str
+    arguments: _Stored
+    result: _Stored
+    gradients: dict[int, Path]
+    input_gradients: dict[int, Path]
+
+    def inputs(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return the positional and keyword arguments."""
+        args, kwargs = self.arguments.load()
+        return tuple(args), dict(kwargs)
+
+    def outputs(self) -> Any:
+        """Return the result."""
+        return self.result.load()
+
+    def cotangents(self) -> list[torch.Tensor | None]:
+        """Return the gradients that arrived at the tensors of the result; None where none did."""
+        return _gradients(self.gradients, self.result.count)
+
+    def passed_back(self) -> list[torch.Tensor | None]:
+        """Return the gradients that the part passed back to the tensors of its arguments; None where it didn't."""
+        return _gradients(self.input_gradients, self.arguments.count)
+
+
+def _gradients(files: Mapping[int, Path], count: int) -> list[torch.Tensor | None]:
+    return [torch.load(files[number], weights_only=True) if number in files else None for number in range(count)]
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """A structure of Python whose tensors are in a file."""
+
+    file: Path
+    leaves: tuple[Any, ...]
+    spec: Any
+
+    @property
+    def count(self) -> int:
+        """Number of tensors."""
+        return sum(leaf is _TENSOR for leaf in self.leaves)
+
+    def load(self) -> Any:
+        tensors = iter(torch.load(self.file, weights_only=True))
+        return pytree.tree_unflatten([next(tensors) if leaf is _TENSOR else leaf for leaf in self.leaves], self.spec)
+
+
+class _Tensor:
+    """Stands for a tensor that is in a file."""
+
+
+_TENSOR = _Tensor()
+
+
+def _store(file: Path, structure: Any) -> _Stored:
+    leaves, spec = pytree.tree_flatten(structure)
+    tensors = [leaf.detach().clone() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+    torch.save(tensors, file)
+    return _Stored(file, tuple(_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves), spec)
+
+
+@dataclass
+class NetworkCall:
+    """What a call of the whole network gave.
+
+    Attributes:
+        calls: the calls of its parts, in order.
+        cotangents: the gradients of the tensors of the result; None for those without one.
+    """
+
+    calls: list[PartCall]
+    cotangents: list[torch.Tensor | None]
+
+    def of(self, path: str) -> list[PartCall]:
+        """Return the calls of the part at a path."""
+        return [call for call in self.calls if call.path == path]
+
+
+def run_in_parts(
+    network: torch.nn.Module,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    parts: Sequence[Part],
+    options: Options,
+    folder: Path,
+    weights: MappedWeights | None,
+    advance: Callable[[], None],
+) -> NetworkCall:
+    """Run the network in its own dtype, with each part computed once more in the backward pass.
+
+    Args:
+        network: the network.
+        args: positional inputs.
+        kwargs: keyword inputs.
+        parts: its parts.
+        options: options of the run, of which the mode, the seed, the loss and whether there are gradients count.
+        folder: where tensors are kept.
+        weights: the files with the weights, whose memory is given back after each part.
+        advance: is called after each call of a part.
+
+    Raises:
+        UsageError: the network raises, or uses parameters of a part outside of it.
+    """
+    run = _Run(options.grads, folder, weights, advance)
+    frozen = [p for p in network.parameters() if p.requires_grad]
+    manual_seed(options.seed)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(in_mode(network, options.train))
+        stack.enter_context(_without_gradients(frozen))
+        stack.enter_context(torch.set_grad_enabled(options.grads))
+        for part in parts:
+            stack.enter_context(replaced_forward(part.module, run.forward_of(part)))
+        given = pytree.tree_map_only(torch.Tensor, _with_gradient if options.grads else _detached, (args, dict(kwargs)))
+        try:
+            result = network(*given[0], **given[1])
+        except CellbridgeError:
+            raise
+        except Exception as error:  # of the model's code
+            raise eager_error(error, network, args, kwargs) from error
+        outputs = [leaf for leaf in pytree.tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        cotangents: list[torch.Tensor | None] = [None] * len(outputs)
+        if options.grads:
+            cotangents = _cotangents(options, result, outputs)
+            roots = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if c is not None and o.requires_grad]
+            if roots:
+                torch.autograd.backward([o for o, _ in roots], [c.to(o.dtype) for o, c in roots])
+    return NetworkCall(run.calls, cotangents)
+
+
+class _Run:
+    """A run: the calls of parts so far."""
+
+    def __init__(self, grads: bool, folder: Path, weights: MappedWeights | None, advance: Callable[[], None]) -> None:
+        self.grads = grads
+        self.folder = folder
+        self.weights = weights
+        self.advance = advance
+        self.calls: list[PartCall] = []
+
+    def forward_of(self, part: Part) -> Callable[..., Any]:
+        """Return what takes the place of the part's forward."""
+        own = part.module.forward
+
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            folder = self.folder / str(len(self.calls))
+            folder.mkdir()
+            arguments = _store(folder / "arguments.pt", (list(args), kwargs))
+            passed_back: dict[int, Path] = {}
+            arrived: dict[int, Path] = {}
+            if self.grads:
+                args, kwargs = self._watched((args, kwargs), folder / "input-gradient", passed_back)
+                result = checkpoint(own, *args, use_reentrant=False, **kwargs)
+            else:
+                result = own(*args, **kwargs)
+            stored = _store(folder / "result.pt", result)
+            self.calls.append(PartCall(part.path, arguments, stored, arrived, passed_back))
+            self._release()
+            self.advance()
+            return self._watched(result, folder / "gradient", arrived) if self.grads else result
+
+        return forward
+
+    def _watched(self, structure: Any, file: Path, kept: dict[int, Path]) -> Any:
+        """Return the structure with tensors whose gradients are kept in files, by their number, when they arrive."""
+        leaves, spec = pytree.tree_flatten(structure)
+        number = 0
+        for place, leaf in enumerate(leaves):
+            if not isinstance(leaf, torch.Tensor):
+                continue
+            if leaf.is_floating_point() or leaf.is_complex():
+                # what comes from an embedding of integers has no gradient to pass on, but gets one
+                leaf = leaf.clone() if leaf.requires_grad else leaf.detach().requires_grad_()
+                keep = self._keep(file.with_name(f"{file.name}-{number}.pt"), number, kept)
+                leaf.register_hook(keep)  # type: ignore[no-untyped-call]
+                leaves[place] = leaf
+            number += 1
+        return pytree.tree_unflatten(leaves, spec)
+
+    def _keep(self, file: Path, number: int, kept: dict[int, Path]) -> Callable[[torch.Tensor], None]:
+        def keep(gradient: torch.Tensor) -> None:
+            torch.save(gradient.detach().clone(), file)
+            kept[number] = file
+            self._release()
+
+        return keep
+
+    def _release(self) -> None:
+        if self.weights is not None:
+            self.weights.release()
+
+
+def _detached(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.detach()
+
+
+def _with_gradient(tensor: torch.Tensor) -> torch.Tensor:
+    number = tensor.is_floating_point() or tensor.is_complex()
+    return tensor.detach().clone().requires_grad_().clone() if number else tensor.detach()
+
+
+@contextlib.contextmanager
+def replaced_forward(module: torch.nn.Module, forward: Callable[..., Any]) -> Iterator[None]:
+    """Within the context, calls of a module run another forward; its attributes and hooks stay."""
+    own = vars(module)
+    before = own.get("forward")
+    own["forward"] = forward
+    try:
+        yield
+    finally:
+        if before is None:
+            del own["forward"]
+        else:
+            own["forward"] = before
+
+
+@contextlib.contextmanager
+def _without_gradients(parameters: Sequence[torch.nn.Parameter]) -> Iterator[None]:
+    """Within the context, parameters get no gradients: those of all would take as much memory as the network."""
+    for parameter in parameters:
+        parameter.requires_grad_(False)
+    try:
+        yield
+    finally:
+        for parameter in parameters:
+            parameter.requires_grad_()
+
+
+def _cotangents(options: Options, result: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
+    """Return the gradients of the loss, or random ones, of all outputs with numbers."""
+    if options.loss is None:
+        arrays = random_cotangents([as_array(out) for out in outputs], np.dtype(np.float32), options.seed)
+        return [None if array is None else as_tensor(array) for array in arrays]
+    value = options.loss(result)
+    if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
+        raise UsageError("loss(outputs) must return a scalar tensor that depends on the outputs")
+    numbers = [out for out in outputs if out.requires_grad]
+    found = torch.autograd.grad(value.sum(), numbers, retain_graph=True, allow_unused=True)
+    gradients = dict(zip(map(id, numbers), found, strict=True))
+    return [gradients.get(id(out)) for out in outputs]
