@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import mmap
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import safetensors
 import torch
 
 from ..runtime.errors import UsageError
+from .dtypes import numpy_dtype
 from .structure.program_names import named_buffers, named_parameters
 
 SUFFIX = ".safetensors"
 INDEX_SUFFIX = ".safetensors.index.json"
+
+Array = np.ndarray[Any, Any]
 
 _DTYPES = {
     "BOOL": torch.bool, "I8": torch.int8, "I16": torch.int16, "I32": torch.int32, "I64": torch.int64,
@@ -50,6 +55,11 @@ class MappedWeights:
         for path in files:
             self._add(path)
 
+    @classmethod
+    def of(cls, path: str | PathLike[str]) -> MappedWeights:
+        """Map a `.safetensors` file, those that an index names, or those of a folder."""
+        return cls(_files(Path(path)))
+
     def _add(self, path: Path) -> None:
         try:
             with safetensors.safe_open(path, framework="pt"):  # checks sizes and offsets of the whole header
@@ -81,6 +91,32 @@ class MappedWeights:
         Raises:
             UsageError: one is missing, or has another shape or a dtype of another kind.
         """
+        dtypes: set[tuple[torch.dtype, torch.dtype]] = set()
+
+        def of_file(tensor: torch.Tensor, name: str) -> torch.Tensor:
+            replacement = self._tensor(name, tensor)
+            if replacement.dtype != tensor.dtype:
+                dtypes.add((tensor.dtype, replacement.dtype))
+            return replacement
+
+        _replace(module, {key: of_file(tensor, name) for key, (tensor, name) in self._pairs(module).items()})
+        for before, after in sorted(dtypes, key=str):
+            self.notes.append(
+                f"parameters that model() makes in {_name(before)} have the dtype of the file, {_name(after)}"
+            )
+
+    def arrays(self, module: torch.nn.Module) -> dict[str, Array]:
+        """Return, by name, the arrays of the parameters and buffers that are on the meta device, in the file's dtype.
+
+        Raises:
+            UsageError: as for `attach`.
+        """
+        found = self._pairs(module)
+        named = (*named_parameters(module), *named_buffers(module))
+        return {name: self._array(found[id(tensor)][1], tensor) for name, tensor in named if id(tensor) in found}
+
+    def _pairs(self, module: torch.nn.Module) -> dict[int, tuple[torch.Tensor, str]]:
+        """Return the tensors on the meta device by their id, each with its name in the files."""
         names: dict[int, list[str]] = {}
         tensors: dict[int, torch.Tensor] = {}
         for name, tensor in (
@@ -90,35 +126,18 @@ class MappedWeights:
             if tensor.is_meta:
                 names.setdefault(id(tensor), []).append(name)
                 tensors[id(tensor)] = tensor
-        replaced: dict[int, torch.Tensor] = {}
-        missing: list[str] = []
-        dtypes: set[tuple[torch.dtype, torch.dtype]] = set()
-        for key, tied in names.items():
-            found = next((name for name in tied if name in self._entries), None)
-            if found is None:
-                missing.append(tied[0])
-                continue
-            replaced[key] = self._tensor(found, tensors[key])
-            if replaced[key].dtype != tensors[key].dtype:
-                dtypes.add((tensors[key].dtype, replaced[key].dtype))
-        if missing:
+        found = {key: next((one for one in tied if one in self._entries), None) for key, tied in names.items()}
+        if missing := [names[key][0] for key, name in found.items() if name is None]:
             _raise_missing(module, missing, self._entries)
-        for owner in module.modules():
-            places: tuple[dict[str, Any], ...] = owner._parameters, owner._buffers
-            for place in places:
-                place |= {name: replaced[id(tensor)] for name, tensor in place.items() if id(tensor) in replaced}
-        for before, after in sorted(dtypes, key=str):
-            self.notes.append(
-                f"parameters that model() makes in {_name(before)} have the dtype of the file, {_name(after)}"
-            )
         known = {name for tied in names.values() for name in tied}
         known |= {name for name, _ in (*module.named_parameters(), *module.named_buffers())}
-        unused = [name for name in self._entries if name not in known]
-        if unused:
-            self.notes.append(f"the model doesn't have {_some(unused)} of the files")
+        if unused := [name for name in self._entries if name not in known]:
+            note = f"the model doesn't have {_some(unused)} of the files"
+            self.notes += [note] if note not in self.notes else []
+        return {key: (tensors[key], name) for key, name in found.items() if name is not None}
 
-    def _tensor(self, name: str, like: torch.Tensor) -> torch.Tensor:
-        """Return a tensor of the files in place of one on the meta device."""
+    def _entry(self, name: str, like: torch.Tensor) -> _Entry:
+        """Return a tensor of the files for one on the meta device."""
         entry = self._entries[name]
         if entry.shape != tuple(like.shape):
             raise UsageError(
@@ -127,14 +146,49 @@ class MappedWeights:
         dtype = _DTYPES.get(entry.dtype)
         if dtype is None or dtype.is_floating_point != like.dtype.is_floating_point:
             raise UsageError(f"{name} has the dtype {entry.dtype} in the file, and {_name(like.dtype)} in the model")
-        count = like.numel()
-        if count == 0:
-            data = torch.empty(entry.shape, dtype=dtype)
+        return entry
+
+    def _tensor(self, name: str, like: torch.Tensor) -> torch.Tensor:
+        entry = self._entry(name, like)
+        dtype = _DTYPES[entry.dtype]
+        if like.numel():
+            data = torch.frombuffer(entry.file, dtype=dtype, count=like.numel(), offset=entry.begin).view(entry.shape)
         else:
-            data = torch.frombuffer(entry.file, dtype=dtype, count=count, offset=entry.begin).view(entry.shape)
-        if isinstance(like, torch.nn.Parameter):
-            return torch.nn.Parameter(data, like.requires_grad)
-        return data
+            data = torch.empty(entry.shape, dtype=dtype)
+        return torch.nn.Parameter(data, like.requires_grad) if isinstance(like, torch.nn.Parameter) else data
+
+    def _array(self, name: str, like: torch.Tensor) -> Array:
+        entry = self._entry(name, like)
+        dtype = numpy_dtype(_DTYPES[entry.dtype])
+        if not like.numel():
+            return np.empty(entry.shape, dtype)
+        return np.frombuffer(entry.file, dtype, like.numel(), entry.begin).reshape(entry.shape)
+
+
+def _replace(module: torch.nn.Module, replacements: Mapping[int, torch.Tensor]) -> None:
+    """Replace parameters and buffers by their id, in all modules that have them."""
+    for owner in module.modules():
+        places: tuple[dict[str, Any], ...] = owner._parameters, owner._buffers
+        for place in places:
+            place |= {name: replacements[id(tensor)] for name, tensor in place.items() if id(tensor) in replacements}
+
+
+@contextlib.contextmanager
+def zeros_for_meta(module: torch.nn.Module) -> Iterator[None]:
+    """Within the context, what is on the meta device are zeros, which take no memory."""
+    kept: dict[int, torch.Tensor] = {}
+    zeros: dict[int, torch.Tensor] = {}
+    for tensor in (*module.parameters(), *module.buffers()):
+        if tensor.is_meta:
+            data = torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+            parameter = isinstance(tensor, torch.nn.Parameter)
+            zero = torch.nn.Parameter(data, tensor.requires_grad) if parameter else data
+            zeros[id(tensor)], kept[id(zero)] = zero, tensor
+    _replace(module, zeros)
+    try:
+        yield
+    finally:
+        _replace(module, kept)
 
 
 def map_weights(module: torch.nn.Module, path: str | PathLike[str]) -> MappedWeights:
@@ -153,14 +207,20 @@ def map_weights(module: torch.nn.Module, path: str | PathLike[str]) -> MappedWei
     Raises:
         UsageError: a file is missing or damaged, or a tensor is missing or has another shape.
     """
-    weights = MappedWeights(_files(Path(path)))
+    weights = MappedWeights.of(path)
     weights.attach(module)
     return weights
 
 
-def meta_tensors(module: torch.nn.Module) -> list[str]:
-    """Return the names of the parameters and buffers that are on the meta device, and so have no values."""
-    return [name for name, tensor in (*named_parameters(module), *named_buffers(module)) if tensor.is_meta]
+def require_values(module: torch.nn.Module) -> None:
+    """Raise `UsageError` if parameters or buffers are on the meta device, and so have no values."""
+    missing = [name for name, tensor in (*named_parameters(module), *named_buffers(module)) if tensor.is_meta]
+    if missing:
+        raise UsageError(
+            f"tensors have no values, since they are on the meta device: {_some(missing)}\n"
+            "  what to do: name the safetensors files that hold them, as `checkpoint` in the model file "
+            "(from_torch(..., checkpoint=) in Python), or load the model's state dict"
+        )
 
 
 def _files(path: Path) -> list[Path]:

@@ -65,6 +65,6 @@ def check_table_size(*sizes: int) -> None:
 
 
 def size_in_words(size: int) -> str:
-    """Format a number of bytes for readers, e.g. `3.64 TB`."""
-    power = min(max(size, 1).bit_length() // 10, len(_UNITS) - 1)
-    return f"{size / 1024**power:.3g} {_UNITS[power]}"
+    """Format a number of bytes for readers, e.g. `3.64 TB`, in the decimal units that options take (`8GB`)."""
+    power = min((len(str(size)) - 1) // 3, len(_UNITS) - 1)
+    return f"{size / 1000**power:.3g} {_UNITS[power]}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
+from os import PathLike
 from typing import Any
 
 import torch
@@ -15,6 +17,7 @@ from ...runtime.ops.complex_numbers import Complex
 from ...runtime.programs.verify import verify
 from ...runtime.tracing import Builder, SymbolicTensor
 from ..exclusive import one_at_a_time
+from ..mapped_weights import MappedWeights, require_values, zeros_for_meta
 from ..structure.depth import depth_of, raise_recursion_limit
 from ..warning import warn
 from . import tables  # noqa: F401  (fills the table)
@@ -54,6 +57,7 @@ def from_torch(
     train: bool | None = False,
     differentiated: Collection[str] = (),
     copy: bool = True,
+    checkpoint: str | PathLike[str] | None = None,
 ) -> Program:
     """Capture a module as a program.
 
@@ -72,6 +76,9 @@ def from_torch(
             derivative of their forward.
         copy: give the program its own parameters. If False, it reads the memory of the module's, of which a large model
             then needs no second one; it can't write to it, and what changes the module changes the program too.
+        checkpoint: for a module on the meta device, safetensors files (one, an index, or a folder) with its parameters:
+            the program reads them from there whenever they are used, converted to the module's dtypes, so that a model
+            larger than memory can be written to ONNX.
 
     Returns:
         The program. Its buffers are always copies of the module's.
@@ -108,7 +115,19 @@ def from_torch(
     open_containers((args, keywords))
     require_harmless_keys(args, keywords)
     with note_doubled_axes(args is not example[0]):
-        return _capture(module, args, keywords, dynamic_shapes, train, differentiated, copy)
+        if checkpoint is None:
+            require_values(module)
+            return _capture(module, args, keywords, dynamic_shapes, train, differentiated, copy)
+        weights = MappedWeights.of(checkpoint)
+        arrays = weights.arrays(module)
+        with zeros_for_meta(module):
+            program = _capture(module, args, keywords, dynamic_shapes, train, differentiated, copy=False)
+    for note in weights.notes:
+        warn(note)
+    return program.replace(
+        parameters={n: replace(p, data=arrays.get(n, p.data)) for n, p in program.parameters.items()},
+        buffers={n: replace(b, data=arrays.get(n, b.data)) for n, b in program.buffers.items()},
+    )
 
 
 def _capture(

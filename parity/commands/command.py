@@ -252,6 +252,14 @@ def parse_size(ctx: click.Context, parameter: click.Parameter, text: str | None)
     return int(float(match[1]) * _UNITS[match[2] or "B"])
 
 
+memory_option = click.option(
+    "--memory",
+    metavar="SIZE",
+    callback=parse_size,
+    help="Judge a model that is larger than this (8GB) in parts, one after another, so that the process takes no more; "
+    "its weights may stay in safetensors files, which the file names as checkpoint (docs/howto/large.md).",
+)
+
 NOTHING = "none"
 
 

@@ -45,9 +45,19 @@ def check_model_file(
     with TerminalProgress() as progress:
         progress.stage("load", None)
         user_file = with_dynamic_axes(load(model, options["seed"]), dynamic)
-        if memory is not None or user_file.checkpoint is not None:
-            return _check_out_of_core(user_file, memory, verbose, options, progress, **more)
-        return check_loaded(user_file, verbose, options, progress, **more)
+        if memory is None and user_file.mapped is None:
+            return check_loaded(user_file, verbose, options, progress, **more)
+        report = _check_out_of_core(user_file, memory, verbose, options, progress, more)
+    save_onnx = more.get("save_onnx")
+    if save_onnx is not None:
+        from ...converter import to_onnx
+        from ...runtime.lowering import opsets
+
+        program = convert_model_file(model, options["seed"], verbose, dynamic, options["dtype"])
+        external_data = more.get("external_data", "auto")
+        written = to_onnx(program, save_onnx, opset=more.get("opset"), external_data=external_data)
+        report.notes.append(f"the ONNX model is of {opsets.describe(written)}")
+    return report
 
 
 def _check_out_of_core(
@@ -56,15 +66,13 @@ def _check_out_of_core(
     verbose: bool,
     options: OptionKeywords,
     progress: Progress,
-    **more: Unpack[ConversionKeywords],
+    more: ConversionKeywords,
 ) -> Report:
-    """Return the report on a model file that is judged in parts; by default, it may take what the machine has."""
-    given = {**more, "cell": user_file.cell, "recording": user_file.recording}
-    of_whole = [name for name, value in given.items() if value]
-    if of_whole:
+    """Return the report on a model file that is judged in parts, which may take most of the machine's memory."""
+    of_whole = {"--round-trip": more.get("round_trip"), "cell": user_file.cell, "recording": user_file.recording}
+    if given := [name for name, value in of_whole.items() if value is not None and value is not False]:
         raise UsageError(
-            f"a network that is larger than memory is compared with its conversions in parts: leave out what needs it "
-            f"as a whole ({', '.join(name.replace('_', '-') for name in of_whole)})"
+            f"a network in parts is compared with its conversions alone: leave out {', '.join(given)}, or --memory"
         )
     from ...runtime.memory import memory_size
     from ..out_of_core.check import check_out_of_core
@@ -75,13 +83,13 @@ def _check_out_of_core(
             user_file.args,
             user_file.kwargs,
             memory=memory if memory is not None else memory_size() * 3 // 4,
-            checkpoint=user_file.checkpoint,
+            weights=user_file.mapped,
             more_inputs=user_file.more_inputs,
             progress=progress,
             **(options | {"loss": user_file.loss, "model": user_file.name}),
         )
     if user_file.dynamic_shapes is not None:
-        report.notes.append("dynamic_shapes: a network in parts is compared at the sizes of its inputs alone")
+        report.notes.append("dynamic_shapes: compared at the sizes of the inputs alone, as it is judged in parts")
     return report
 
 
@@ -218,18 +226,22 @@ def convert_model_file(
     """
     with TerminalProgress() as progress:
         progress.stage("load", None)
-        user_file = with_dynamic_axes(load(model, seed), dynamic)
+        user_file = with_dynamic_axes(load(model, seed, on_meta=True), dynamic)
         from ...converter import from_torch
 
         progress.stage("capture", None)
         arguments = user_file.module, user_file.args, user_file.kwargs
         with quiet(verbose), warnings_as_notes() as notes:
             if dtype is None:
-                program = from_torch(*arguments, dynamic_shapes=user_file.dynamic_shapes, copy=False)
+                program = from_torch(
+                    *arguments, dynamic_shapes=user_file.dynamic_shapes, copy=False, checkpoint=user_file.checkpoint
+                )
             else:
                 from ..sides.torch_program import capture_program
 
-                program = capture_program(*arguments, user_file.dynamic_shapes, dtype, train=False)
+                program = capture_program(
+                    *arguments, user_file.dynamic_shapes, dtype, train=False, checkpoint=user_file.checkpoint
+                )
     for note in notes:
         echo(f"note: {note}", err=True)
     return program

@@ -13,7 +13,7 @@ from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
 from .bundle_export import export_bundle
-from .command import EXIT_CODES, Command, common_options, probe_option
+from .command import EXIT_CODES, Command, common_options, memory_option, probe_option
 from .conversion import check_model_file, convert_model_file
 from .outcome import file_of, require_file, require_outputs, require_parity
 from .quantization_errors import parse_budget
@@ -94,6 +94,7 @@ if TYPE_CHECKING:
     help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
     "(docs/train_without_torch.md).",
 )
+@memory_option
 @click.option("--html", metavar="FILE", help="Write the report on the comparison as an HTML page; it needs no network.")
 @training_options
 @common_options
@@ -116,6 +117,7 @@ def export(
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
+    memory: int | None,
     html: str | None,
     config: TrainingConfigKeywords,
 ) -> None:
@@ -149,6 +151,11 @@ def export(
         raise UsageError(
             "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
             "--training-step, --int8 and --bf16"
+        )
+    if memory is not None and (bundle is not None or training_step or int8 or no_check):
+        raise UsageError(
+            "--memory judges a model in parts before it is written: leave out --bundle, --training-step, --int8 and "
+            "--no-check"
         )
     if training_step:
         assert output is not None, "a bundle is refused"
@@ -189,7 +196,7 @@ def export(
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:
             report = check_model_file(
-                model, verbose, options, dynamic, save_onnx=onnx_path, opset=opset, external_data=data
+                model, verbose, options, dynamic, memory, save_onnx=onnx_path, opset=opset, external_data=data
             )
             require_parity(report, verbose, output, html)
     echo(f"wrote {output}" + (", unchecked" if no_check else ""))

@@ -13,7 +13,7 @@ from ..options import OptionKeywords
 from ..support import files
 from ..support.progress import TerminalProgress
 from ..training.training_config import TrainingConfigKeywords
-from .command import EXIT_CODES, Command, JudgingOptions, judging_options, options_of_all, parse_size
+from .command import EXIT_CODES, Command, JudgingOptions, judging_options, memory_option, options_of_all
 from .conversion import check_model_file, check_ranks, compare_with_recording
 from .outcome import file_of, finish, require_file, require_outputs
 from .training import check_model_file_training, require_steps, steps_option, training_options
@@ -45,13 +45,7 @@ if TYPE_CHECKING:
 @click.option(
     "--save-onnx", "onnx_file", metavar="FILE", help="Keep the ONNX model that was judged, whatever the verdict."
 )
-@click.option(
-    "--memory",
-    metavar="SIZE",
-    callback=parse_size,
-    help="Judge a model that is larger than this (8GB) in parts, one after another, so that the process takes no more; "
-    "its weights may stay in safetensors files, which the file names as checkpoint (docs/howto/large.md).",
-)
+@memory_option
 @steps_option
 @training_options
 @judging_options
@@ -104,11 +98,11 @@ def run(
         if names is not None and against is None:
             raise UsageError("--map is for a recording: give --against too")
         require_steps(model, steps)
-        of_whole = ranks, against, round_trip, onnx_file, steps
+        of_whole = ranks, against, round_trip, steps
         if memory is not None and (Path(model).suffix == ".onnx" or any(of_whole)):
             raise UsageError(
                 "--memory judges a torch model in parts: leave out what needs it as a whole (--ranks, --against, "
-                "--round-trip, --save-onnx, --train-steps)"
+                "--round-trip, --train-steps)"
             )
         if ranks is not None:
             if against is not None or round_trip or onnx_file is not None or Path(model).suffix == ".onnx":

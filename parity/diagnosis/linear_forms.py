@@ -46,9 +46,10 @@ def as_linear(cell: CellProgram) -> CellProgram:
 
 
 def _is_product(program: Program, node: Node) -> bool:
-    if node.op != "matmul" or node.inputs[1] not in program.constant_data:
+    operand = node.inputs[1] if node.op == "matmul" else None
+    matrix = None if operand is None else program.constant_data.get(operand)
+    if matrix is None:
         return False
-    matrix = program.constant_data[node.inputs[1]]
     return matrix.ndim == 2 and node.inputs[0] is not None and bool(node.inputs[0].shape)
 
 

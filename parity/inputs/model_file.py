@@ -33,6 +33,8 @@ from .generated_cases import source_of_case
 if TYPE_CHECKING:
     from torch import nn
 
+    from ...converter.mapped_weights import MappedWeights
+
 OTHERS = (
     "inputs",
     "loss",
@@ -73,6 +75,7 @@ class ModelFile:
         recording: the recording that the network is compared with, and the map of its names; None if the file has none.
         splits_batch: whether each process gets a part of the batch; None where its class says so.
         checkpoint: safetensors files with the weights of what is on the meta device; None if the file has none.
+        mapped: these files, mapped into memory, of which the module has its weights; None if it has its own.
         clip_gradients: how the parallel network's gradients are clipped; None for torch's `clip_grad_norm_`.
     """
 
@@ -93,19 +96,22 @@ class ModelFile:
     names: Path | None = None
     clip_gradients: Callable[..., Any] | None = None
     checkpoint: Path | None = None
+    mapped: MappedWeights | None = None
 
 
-def load(target: str, seed: int = 0) -> ModelFile:
+def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
     """Run a model file and return its network and inputs.
 
     Args:
         target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]` or `package.module:factory`.
         seed: seed of torch's random number generator.
+        on_meta: leave a module whose weights are in files on the meta device.
 
     Raises:
         UsageError: the file doesn't exist, raises, or lacks a definition. The user's exception is the cause.
     """
     user_file, module = _open(target, seed)
+    mapped = None if on_meta else user_file.map_checkpoint(module)
     every_input = user_file.inputs()
     args, kwargs = next(every_input)
     loss = user_file.loss()
@@ -119,7 +125,7 @@ def load(target: str, seed: int = 0) -> ModelFile:
     return ModelFile(
         module, args, kwargs, loss, dynamic_shapes, target, cell, cells, weights, every_input, decode, parallelize,
         splits if isinstance(splits, bool) else None, user_file.path("recording"), user_file.path("names"),
-        user_file.function("clip_gradients"), user_file.path("checkpoint"),
+        user_file.function("clip_gradients"), user_file.path("checkpoint"), mapped,
     )  # fmt: skip
 
 
@@ -134,6 +140,7 @@ def load_candidate(target: str, seed: int = 0) -> Candidate:
         UsageError: as for `load`.
     """
     user_file, module = _open(target, seed)
+    user_file.map_checkpoint(module)
     return Candidate(module, *(user_file.mapping(name, module) for name in ("cells", "weights")))
 
 
@@ -331,6 +338,15 @@ class _UserFile:
         """Return a path that the file names, relative to its own folder; None if there is none of that name."""
         value = self.optional(name)
         return Path(self.label).parent / value if isinstance(value, (str, PathLike)) else None
+
+    def map_checkpoint(self, module: nn.Module) -> MappedWeights | None:
+        """Give a module that is on the meta device its weights, if the file says where they are."""
+        path = self.path("checkpoint")
+        if path is None:
+            return None
+        from ...converter.mapped_weights import map_weights
+
+        return map_weights(module, path)
 
     def _own(self) -> dict[str, str]:
         """Return the names that the file itself defines, with their kinds."""

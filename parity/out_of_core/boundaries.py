@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
 from ...converter.capture.export_errors import eager_error
@@ -104,10 +105,12 @@ class NetworkCall:
     Attributes:
         calls: the calls of its parts, in order.
         cotangents: the gradients of the tensors of the result; None for those without one.
+        used_outside: the parameters of parts that modules around them use too, such as the words of a tied head.
     """
 
     calls: list[PartCall]
     cotangents: list[torch.Tensor | None]
+    used_outside: list[torch.nn.Parameter]
 
     def of(self, path: str) -> list[PartCall]:
         """Return the calls of the part at a path."""
@@ -150,7 +153,8 @@ def run_in_parts(
             stack.enter_context(replaced_forward(part.module, run.forward_of(part)))
         given = pytree.tree_map_only(torch.Tensor, _with_gradient if options.grads else _detached, (args, dict(kwargs)))
         try:
-            result = network(*given[0], **given[1])
+            with _UsesOutside(parts, run) as uses:
+                result = network(*given[0], **given[1])
         except CellbridgeError:
             raise
         except Exception as error:  # of the model's code
@@ -162,7 +166,24 @@ def run_in_parts(
             roots = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if c is not None and o.requires_grad]
             if roots:
                 torch.autograd.backward([o for o, _ in roots], [c.to(o.dtype) for o, c in roots])
-    return NetworkCall(run.calls, cotangents)
+    return NetworkCall(run.calls, cotangents, list(uses.found))
+
+
+class _UsesOutside(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """A mode that collects the parameters of parts that are used while no part runs."""
+
+    def __init__(self, parts: Sequence[Part], run: _Run) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.run = run
+        self.parameters = {p for part in parts for p in part.module.parameters()}
+        self.found: dict[torch.nn.Parameter, None] = {}
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not self.run.is_inside:
+            for leaf in pytree.tree_leaves((args, kwargs)):
+                if isinstance(leaf, torch.nn.Parameter) and leaf in self.parameters:
+                    self.found[leaf] = None
+        return func(*args, **kwargs or {})
 
 
 class _Run:
@@ -174,10 +195,18 @@ class _Run:
         self.weights = weights
         self.advance = advance
         self.calls: list[PartCall] = []
+        self.is_inside = False
 
     def forward_of(self, part: Part) -> Callable[..., Any]:
         """Return what takes the place of the part's forward."""
         own = part.module.forward
+
+        def inside(*args: Any, **kwargs: Any) -> Any:
+            before, self.is_inside = self.is_inside, True
+            try:
+                return own(*args, **kwargs)
+            finally:
+                self.is_inside = before
 
         def forward(*args: Any, **kwargs: Any) -> Any:
             folder = self.folder / str(len(self.calls))
@@ -187,9 +216,9 @@ class _Run:
             arrived: dict[int, Path] = {}
             if self.grads:
                 args, kwargs = self._watched((args, kwargs), folder / "input-gradient", passed_back)
-                result = checkpoint(own, *args, use_reentrant=False, **kwargs)
+                result = checkpoint(inside, *args, use_reentrant=False, **kwargs)
             else:
-                result = own(*args, **kwargs)
+                result = inside(*args, **kwargs)
             stored = _store(folder / "result.pt", result)
             self.calls.append(PartCall(part.path, arguments, stored, arrived, passed_back))
             self._release()

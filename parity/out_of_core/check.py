@@ -6,7 +6,6 @@ import gc
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -17,7 +16,7 @@ from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import require_ready
 from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
-from ...converter.mapped_weights import MappedWeights, map_weights, meta_tensors
+from ...converter.mapped_weights import MappedWeights, require_values
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
 from ...runtime.memory import size_in_words
@@ -53,7 +52,7 @@ def check_out_of_core(
     kwargs: Mapping[str, Any] | None = None,
     *,
     memory: int,
-    checkpoint: str | PathLike[str] | None = None,
+    weights: MappedWeights | None = None,
     more_inputs: Iterable[Arguments] = (),
     progress: Progress | None = None,
     **options: Unpack[OptionKeywords],
@@ -66,11 +65,11 @@ def check_out_of_core(
     converted once.
 
     Args:
-        module: the reference. Its parameters may be on the meta device, with `checkpoint`.
+        module: the reference.
         args: positional inputs.
         kwargs: keyword inputs.
         memory: the bytes that the process may take.
-        checkpoint: safetensors files with the values of what is on the meta device, as for `converter.map_weights`.
+        weights: the files that the module's parameters were mapped from by `map_weights`, if they were.
         more_inputs: further positional and keyword inputs, as for `check`.
         progress: receives the stages of the run.
         **options: fields of `Options`.
@@ -87,12 +86,7 @@ def check_out_of_core(
     stages = progress or NoProgress()
     if not chosen.model:
         chosen = replace(chosen, model=type(module).__name__)
-    weights = None if checkpoint is None else map_weights(module, checkpoint)
-    if missing := meta_tensors(module):
-        raise UsageError(
-            f"{missing[0]} has no values, since it is on the meta device: name the safetensors files of the weights "
-            "in the model file, as `checkpoint`"
-        )
+    require_values(module)
     if not is_larger(module, memory, grads=chosen.grads):
         report = check(module, args, kwargs, more_inputs=more_inputs, progress=progress, **options)
         report.notes += _notes(weights, memory)
@@ -229,7 +223,7 @@ class _Run:
         loss = loss_of([*call.cotangents, *received]) if self.options.grads else None
         options = replace(self.options, loss=loss)
         given = (args, kwargs, [one.outputs() for one in call.calls])
-        with without_parts(self.network, self.parts, call.calls):
+        with without_parts(self.network, self.parts, call):
             with warnings_as_notes() as notes:
                 program = capture_program(self.network, given, {}, None, options.dtype, options.train)
             self.notes += [note for note in notes if note not in self.notes]

@@ -9,31 +9,34 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .boundaries import PartCall, replaced_forward
+from .boundaries import NetworkCall, replaced_forward
 from .division import Part
 
-_STATE = ("_parameters", "_buffers", "_modules")
+_STATE = ("_parameters", "_buffers")
 
 
 @contextlib.contextmanager
-def without_parts(network: torch.nn.Module, parts: Sequence[Part], calls: Sequence[PartCall]) -> Iterator[None]:
+def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: NetworkCall) -> Iterator[None]:
     """Within the context, the network takes the results of its parts as inputs: `forward(args, kwargs, results)`.
 
     It returns its result, and the tensors that each call of a part received, in the order of the calls. So all that the
     modules around the parts compute is judged, forward and backward, and nothing of what the parts do. They have no
-    parameters, buffers and modules meanwhile.
+    parameters and buffers meanwhile, but those that are used outside of them.
     """
-    kept = [(part.module, [dict(vars(part.module)[name]) for name in _STATE]) for part in parts]
+    kept = [(owner, [dict(vars(owner)[name]) for name in _STATE]) for part in parts for owner in part.module.modules()]
     try:
-        for part in parts:
-            for name in _STATE:
-                vars(part.module)[name].clear()
-        with replaced_forward(network, _around_parts(network.forward, parts, [call.path for call in calls])):
+        for owner, state in kept:
+            for name, tensors in zip(_STATE, state, strict=True):
+                left = {key: tensor for key, tensor in tensors.items() if any(tensor is p for p in call.used_outside)}
+                vars(owner)[name].clear()
+                vars(owner)[name].update(left)
+        with replaced_forward(network, _around_parts(network.forward, parts, [one.path for one in call.calls])):
             yield
     finally:
-        for module, state in kept:
+        for owner, state in kept:
             for name, before in zip(_STATE, state, strict=True):
-                vars(module)[name].update(before)
+                vars(owner)[name].clear()
+                vars(owner)[name].update(before)
 
 
 def _around_parts(own: Callable[..., Any], parts: Sequence[Part], order: Sequence[str]) -> Callable[..., Any]:

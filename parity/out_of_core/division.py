@@ -10,12 +10,12 @@ import torch
 from ...runtime.errors import UsageError
 from ...runtime.memory import size_in_words
 
-JUDGING_WITH_GRADIENTS = 46
+JUDGING_WITH_GRADIENTS = 42
 """Bytes per parameter while a part is judged: float64 values and gradients of two sides, float32 ones, the ONNX model;
-measured on linear layers and blocks of decoders (benchmarks/out_of_core.py): 36 to 42."""
-JUDGING_OUTPUTS = 34
+measured on linear layers and blocks of decoders (benchmarks/out_of_core.py): 35 to 41."""
+JUDGING_OUTPUTS = 30
 """The same without gradients."""
-BASE = 10**9
+BASE = 8 * 10**8
 """Bytes that Python with torch and ONNX Runtime takes, and values at the boundaries of small inputs."""
 
 

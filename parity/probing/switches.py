@@ -86,8 +86,9 @@ def _of_program(program: Program) -> Iterator[float]:
         yield from _of_attributes(node)
         if node.op in COMPARING:
             for operand in node.inputs:
-                if operand in data and data[operand].size == 1 and data[operand].dtype.kind in "iuf":
-                    yield float(data[operand].reshape(-1)[0])
+                array = None if operand is None else data.get(operand)
+                if array is not None and array.size == 1 and array.dtype.kind in "iuf":
+                    yield float(array.reshape(-1)[0])
 
 
 def _of_attributes(node: Node) -> Iterator[float]:

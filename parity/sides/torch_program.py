@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,11 +25,13 @@ def capture_program(
     train: bool | None,
     *,
     copy: bool = True,
+    checkpoint: Path | None = None,
 ) -> Program:
     """Return the program of a module in a working dtype and mode.
 
     A custom backward that isn't the derivative of its forward, apparently by mistake, is replaced by the derivative,
-    which the module is then compared with. Without `copy`, it reads the module's parameters.
+    which the module is then compared with. Without `copy`, it reads the module's parameters; if these are on the meta
+    device, those of `checkpoint`.
     """
     working = getattr(torch, dtype)
     default = working if working == torch.float64 else torch.get_default_dtype()
@@ -37,11 +40,12 @@ def capture_program(
     def capture(**more: Any) -> Program:
         with in_dtype(module, working, through=working, train=train), default_dtype(default):
             return from_torch(
-                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=train, copy=copy, **more
-            )
+                module, example_args, example_kwargs, dynamic_shapes=dynamic_shapes, train=train, copy=copy,
+                checkpoint=checkpoint, **more,
+            )  # fmt: skip
 
     program = capture()
-    if not any(node.op == "own_gradient" for node in program.nodes):
+    if checkpoint is not None or not any(node.op == "own_gradient" for node in program.nodes):
         return program
     double_args, double_kwargs = _cast((example_args, example_kwargs), "float64")
     audit = audit_backwards(module, double_args, double_kwargs, working, train=train)

@@ -14,6 +14,7 @@ from ..lazy import resolve
 from ..tree import Structure, positional_arguments, sequence
 from ..visible import visible_name
 from .sizes import Reading, input_symbols, readings
+from .stored import StoredData
 from .types import Buffer, CellCall, Constant, DTypeLike, Node, ProgramParameter, Value
 
 if TYPE_CHECKING:
@@ -106,14 +107,14 @@ class Program:
         return result
 
     @cached_property
-    def constant_data(self) -> dict[Value, Array]:
+    def constant_data(self) -> StoredData:
         """Data of constants, parameters and buffers, each in its value's dtype."""
         stored: list[Constant | ProgramParameter | Buffer] = [
             *self.constants,
             *self.parameters.values(),
             *self.buffers.values(),
         ]
-        return {item.value: np.asarray(item.data).astype(item.value.dtype, copy=False) for item in stored}
+        return StoredData({item.value: item.data for item in stored})
 
     @property
     def updates(self) -> dict[str, Value]:

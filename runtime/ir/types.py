@@ -163,6 +163,8 @@ class CellCall:
 class ProgramParameter:
     """A trainable (or frozen) tensor of a program, by its qualified name.
 
+    `data` may have another floating-point dtype than `value`, and be in a file that is mapped into memory: they are
+    then converted, and read, whenever they are used.
     `aliases` are the other qualified names of a parameter that several modules share.
     """
 

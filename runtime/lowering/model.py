@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import onnx
 
@@ -60,9 +61,16 @@ class Lowering:
         self.results = [(self.graph.unique(name), value) for name, value in results]
         for constant in program.constants:
             self._define(constant.value, constant.value.name)
-        for value, data in program.constant_data.items():
-            if value not in extra_inputs:
-                self.graph.initializers[self.tensors[value]] = data
+        stored_data = program.constant_data
+        tensor: Array | DeferredTensor
+        for value in stored_data:
+            if value in extra_inputs:
+                continue
+            if stored_data.is_read_when_used(value):
+                tensor = DeferredTensor(value.type, partial(stored_data.read, value))
+            else:
+                tensor = stored_data[value]
+            self.graph.initializers[self.tensors[value]] = tensor
 
     def _define(self, value: Value, name: str) -> str:
         tensor = self.tensors[value] = self.graph.define(name, value.type)

@@ -266,13 +266,13 @@ text_case("an attribute left out", "net (float[3] x) => (float[3] y) { y = Conca
 text_case(
     "a constant of terabytes",
     "net (float[3] x) => (float y) { c = ConstantOfShape(n) y = ReduceSum(c) }",
-    "would take 3.64 TB; this machine has",
+    "would take 4 TB; this machine has",
     n=np.array([HUGE]),
 )
 text_case(
     "a range of terabytes",
     "net (float[3] x) => (int64[n] y) { y = Range(a, b, c) }",
-    "would take 7.28 TB",
+    "would take 8 TB",
     a=np.array(0), b=np.array(HUGE), c=np.array(1),
 )  # fmt: skip
 text_case(
@@ -675,7 +675,7 @@ def test_external_data_in_a_file_of_holes(tmp_path: Path) -> None:
     made = external("w.bin")
     made.graph.initializer[0].dims[0] = 2**40
     onnx.save(made, tmp_path / "model.onnx")
-    with limited(), pytest.raises(CellbridgeError, match="would take 4 TB"):
+    with limited(), pytest.raises(CellbridgeError, match=r"would take 4\.4 TB"):
         from_onnx(tmp_path / "model.onnx")
 
 

@@ -394,7 +394,7 @@ HEADER = b"{'descr': '<f4', 'fortran_order': False, 'shape': (%s)}\n"
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (npy(HEADER % b"10000000000000, 1, 1"), "would take 36.4 TB"),
+        (npy(HEADER % b"10000000000000, 1, 1"), "would take 40 TB"),
         (npy(HEADER % b"3,"), "scale must be float32[batch, 1, 1], given float32[3]"),
         (npy(HEADER % b"1, 1, 1"), "not an .npz file of arrays"),
         (npy(HEADER % b"-1, 1, 1"), "a size is negative"),

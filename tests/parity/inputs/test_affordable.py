@@ -45,7 +45,7 @@ def test_what_does_not_fit_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -
     program, x = from_onnx(model(CHAIN)), np.ones((4, 10), np.float32)
     require_affordable(program, [x], grads=False)
     monkeypatch.setattr(affordable, "memory_size", lambda: 900)
-    with pytest.raises(UsageError, match=r"takes at least 1.75 KB, 0.945 KB of it for (?s:.)*largest tensor is %"):
+    with pytest.raises(UsageError, match=r"takes at least 1.79 KB, 968 bytes of it for (?s:.)*largest tensor is %"):
         require_affordable(program, [x], grads=False)
 
 

@@ -1,0 +1,53 @@
+"""The data of a program's stored tensors, converted to their values' dtypes when they are used; mapped files."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from .types import Value
+
+Array = np.ndarray[Any, Any]
+
+
+class StoredData(Mapping[Value, Array]):
+    """The data of values. An array of another dtype than its value's is converted anew at each access."""
+
+    def __init__(self, arrays: Mapping[Value, Any]) -> None:
+        self._arrays = {value: np.asarray(data) for value, data in arrays.items()}
+
+    def __getitem__(self, value: Value) -> Array:
+        return self._arrays[value].astype(value.dtype, copy=False)
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self._arrays)
+
+    def __len__(self) -> int:
+        return len(self._arrays)
+
+    def is_read_when_used(self, value: Value) -> bool:
+        """Whether the data are in a file, or in another dtype, so that an access reads or converts them."""
+        data = self._arrays[value]
+        return data.dtype != value.dtype or mapped_file(data) is not None
+
+    def read(self, value: Value) -> Array:
+        """Return the data in memory of their own, and give back the memory of the file's pages."""
+        data = self._arrays[value]
+        result = np.array(data, value.dtype, order="C")
+        file = mapped_file(data)
+        if file is not None and hasattr(mmap, "MADV_DONTNEED"):
+            file.madvise(mmap.MADV_DONTNEED)
+        return result
+
+
+def mapped_file(array: Array) -> mmap.mmap | None:
+    """Return the file mapped into memory that an array is a view of; None if it isn't one."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    if isinstance(base, memoryview):
+        base = base.obj
+    return base if isinstance(base, mmap.mmap) else None
