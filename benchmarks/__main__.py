@@ -28,6 +28,7 @@ from . import (
     growth,
     inference,
     interpreter,
+    out_of_core,
     recordings,
     sweeps,
     tables,
@@ -119,6 +120,10 @@ def _sweeps(quick: bool) -> str:
     return tables.table(sweeps.measure(ROOT, 2 if quick else sweeps.MODELS, 1 if quick else 3))
 
 
+def _out_of_core(quick: bool) -> str:
+    return tables.table(out_of_core.measure(ROOT, ["quick"] if quick else ["1 billion", "7 billion"]))
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -134,6 +139,7 @@ TOPICS = {
     "families": Topic(families.TITLE, families.EXPLANATION, _families),
     "recordings": Topic(recordings.TITLE, recordings.EXPLANATION, _recordings),
     "sweeps": Topic(sweeps.TITLE, sweeps.EXPLANATION, _sweeps),
+    "out-of-core": Topic(out_of_core.TITLE, out_of_core.EXPLANATION, _out_of_core),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
