@@ -222,7 +222,7 @@ def _judge(name: str, use_tf32: str) -> None:
     from cellbridge import parity
     from cellbridge.runtime import providers
 
-    providers.PROVIDERS["cuda"][0][1]["use_tf32"] = use_tf32
+    providers.PROVIDERS["cuda"].options["use_tf32"] = use_tf32
     user_file, _ = tensors_of_model(name)
     report = parity.check(
         user_file.module.eval(), user_file.args, user_file.kwargs, sides=["onnxruntime"], grads=False, provider="cuda"

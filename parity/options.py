@@ -52,7 +52,7 @@ class Options:
         fail_fast: stop after the first comparison of a side that fails.
         diagnose_seconds: the longest search for the causes of failures, in seconds; 0 for none. None: as long as the
             comparison took, and at least 10 seconds.
-        provider: ONNX Runtime's execution provider, "cpu" or "cuda".
+        provider: ONNX Runtime's execution provider, by its name in `runtime.providers`.
         seed: seed of the cotangents and of torch's random numbers.
         loss: maps the module's outputs to a scalar, whose gradients are the cotangents.
         model: name of the network in the report.

@@ -24,7 +24,7 @@ def page() -> str:
     workarounds = (
         (
             name,
-            f"`{w.operator}`",
+            f"`{w.operator}`" + ("" if w.provider == "cpu" else f" ({w.provider})"),
             w.fault,
             "none yet" if w.fixed_in is None else _version(w.fixed_in),
             _files((f"runtime/{w.avoided_in}",)),

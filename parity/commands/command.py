@@ -19,7 +19,6 @@ from typing import Any, TypeVar
 import click
 
 from ...runtime.errors import CellbridgeError, UsageError
-from ...runtime.providers import PROVIDERS
 from ...runtime.storage.files import clean_up_on_sigterm
 from ..dtypes import WORKING_DTYPES
 from ..options import OptionKeywords
@@ -383,10 +382,10 @@ def judging_options(function: Function) -> Function:
         click.option("--inputs", metavar="FILE", is_eager=True, help="Arrays by input name (.npz), for ONNX files."),
         click.option(
             "--provider",
-            type=click.Choice(list(PROVIDERS)),
+            metavar="|".join(["cpu", "cuda", "tensorrt", "openvino", "..."]),
             default="cpu",
             show_default=True,
-            help="ONNX Runtime's execution provider.",
+            help="ONNX Runtime's execution provider: any that the installed one has.",
         ),
         diagnose_option,
         probe_option(default=None),

@@ -10,17 +10,19 @@ import onnx
 from ...converter.onnx_out import naming
 from ...converter.onnx_out.export import onnx_parts
 from ...runtime import tree
-from ...runtime.compiled.session import run_model
+from ...runtime.compiled.session import Session, run_model
 from ...runtime.ir.passes.cut_boundaries import isolated_program
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value
 from ...runtime.lowering.precomputed import Precomputed
+from ...runtime.lowering.unused_inputs import remove_unused_inputs
 from ...runtime.lowering.writing import Tensors, add_initializers, add_references
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from .boundary_keys import own_key
 from .choices import VectorChoice
 from .interpreter_side import recorded_draws
+from .provider_notes import provider_notes
 from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo, Records, Run
 from .replay import Replay
 from .resolution import resolutions
@@ -114,8 +116,10 @@ class ExportedSide:
 
     def _run_end_to_end(self, given: list[Array], draws: dict[str, Array]) -> Records:
         (model, tensors), inputs, names = self._whole_model(given, draws)
-        results = run_model(model, inputs, provider=self.provider, tensors=add_references(model, tensors))
+        session = Session(model, self.provider, add_references(model, tensors))
+        results = session.run(inputs)
         records = Records(calls=list(self.program.calls))
+        records.notes += provider_notes(self.name, self.provider, session.nodes_elsewhere(), model.graph)
         known_resolutions = resolutions(model.graph)
         for key, name in names.items():
             records.add(key, results[name])
@@ -147,6 +151,7 @@ class ExportedSide:
     ) -> tuple[Parts, dict[str, Array], dict[Value, str]]:
         """Return the model of a cut program and its tensors, its inputs by name, and the names of results by value."""
         model, tensors = onnx_parts(cut_program, opset=self.opset, draws_as_inputs=True)
+        remove_unused_inputs(model)
         input_names = {node.name for node in model.graph.input}
         names = (
             dict(zip(naming.input_names(cut_program), (known[value] for value in cut_program.inputs), strict=True))

@@ -17,6 +17,7 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
+from .provider_notes import provider_notes
 from .quantized_steps import CodesOfFloat64, is_quantized
 from .records import OUTPUT, Array, Capabilities, Key, Mismatch, ParameterInfo, Records, Run, plain_slot
 from .replay import Replay
@@ -73,7 +74,8 @@ class OnnxModelSide:
         results = self._run_from_same_codes(given, records) if run.same_codes else self.session.run(given)
         outputs = tensors_of(results)
         partners, notes = self.pair_results(run, list(outputs))
-        records.notes += [*notes, *legend(results)]
+        elsewhere = [] if self.provider == "cpu" else self.session.nodes_elsewhere()
+        records.notes += [*notes, *legend(results), *provider_notes(self.name, self.provider, elsewhere, self.graph)]
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
             reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"

@@ -20,7 +20,7 @@ class RuntimeModel:
         model: the model, or the path of its file.
         inputs: arrays by the names of its inputs.
         outputs: names of its outputs, by the boundary that they are recorded at.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
     """
 
     model: onnx.ModelProto | str | PathLike[str]

@@ -73,7 +73,7 @@ def check_training(
         rtol: relative tolerance instead of the computed bar.
         atol: absolute tolerance instead of the computed bar.
         seed: seed of torch's random numbers and of the batches.
-        provider: ONNX Runtime's provider, "cpu" or "cuda".
+        provider: ONNX Runtime's execution provider, by its name in `runtime.providers`.
         model: name for the report.
         progress: receives the stages of the run.
         **config: fields of `TrainingConfig`.

@@ -20,6 +20,7 @@ import numpy as np
 import onnxruntime as ort
 
 from . import frames
+from .assignment import CPU, RECORD_ASSIGNMENT, nodes_elsewhere
 
 DEATH_OF_PARENT = 1  # PR_SET_PDEATHSIG of Linux's prctl
 STRING = 8  # onnx.TensorProto.STRING
@@ -88,6 +89,8 @@ def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Inferen
     options = ort.SessionOptions()
     for name, value in request["options"].items():
         setattr(options, name, ort.GraphOptimizationLevel(value) if name == "graph_optimization_level" else value)
+    if request["provider"] != CPU:
+        options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
     ort.set_default_logger_severity(options.log_severity_level)
     providers = [tuple(item) if isinstance(item, list) else item for item in request["providers"]]
     session = ort.InferenceSession(
@@ -95,11 +98,13 @@ def _load(request: Any, data: list[bytearray], answers: BinaryIO) -> ort.Inferen
         options,
         providers=providers,
         disabled_optimizers=request["disabled"],
+        enable_fallback=0,
     )
     inputs, outputs = (
         {node.name: node.type for node in nodes} for nodes in (session.get_inputs(), session.get_outputs())
     )
-    frames.send(answers, {"inputs": inputs, "outputs": outputs, "active": session.get_providers()})
+    active, elsewhere = session.get_providers(), nodes_elsewhere(session, request["provider"])
+    frames.send(answers, {"inputs": inputs, "outputs": outputs, "active": active, "elsewhere": elsewhere})
     return session
 
 

@@ -46,7 +46,7 @@ class Compiled:
 
     Attributes:
         program: the program.
-        provider: where it runs: "cpu" or "cuda".
+        provider: where it runs: name of the execution provider (`runtime.providers`).
     """
 
     def __init__(self, program: Program, provider: str) -> None:

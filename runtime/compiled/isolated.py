@@ -20,7 +20,7 @@ import onnxruntime.capi.onnxruntime_pybind11_state as ort_errors
 
 from ..errors import UsageError
 from ..memory import memory_size
-from ..providers import PROVIDERS
+from ..providers import find
 from . import child_process, frames
 from .session import (
     IN_FLOAT32,
@@ -33,6 +33,7 @@ from .session import (
     path_in_utf8,
     require_active,
     session_options,
+    unusable,
 )
 
 MAX_SECONDS = 600.0  # seconds to load the model, and for each run of it
@@ -55,7 +56,7 @@ class IsolatedSession:
 
     Args:
         model: the model, or the path of its file.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
         seconds: time limit for loading, and for each run.
         optimized: whether ONNX Runtime may optimize the graph.
         options: attributes of `onnxruntime.SessionOptions` that differ from those of this project.
@@ -82,6 +83,7 @@ class IsolatedSession:
         self._types: dict[str, str] = {}
         self._outputs: dict[str, str] = {}
         self._loaded = False
+        self._elsewhere: list[tuple[str, str]] = []
         self._refused: SessionError | None = None
         self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the process)
         self._process = child_process.start(self._printed)
@@ -89,7 +91,8 @@ class IsolatedSession:
         request = {
             "path": None if path is None else os.path.abspath(path),
             "options": session_options() | ({} if optimized else NOT_OPTIMIZED) | dict(options),
-            "providers": PROVIDERS[self.provider],
+            "providers": find(self.provider).chain(),
+            "provider": find(self.provider).ort_name,
             "disabled": [*disabled, *(IN_FLOAT32 if has_doubles(model) else [])],
             "memory": memory_size() if self.provider == "cpu" else None,  # CUDA reserves address space for all memory
         }
@@ -137,6 +140,11 @@ class IsolatedSession:
         """Whether ONNX Runtime has refused to load the model."""
         return self._refused is not None
 
+    def nodes_elsewhere(self) -> list[tuple[str, str]]:
+        """Return the nodes that another provider runs than the one asked for: type of the operator and name."""
+        self._load()
+        return self._elsewhere
+
     def close(self) -> None:
         """End the process."""
         self._close()
@@ -153,6 +161,7 @@ class IsolatedSession:
                 raise
             self._types, self._outputs = answer["inputs"], answer["outputs"]
             require_active(self.provider, answer["active"])
+            self._elsewhere = [(kind, name) for kind, name in answer["elsewhere"]]
             self._loaded = True
 
     def _describe(self, name: str, value: Given) -> dict[str, Any]:
@@ -200,6 +209,8 @@ class IsolatedSession:
         kind = getattr(ort_errors, answer["error"], None)
         if kind in ORT_ERRORS:
             raise explain(kind(answer["text"]), self.model, self.provider)
+        if self.provider != "cpu" and not self._loaded and answer["error"] in ("RuntimeError", "ValueError"):
+            raise unusable(self.provider, ["CPUExecutionProvider"], answer["text"])
         if answer["error"] == "MemoryError":
             raise SessionError(f"ONNX Runtime ran out of memory while it {PAST_TENSES[participle]} {self._name()}")
         raise SessionError(f"ONNX Runtime can't run the model: {answer['error']}: {answer['text']}")

@@ -19,15 +19,17 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 from ..errors import UsageError
 from ..ir.types import BFLOAT16
 from ..lowering.graph import CELL, SOURCE
-from ..onnxruntime_package import conflict_hint
-from ..providers import CUDA_GRAPH, PROVIDERS
+from ..onnxruntime_package import conflict_hint, installed_packages
+from ..providers import PROVIDERS, find, short_name
 from ..visible import encodable_name
+from .assignment import RECORD_ASSIGNMENT, nodes_elsewhere
 
 Array = np.ndarray[Any, Any]
 
 # optimizations of ONNX Runtime that lose the precision of float64: a factor before or after a matrix product becomes
 # an attribute of the product, in float32
 IN_FLOAT32 = ["MatMulScaleFusion"]
+CUDA_GRAPH = {"enable_cuda_graph": "1"}  # the first run of a model is recorded, and later ones are started as a whole
 FATAL_ONLY = 4  # log level of ONNX Runtime; it also raises its errors as exceptions
 ORT_ERRORS = (
     ort_errors.EPFail,
@@ -81,7 +83,7 @@ class Session:
 
     Args:
         model: the model, or the path of its file (needed if it has an external data file).
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
         tensors: the data of initializers that the model only refers to, by name (`lowering.writing.add_references`).
         cuda_graph: whether to record runs as CUDA graphs, if ONNX Runtime can do that with this model.
 
@@ -125,18 +127,26 @@ class Session:
             setattr(options, name, value)
         ort.set_default_logger_severity(FATAL_ONLY)
         disabled = IN_FLOAT32 if has_doubles(self._model) else []
-        providers = CUDA_GRAPH if self.cuda_graph else PROVIDERS[self.provider]
+        if self.provider != "cpu":
+            options.add_session_config_entry(RECORD_ASSIGNMENT, "1")
+        providers = find(self.provider).chain(**(CUDA_GRAPH if self.cuda_graph else {}))
         try:
             session = ort.InferenceSession(
-                _source(self._model), options, providers=providers, disabled_optimizers=disabled
+                _source(self._model), options, providers=providers, disabled_optimizers=disabled, enable_fallback=0
             )
         except ORT_ERRORS as error:
             if self.cuda_graph:  # it can't record control flow, nor operators that have no kernel for the GPU
                 self.cuda_graph = False
                 return self._create_session()
             raise self.explain(error) from error
+        except (RuntimeError, ValueError) as error:  # of a provider that is installed and doesn't load
+            raise unusable(self.provider, ["CPUExecutionProvider"], str(error)) from error
         require_active(self.provider, session.get_providers())
         return session
+
+    def nodes_elsewhere(self) -> list[tuple[str, str]]:
+        """Return the nodes that another provider runs than the one asked for: type of the operator and name."""
+        return nodes_elsewhere(self.ort, find(self.provider).ort_name)
 
     def stop_recording(self) -> None:
         """Load the model again, to be run without CUDA graphs: an operator of it can't be part of one."""
@@ -231,12 +241,27 @@ def session_options() -> dict[str, Any]:
 
 def require_active(provider: str, active: Sequence[str]) -> None:
     """Raise `UsageError` if a session was created without the requested provider."""
-    if not any(name.lower().startswith(provider) for name in active):
-        raise UsageError(
-            f"ONNX Runtime can't use provider {provider!r} on this machine (a GPU, CUDA and cuDNN are "
-            f"needed): available: "
-            f"{', '.join(name.removesuffix('ExecutionProvider').lower() for name in active)}{conflict_hint()}"
-        )
+    if find(provider).ort_name not in active:
+        raise unusable(provider, active)
+
+
+def unusable(provider: str, active: Sequence[str], reason: str = "") -> UsageError:
+    """Return the error for a provider that the installed ONNX Runtime has, and that doesn't load here.
+
+    Args:
+        provider: its name.
+        active: ONNX Runtime's names of the providers that do.
+        reason: what ONNX Runtime says.
+    """
+    needs = find(provider).needs
+    first = reason.partition("\n")[0]
+    said = re.sub(r"^/\S+ .*?\) (?=[A-Z])", "", first)  # without the place in ONNX Runtime's own code
+    return UsageError(
+        f"ONNX Runtime can't use provider {provider!r} on this machine{f' (it needs {needs})' if needs else ''}: "
+        f"available: {', '.join(map(short_name, active))}"
+        + (f"\n  ONNX Runtime says: {said}" if said else "")
+        + conflict_hint()
+    )
 
 
 @functools.cache
@@ -267,12 +292,32 @@ def threads() -> int:
 
 
 def choose_provider(provider: str | None) -> str:
-    """Return the requested provider, or the best available one for None; `UsageError` for an unknown name."""
-    if provider is not None and provider not in PROVIDERS:
-        raise UsageError(f"unknown provider {provider!r}: needed one of {', '.join(PROVIDERS)}")
-    if provider == "cuda" and not has_driver():
-        require_active(provider, PROVIDERS["cpu"])
-    return provider or best_provider()
+    """Return the requested provider, or the best available one for None.
+
+    Raises:
+        UsageError: the installed ONNX Runtime doesn't have it.
+    """
+    if provider is None:
+        return best_provider()
+    offered = ort.get_available_providers()
+    if find(provider).ort_name not in offered:
+        names = ", ".join(map(short_name, reversed(offered)))
+        raise UsageError(
+            f"{'' if provider in PROVIDERS else 'unknown '}provider {provider!r}: the installed ONNX Runtime "
+            f"({ort.__version__}) has {names}{_how_to_install(provider)}"
+        )
+    if find(provider).device == "cuda" and not has_driver():
+        require_active(provider, [PROVIDERS["cpu"].ort_name])
+    return provider
+
+
+def _how_to_install(provider: str) -> str:
+    """Return what to do for a provider that isn't installed; empty if that isn't known."""
+    package = PROVIDERS[provider].package if provider in PROVIDERS else ""
+    there = installed_packages()
+    if not package or package in there:
+        return ""
+    return f"\n  what to do: pip uninstall -y {' '.join(there)}, then pip install {package}"
 
 
 @functools.cache

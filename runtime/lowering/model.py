@@ -11,6 +11,7 @@ import onnx
 
 from ..ir.program import Program
 from ..ir.types import Node, Type, Value
+from ..providers import find
 from ..visible import encodable_name
 from . import opsets, passes
 from .deferred import Array, DeferredTensor
@@ -82,7 +83,9 @@ class Lowering:
 
     def optimize(self, provider: str = "cpu") -> None:
         """Make the graph smaller, and faster on a provider, without changing its results."""
-        passes.optimize(self.graph, [self.tensors[value] for _, value in self.results], passes.OF_PROVIDER[provider])
+        passes.optimize(
+            self.graph, [self.tensors[value] for _, value in self.results], passes.OF_DEVICE[find(provider).device]
+        )
 
     def initializers(self) -> dict[str, Array | DeferredTensor]:
         """Return the tensors to store in the model, by name: those that nodes use."""

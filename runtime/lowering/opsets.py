@@ -15,6 +15,7 @@ import onnx
 
 from ..errors import ConversionError, UsageError
 from ..onnxruntime_package import require_intact
+from ..providers import find
 
 OLDEST = 17  # the first with LayerNormalization
 BEST = 23  # the best for ONNX Runtime: the newest that adds an operator with a kernel of its own (Attention)
@@ -70,9 +71,9 @@ def best(*, draws: bool, provider: str = "cpu") -> int:
 
     Args:
         draws: whether the program draws random numbers.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider.
     """
-    return min(WITH_DRAWS if draws else BEST, ON_CUDA if provider == "cuda" else BEST)
+    return min(WITH_DRAWS if draws else BEST, ON_CUDA if find(provider).device == "cuda" else BEST)
 
 
 def choose(opset: int | None, *, draws: bool = False) -> Choice:

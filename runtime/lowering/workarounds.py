@@ -1,4 +1,4 @@
-"""Bugs in ONNX Runtime's CPU kernels that lowered models work around, with the versions that fix them.
+"""Bugs in ONNX Runtime's kernels and providers that lowered models work around, with the versions that fix them.
 
 An exported model may run in any supported version of ONNX Runtime, not only in the installed one. A workaround is
 therefore needed until the oldest supported version has the fix. `is_needed` tells a lowering rule whether it can use
@@ -25,12 +25,14 @@ class Workaround:
         fault: the error of its kernel.
         avoided_in: the module with the workaround, relative to `runtime/`.
         fixed_in: the first version of ONNX Runtime without the bug, as (major, minor); None if the newest still has it.
+        provider: the execution provider that has it, by its name in `runtime.providers`.
     """
 
     operator: str
     fault: str
     avoided_in: str
     fixed_in: tuple[int, int] | None = None
+    provider: str = "cpu"
 
 
 def is_needed(name: str) -> bool:
@@ -105,5 +107,9 @@ WORKAROUNDS = {
     ),
     "padding before a pool": Workaround(
         "Pad", "is fused with MaxPool, which pads with -inf instead of 0", "ops/slicing.py", fixed_in=(1, 32)
+    ),
+    "unused input": Workaround(
+        "(any)", "takes other inputs for the ones that follow an input which no node uses", "lowering/unused_inputs.py",
+        provider="openvino",
     ),
 }  # fmt: skip

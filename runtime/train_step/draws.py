@@ -25,7 +25,7 @@ class Draws:
     Args:
         program: the program.
         places: for each of some of its `independent_draws` the tensor on the device to write to.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
     """
 
     def __init__(self, program: Program, places: Mapping[Node, ort.OrtValue], provider: str) -> None:

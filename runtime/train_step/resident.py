@@ -14,6 +14,7 @@ from ..compiled.session import ORT_ERRORS, array_of, choose_provider, ort_value
 from ..ir.program import Program
 from ..ir.types import Type, Value
 from ..programs.random_inputs import draws_as_inputs
+from ..providers import find
 from .draws import Draws, independent_draws
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +78,7 @@ class Resident:
         """Return memory on the device for a tensor of known size."""
         assert type.sizes is not None, f"a tensor that stays on the device has a known shape: {type}"
         dtype = onnx.helper.np_dtype_to_tensor_dtype(type.dtype)
-        return ort.OrtValue.ortvalue_from_shape_and_type(type.sizes, dtype, self._provider, 0)
+        return ort.OrtValue.ortvalue_from_shape_and_type(type.sizes, dtype, find(self._provider).device, 0)
 
     def _prepare(self) -> None:
         """Bind the tensors of the next run and of the one after it."""
@@ -149,7 +150,7 @@ class Resident:
 
     def _array(self, value: ort.OrtValue) -> Array:
         """Return a copy of a tensor on the device."""
-        if self._provider == "cpu":
+        if find(self._provider).device == "cpu":
             return array_of(value).copy()
         on_cpu = ort.OrtValue.ortvalue_from_shape_and_type(value.shape(), value.element_type(), "cpu", 0)
         on_cpu.update_inplace(value)

@@ -83,7 +83,7 @@ class TrainStep:
 
     Attributes:
         step: the step as a Cell.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
         overflowed: whether the last call skipped its update because a gradient wasn't finite.
     """
 

@@ -63,7 +63,7 @@ class Settings:
         level: the graph optimization level, as a number of ONNX Runtime.
         disabled: names of the optimizers that are left out.
         threads: number of threads that a kernel may use.
-        provider: "cpu" or "cuda".
+        provider: name of the execution provider (`runtime.providers`).
     """
 
     level: int | None = None

@@ -34,11 +34,11 @@ PASSES: tuple[Pass, ...] = (
 )  # fmt: skip
 
 
-OF_PROVIDER = {
+OF_DEVICE = {
     "cpu": PASSES,
     "cuda": (*(transform for transform in PASSES if transform is not compare_maxima), scatter_maxima, split_reductions),
 }
-"""The passes by the provider that runs the model."""
+"""The passes by the device that runs the model."""
 
 
 def optimize(graph: Graph, results: list[str], transforms: tuple[Pass, ...] = PASSES) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
-from onnx import helper
+from onnx import TensorProto, helper
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail, RuntimeException
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKernel
 
@@ -21,6 +21,7 @@ from cellbridge import runtime
 from cellbridge.converter import from_torch, to_onnx
 from cellbridge.runtime.lowering import workarounds
 from cellbridge.runtime.lowering.workarounds import OLDEST, WORKAROUNDS, is_needed
+from cellbridge.runtime.providers import find
 from tests.converter.capturing import Function
 from tests.runtime.lowering.bare_operators import Array, constant, float32, int64, results, run, scan
 
@@ -149,8 +150,37 @@ def test_a_fault_shows_exactly_in_the_versions_without_a_fix(name: str) -> None:
     assert FAULTS[name]() == is_faulty
 
 
+def unused_input_shifts_others(ort_name: str) -> bool:
+    """Whether a provider takes another input for the one that follows an unused one."""
+    values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "uaxy"]
+    nodes = [helper.make_node("Relu", ["a"], ["x"]), helper.make_node("Neg", ["a"], ["y"])]
+    graph = helper.make_graph(nodes, "unused", values[:2], values[2:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=[ort_name])
+    given = {"u": np.array([5, 6], np.float32), "a": np.array([1, 2], np.float32)}
+    (x, y) = session.run(None, given)
+    return not (np.array_equal(x, given["a"]) and np.array_equal(y, -given["a"]))
+
+
+OF_PROVIDERS: dict[str, Callable[[str], bool]] = {"unused input": unused_input_shifts_others}
+
+
+@pytest.mark.parametrize("name", OF_PROVIDERS)
+def test_a_fault_of_a_provider_shows_exactly_in_the_versions_without_a_fix(name: str) -> None:
+    workaround = WORKAROUNDS[name]
+    ort_name = find(workaround.provider).ort_name
+    if ort_name not in onnxruntime.get_available_providers():
+        pytest.skip(f"the installed ONNX Runtime has no {workaround.provider}")
+    assert OF_PROVIDERS[name](ort_name) == (workaround.fixed_in is None or workaround.fixed_in > VERSION)
+
+
 def test_every_workaround_is_tried() -> None:
-    assert FAULTS.keys() == WORKAROUNDS.keys()
+    assert {*FAULTS, *OF_PROVIDERS} == WORKAROUNDS.keys()
+    assert all((WORKAROUNDS[name].provider == "cpu") == (name in FAULTS) for name in WORKAROUNDS)
+
+
+def test_the_processor_has_no_fault_of_a_provider() -> None:
+    assert not unused_input_shifts_others("CPUExecutionProvider")
 
 
 def test_every_workaround_stands_where_it_is_said_to() -> None:
