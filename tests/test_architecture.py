@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "runtime/lowering": {"ml_dtypes", "numpy", "onnx"},
     "runtime/lowering/opsets.py": {"onnx", "onnxruntime"},  # asks ONNX Runtime which opsets it takes
     "converter": {"google", "jax", "ml_dtypes", "numpy", "onnx", "runtime", "sympy", "torch"},
+    "converter/mapped_weights.py": {"numpy", "runtime", "safetensors", "torch"},
     "parity": PARITY,
     "parity/pytest_": PARITY | {"pytest"},  # only pytest itself loads it: others need not have pytest
     "parity/jax_sides": PARITY | {"equinox", "flax", "jax"},  # loaded for a network in JAX alone

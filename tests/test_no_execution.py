@@ -79,6 +79,7 @@ EXCEPTIONS: dict[Found, str] = {
         "parity/reproduction/running.py::",
         "import subprocess",
     ): "runs the script of a reproduction, in which no name from the network stands",
+    ("parity/out_of_core/repeated.py::RepeatedPrograms._moved", "getattr"): DTYPE,
     ("parity/sides/torch_program.py::capture_program", "getattr"): DTYPE,
     ("parity/sides/torch_recorder.py::Recorder.reference_outputs", "getattr"): DTYPE,
     ("parity/sides/torch_program.py::_cast", "getattr"): DTYPE,

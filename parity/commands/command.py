@@ -363,6 +363,10 @@ def judging_options(function: Function) -> Function:
             "provider": take("provider"),
             "strict": take("strict"),
         }
+        if options["provider"] != "cpu":  # it is asked for before MODEL is loaded
+            from ...runtime.compiled.session import choose_provider
+
+            choose_provider(options["provider"])
         if (probe := take("probe")) is not None:
             options["probe"] = probe
         files = {name: take(f"{name}_file") for name in FORMATS}

@@ -12,6 +12,8 @@ from .types import Value
 
 Array = np.ndarray[Any, Any]
 
+LARGE = 2**16  # bytes
+
 
 class StoredData(Mapping[Value, Array]):
     """The data of values. An array of another dtype than its value's is converted anew at each access."""
@@ -29,9 +31,9 @@ class StoredData(Mapping[Value, Array]):
         return len(self._arrays)
 
     def is_read_when_used(self, value: Value) -> bool:
-        """Whether the data are in a file, or in another dtype, so that an access reads or converts them."""
+        """Whether the data are in a file and large, so that they are better read when they are needed."""
         data = self._arrays[value]
-        return data.dtype != value.dtype or mapped_file(data) is not None
+        return data.nbytes >= LARGE and mapped_file(data) is not None
 
     def read(self, value: Value) -> Array:
         """Return the data in memory of their own, and give back the memory of the file's pages."""
