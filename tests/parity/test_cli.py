@@ -19,6 +19,7 @@ from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
 from cellbridge.parity.report.report import Report
+from cellbridge.runtime.compiled import session
 from cellbridge.runtime.errors import ConversionError
 from tests.parity.reports import CONVNET, cell, failing, report
 
@@ -143,7 +144,10 @@ def test_the_defaults(engine: Engine) -> None:
         (["--seed", "7"], "seed", 7),
     ],
 )
-def test_each_option_reaches_the_engine(engine: Engine, arguments: list[str], option: str, value: object) -> None:
+def test_each_option_reaches_the_engine(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch, arguments: list[str], option: str, value: object
+) -> None:
+    monkeypatch.setattr(session, "choose_provider", lambda name: name)
     assert parity("run", "net.py", *arguments).exit_code == 0
     assert engine.given[option] == value
 
