@@ -56,8 +56,9 @@ def to_onnx(
         dynamic_axes: names for symbolic dimensions, by names of inputs and outputs, as `torch.onnx.export` takes them:
             `{"x": {0: "batch"}}`, or `{"x": [0]}` for axes that are symbolic and keep their names.
         external_data: whether tensors go to `<path>.data` beside the file (`<path>.<16 digits>.data` where that is
-            taken: tensors of another model are never overwritten): `"auto"`, if they take 2 GB or more; they are
-            written one by one. Those of less than a kilobyte stay in the file.
+            taken: tensors of another model are never overwritten): `"auto"`, if they take 2 GB or more, or 256 MB of a
+            program that reads them from a checkpoint; they are written one by one. Those of less than a kilobyte stay
+            in the file.
         observe: further values of the program to return after the outputs, under the names of the values.
         draws_as_inputs: make the random numbers of random ops inputs, after the program's own, under the names of the
             values, so that recorded random numbers can be replayed.

@@ -21,6 +21,7 @@ from ...runtime.nn.wrap.training_step import TrainingStep
 from ...runtime.ops import elementwise
 from ...runtime.ops.random import RANDOM_OPS
 from ...runtime.programs.plan import plan
+from ...runtime.storage.safetensors_bytes import to_bytes
 from ...runtime.tracing import Builder, SymbolicTensor
 from ...runtime.train_step.training_program import TrainingProgram, training_program
 from .metadata import program_metadata
@@ -37,6 +38,7 @@ def training_step_to_onnx(
     names: tuple[str, ...] | None = None,
     dynamic_shapes: Any = None,
     opset: int | None = None,
+    separate_state: bool = False,
 ) -> onnx.ModelProto:
     """Write a training step as an ONNX model of standard operators, and a JSON file that describes it.
 
@@ -53,6 +55,9 @@ def training_step_to_onnx(
         names: names of the tensors of the batch; by default `batch_0`, ...
         dynamic_shapes: for each tensor of the batch, a dict from axes to names, or None; if None, all sizes are fixed.
         opset: version of the operator set; see `to_onnx`.
+        separate_state: write the initial state, and the default of `learning_rate`, to `<path without
+            .onnx>.safetensors`, by the names of the inputs, instead of the model. onnxruntime-web and onnxruntime-node
+            take no input that has a default.
 
     Returns:
         The model. If tensors are in a file beside it, the model refers to them.
@@ -90,14 +95,19 @@ def training_step_to_onnx(
     metadata = program_metadata(program, lowering.computed_parameters(), lowering.graph.transposed)
     model = lowering.model(symbolic_shape, [*metadata, opsets.metadata(choice)])
     begin = {lowering.tensors[value]: program.constant_data[value] for value in state_inputs.values()}
-    initializers = {**lowering.initializers(), **begin}
+    initializers = lowering.initializers() if separate_state else {**lowering.initializers(), **begin}
     if path is None:
+        if separate_state:
+            raise UsageError("separate_state=True needs a path: the state is written to a file beside it")
         add_initializers(model, initializers)
         return model
     description = Path(path).with_suffix(".json")
     if description == Path(path):
         raise UsageError(f"the model can't be called {path}: {description} is the file that describes it")
-    write(model, initializers, path, beside={description: _describe(traced, loss, lowering.tensors, state_inputs)})
+    beside = {description: _describe(traced, loss, lowering.tensors, state_inputs)}
+    if separate_state:
+        beside[Path(path).with_suffix(".safetensors")] = to_bytes(begin)
+    write(model, initializers, path, beside=beside)
     return model
 
 

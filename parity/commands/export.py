@@ -94,6 +94,12 @@ if TYPE_CHECKING:
     help="Write a step of training instead, with its optimizer and state, and a JSON file that describes it "
     "(docs/train_without_torch.md).",
 )
+@click.option(
+    "--separate-state",
+    is_flag=True,
+    help="With --training-step, write the initial state to a .safetensors file beside it instead: ONNX Runtime in "
+    "JavaScript takes no input that has a value in the model.",
+)
 @memory_option
 @click.option("--html", metavar="FILE", help="Write the report on the comparison as an HTML page; it needs no network.")
 @training_options
@@ -117,6 +123,7 @@ def export(
     dynamic: tuple[str, ...],
     external_data: bool,
     training_step: bool,
+    separate_state: bool,
     memory: int | None,
     html: str | None,
     config: TrainingConfigKeywords,
@@ -147,6 +154,8 @@ def export(
         if not no_check:
             opsets.require_loadable(opset)
     require_training_step(training_step)
+    if separate_state and not training_step:
+        raise UsageError("--separate-state is for the state of a training step: give --training-step too")
     if bundle is not None and (no_check or training_step or int8 or bf16):
         raise UsageError(
             "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
@@ -163,9 +172,9 @@ def export(
             first_steps: TrainingConfigKeywords = {"steps": CHECKED_STEPS, **config}
             trained = check_model_file_training(model, seed, verbose, first_steps, {}, dynamic)
             require_parity(trained, verbose, output, html)
-        export_training(model, seed, verbose, output, opset, dynamic, config)
-        json_path = Path(output).with_suffix(".json")
-        echo(f"wrote {output} and {json_path}" + (", unchecked" if no_check else ""))
+        export_training(model, seed, verbose, output, opset, dynamic, config, separate_state=separate_state)
+        beside = [Path(output).with_suffix(suffix) for suffix in (".json", ".safetensors")[: 1 + separate_state]]
+        echo(f"wrote {output} and {' and '.join(map(str, beside))}" + (", unchecked" if no_check else ""))
         return
     data: bool | Literal["auto"] = external_data or "auto"
     dtype = "float16" if fp16 else "bfloat16" if bf16 else "float32"

@@ -148,6 +148,8 @@ def export_training(
     opset: int | None,
     dynamic: Sequence[str],
     config: TrainingConfigKeywords,
+    *,
+    separate_state: bool = False,
 ) -> None:
     """Write a training step of a model file, and the JSON file that describes it.
 
@@ -188,8 +190,9 @@ def export_training(
     typed_arrays = zip(map(as_array, leaves), program.inputs, strict=True)
     batch = tuple(array.astype(value.dtype) if is_floating(array.dtype) else array for array, value in typed_arrays)
     model_proto = training_step_to_onnx(
-        step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset
-    )
+        step, batch, output, names=names, dynamic_shapes=open_axes(program), opset=opset,
+        separate_state=separate_state,
+    )  # fmt: skip
     echo(f"the ONNX model is of {opsets.describe(model_proto)}")
 
 

@@ -16,10 +16,14 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DeferredTensor:
-    """A tensor that each call of `compute` computes again: an array of type `type`, whose shape is known."""
+    """A tensor that each call of `compute` computes again: an array of type `type`, whose shape is known.
+
+    `in_file`: whether it is read from a file, as of a model that may be larger than memory.
+    """
 
     type: Type
     compute: Callable[[], Array]
+    in_file: bool = False
 
     @property
     def nbytes(self) -> int:

@@ -68,7 +68,7 @@ class Lowering:
             if value in extra_inputs:
                 continue
             if stored_data.is_read_when_used(value):
-                tensor = DeferredTensor(value.type, partial(stored_data.read, value))
+                tensor = DeferredTensor(value.type, partial(stored_data.read, value), in_file=True)
             else:
                 tensor = stored_data[value]
             self.graph.initializers[self.tensors[value]] = tensor

@@ -21,6 +21,7 @@ Array = np.ndarray[Any, Any]
 Tensors = Mapping[str, Array | DeferredTensor]
 
 MODEL_LIMIT = 2**31 - 2**24  # bytes of tensors in one file: a protobuf message is below 2 GiB, and the nodes need room
+MOST_FROM_FILES = 2**28  # of tensors that are read from files: one file of model and tensors is written from memory
 INLINE_LIMIT = 1024  # smaller tensors stay in the model: tools read shapes and axes from them
 ALIGNMENT = 4096  # of tensors in the data file, so that they can be mapped into memory
 
@@ -65,7 +66,8 @@ def write(
         model: the model without tensors, which are added to it.
         initializers: the tensors by name.
         path: the file to write.
-        external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors.
+        external: whether to write `<path>.data` (see `external_data`); `"auto"`: if one file can't hold the tensors, or
+            they are read from files and take more than 256 MB.
         beside: other files to write along with the model, and their contents.
 
     Raises:
@@ -73,7 +75,8 @@ def write(
     """
     target = Path(path)
     if external == "auto":
-        external = size_of(initializers) > MODEL_LIMIT
+        in_files = any(isinstance(tensor, DeferredTensor) and tensor.in_file for tensor in initializers.values())
+        external = size_of(initializers) > (MOST_FROM_FILES if in_files else MODEL_LIMIT)
     large = {name for name, tensor in initializers.items() if external and tensor.nbytes >= INLINE_LIMIT}
     if is_device(target) and (large or beside):
         raise UsageError(f"can't write {target}: it isn't a regular file, and other files belong beside the model")

@@ -13,6 +13,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from safetensors.numpy import load_file
 from torch import nn
 
 import cellbridge.runtime as ms
@@ -163,3 +164,30 @@ def test_the_file_computes_what_is_compiled(tmp_path: Path, dtype: torch.dtype) 
 def test_a_tensor_that_is_called_as_an_output_is_refused() -> None:
     with pytest.raises(UsageError, match="the network has a tensor called 'loss'"):
         scaled_step(Scaled("loss"), None)
+
+
+def test_the_state_in_a_file_of_its_own(tmp_path: Path) -> None:
+    """As JavaScript's ONNX Runtime needs it: no input has a value in the model."""
+    xs, ys = batches()
+    step = training_step(
+        from_torch(network(), (xs[0],), train=True), ms.nn.CrossEntropyLoss(), lambda p: optim.SGD(p, 0.1)
+    )
+    whole = training_step_to_onnx(step, (xs[0], ys[0]), tmp_path / "whole.onnx", names=("x", "target"))
+    apart = training_step_to_onnx(
+        step, (xs[0], ys[0]), tmp_path / "apart.onnx", names=("x", "target"), separate_state=True
+    )
+    state = load_file(tmp_path / "apart.safetensors")
+    inputs = {value.name for value in apart.graph.input}
+    assert inputs == {value.name for value in whole.graph.input}
+    assert not inputs & {tensor.name for tensor in apart.graph.initializer}
+    assert set(state) == inputs - {"x", "target"}
+    assert (tmp_path / "apart.json").read_bytes() == (tmp_path / "whole.json").read_bytes()
+    given = {"x": xs[0].numpy(), "target": ys[0].numpy()}
+    first, second = (
+        onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+        for model in (whole, apart)
+    )
+    for one, other in zip(first.run(None, given), second.run(None, given | state), strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(UsageError, match="separate_state=True needs a path"):
+        training_step_to_onnx(step, (xs[0], ys[0]), separate_state=True)

@@ -145,9 +145,14 @@ def _compute(node: OnnxNode, known: Mapping[str, Tensor], opset: int) -> dict[st
         return None
     result: dict[str, Tensor] = {}
     for position, (name, type) in enumerate(zip(node.outputs, types, strict=True)):
-        tensor = DeferredTensor(type, partial(_evaluate, proto, inputs, opset, position, type))
+        compute = partial(_evaluate, proto, inputs, opset, position, type)
+        tensor = DeferredTensor(type, compute, any(_is_in_file(one) for one in inputs.values()))
         result[name] = tensor.compute() if tensor.nbytes <= AT_ONCE else tensor
     return result
+
+
+def _is_in_file(tensor: Tensor) -> bool:
+    return isinstance(tensor, DeferredTensor) and tensor.in_file
 
 
 def _infer_types(node: onnx.NodeProto, inputs: Mapping[str, Tensor], opset: int) -> list[Type] | None:
