@@ -18,8 +18,8 @@ from ..support.progress import TerminalProgress
 
 if TYPE_CHECKING:
     from ..deployment.calibration import Calibration
-    from ..deployment.errors import Errors
-    from ..deployment.sensitivity import Budget, CellCost, Mixture
+    from ..deployment.sensitivity import Budget
+    from ..results.quantization_costs import CellCost, Errors, QuantizationCosts
 
 FLOAT, QUANTIZED = "float32.onnx", "int8.onnx"
 _BUDGET = re.compile(r"(outputs|loss|top1)[ =]([0-9]+(?:\.[0-9]+)?)%")
@@ -39,8 +39,8 @@ def parse_budget(ctx: click.Context, parameter: click.Parameter, text: str | Non
 
 def measure_errors(
     folder: Path, calibration: Calibration, loss: Any, budget: Budget | None, *, sensitivity: bool
-) -> None:
-    """Print how far the quantized file is from the float32 one, and what each Cell costs.
+) -> QuantizationCosts:
+    """Measure and print how far the quantized file is from the float32 one, and what each Cell costs.
 
     Args:
         folder: the folder with both files.
@@ -54,35 +54,50 @@ def measure_errors(
     """
     if budget is not None and budget.what == "loss" and loss is None:
         raise UsageError("--budget loss needs loss(outputs) in the model file")
-    from ..deployment.errors import Outputs
+    from ..deployment.errors import Outputs, seconds_of_run
     from ..deployment.sensitivity import Sensitivity
+    from ..results.quantization_costs import Mixture, QuantizationCosts
 
-    costs: Sequence[CellCost] = []
-    tried: Sequence[Mixture] = []
+    cells: Sequence[CellCost] = []
+    alone: Sequence[str] = []
     with TerminalProgress() as progress:
         progress.stage("errors", None)
         outputs = Outputs.of(folder / FLOAT, calibration, loss)
         together = outputs.errors(folder / QUANTIZED)
+        seconds = [seconds_of_run(folder / name, calibration) for name in (FLOAT, QUANTIZED)]
+        sizes = [(folder / name).stat().st_size for name in (FLOAT, QUANTIZED)]
+        files = [Mixture((), together, sizes[1], seconds[1])]
         exceeded = budget is not None and not budget.holds(together)
         if sensitivity or exceeded:
             measured = Sensitivity(folder / FLOAT, folder, calibration, outputs)
-            costs = measured.costs(progress)
+            cells = measured.costs(progress)
+            alone = sorted(measured.nodes.keys() - {one.path for one in cells})
             if budget is not None and exceeded:
-                tried = measured.within(budget, costs, folder / QUANTIZED, progress)
-    many = len(calibration)
-    on = f"on {many} samples" if many > 1 else "on one sample"
-    if sensitivity:
-        _print_costs(costs, on)
-        if alone := measured.nodes.keys() - {one.path for one in costs}:
-            names = list_names([visible_name(path or "(root)") for path in sorted(alone)])
+                tried = measured.within(budget, cells, folder / QUANTIZED, progress)
+                files += [one for one in tried if one.kept]
+    costs = QuantizationCosts(
+        len(calibration), sizes[0], seconds[0], tuple(cells), tuple(alone), tuple(files), budget.words if budget else ""
+    )
+    _print(costs, of_cells=sensitivity)
+    return costs
+
+
+def _print(costs: QuantizationCosts, *, of_cells: bool) -> None:
+    """Print the costs; those of each Cell if they were asked for."""
+    on = f"on {costs.samples} samples" if costs.samples > 1 else "on one sample"
+    if of_cells:
+        _print_cells(costs, on)
+        if costs.not_measured:
+            names = list_names([visible_name(path or "(root)") for path in costs.not_measured])
             _say(f"not measured, because ONNX Runtime refuses the file with one of them alone in 8 bits: {names}\n")
-    _say(f"{on}, with all Cells in 8 bits, {_in_words(together)}")
-    for one in tried:
-        what = f"with {len(one.kept)} of {len(costs)} Cells in float32" if one.kept else "with all Cells in 8 bits"
-        _say(f"{what}: {one.size / 1e6:.3g} MB, {_in_words(one.errors)}")
-    if tried:
-        kept = ", ".join(visible_name(path or "(root)") for path in tried[-1].kept)
-        _say(f"kept in float32, for the budget of {budget.words if budget else ''}: {kept}")
+    _say(f"{on[0].upper()}{on[1:]}, in float32: {costs.float_size / 1e6:.3g} MB, {costs.float_seconds * 1e3:.3g} ms")
+    for one in costs.files:
+        some = f"with {len(one.kept)} of {len(costs.cells)} Cells in float32"
+        what = some if one.kept else "with all Cells in 8 bits"
+        _say(f"{what}: {one.size / 1e6:.3g} MB, {one.seconds * 1e3:.3g} ms, {_in_words(one.errors)}")
+    if len(costs.files) > 1:
+        kept = ", ".join(visible_name(path or "(root)") for path in costs.files[-1].kept)
+        _say(f"kept in float32, for the budget of {costs.budget}: {kept}")
     echo("")
 
 
@@ -94,20 +109,19 @@ def _in_words(errors: Errors) -> str:
     )
 
 
-def _print_costs(costs: Sequence[CellCost], on: str) -> None:
+def _print_cells(costs: QuantizationCosts, on: str) -> None:
     """Print a line for each Cell that costs something."""
-    squares = sum(one.errors.outputs**2 for one in costs)
     echo(f"{'Cell':<42}{'outputs':>9}{'share':>8}{'loss':>9}{'weights':>11}")
-    for one in costs:
+    for one in costs.cells:
         if not one.errors.outputs:
             continue
         loss = "" if one.errors.loss is None else f"{one.errors.loss:+.2%}"
         name = visible_name(one.path or "(root)")[-41:]
-        share = one.errors.outputs**2 / squares
+        share = one.errors.outputs**2 / costs.squares
         echo(f"{name:<42}{one.errors.outputs:>9.2%}{share:>8.1%}{loss:>9}{one.weights:>11,}")
     _say(
         f"Errors with one Cell in 8 bits, relative to the norm of the outputs, {on}, and shares of their squares. "
-        f"These add up to {squares**0.5:.2%}, if the errors are independent."
+        f"These add up to {costs.squares**0.5:.2%}, if the errors are independent."
     )
     echo("")
 

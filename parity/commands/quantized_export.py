@@ -21,6 +21,7 @@ from .quantization_errors import FLOAT, QUANTIZED, measure_errors
 if TYPE_CHECKING:
     from ..deployment.calibration import Calibration
     from ..deployment.sensitivity import Budget
+    from ..results.quantization_costs import QuantizationCosts
 
 SAMPLE = "sample.npz"
 OPSET = 20
@@ -70,10 +71,12 @@ def export_quantized(
 
             to_onnx(convert_model_file(model, options["seed"], verbose, dynamic), folder / FLOAT, opset=opset)
         calibration = _quantize(folder, calibrate)
+        costs = None
         if calibration is not None:
-            measure_errors(folder, calibration, load(model, options["seed"]).loss, budget, sensitivity=sensitivity)
+            loss = load(model, options["seed"]).loss
+            costs = measure_errors(folder, calibration, loss, budget, sensitivity=sensitivity)
         if check:
-            _judge(folder, output, calibration, verbose, options, html)
+            _judge(folder, output, calibration, costs, verbose, options, html)
         _write(folder, output, check=check)
 
 
@@ -97,6 +100,7 @@ def _judge(
     folder: Path,
     output: str,
     calibration: Calibration | None,
+    costs: QuantizationCosts | None,
     verbose: bool,
     options: OptionKeywords,
     html: str | None,
@@ -114,6 +118,7 @@ def _judge(
         report = compare_onnx(
             FLOAT, QUANTIZED, inputs=inputs, progress=progress, seed=options["seed"], grads=options["grads"]
         )
+    report.quantization = costs
     if report.failed:
         require_parity(report, verbose, output, target)
     if target is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,26 +16,13 @@ from ...converter.onnx_in.importing import from_onnx
 from ...runtime import tree
 from ...runtime.compiled.session import Session
 from ...runtime.ir.types import is_floating
+from ..results.quantization_costs import Errors
 from ..sides.records import Array
 from ..support.tensors import as_tensor
 from .calibration import Calibration
 
 Loss = Callable[[Any], torch.Tensor]
-
-
-@dataclass(frozen=True)
-class Errors:
-    """The errors of a quantized network.
-
-    Attributes:
-        outputs: the norm of the difference of all outputs, relative to their norm.
-        top1: the share of rows of the first output whose largest element is at another place.
-        loss: the relative change of the loss, of all samples together; None if there is no loss.
-    """
-
-    outputs: float
-    top1: float
-    loss: float | None
+RUNS = 7
 
 
 @dataclass(frozen=True)
@@ -93,3 +82,15 @@ def _run(path: Path, calibration: Calibration) -> list[list[Array]]:
     """Return the outputs of each sample in ONNX Runtime; raise `SessionError` if it refuses the file."""
     session = Session(path)
     return [list(session.run(sample).values()) for sample in calibration]
+
+
+def seconds_of_run(path: Path, calibration: Calibration) -> float:
+    """Return the time of a run of ONNX Runtime on the first sample: the median of several, after a first one."""
+    session, sample = Session(path), calibration[0]
+    session.run(sample)
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        session.run(sample)
+        seconds.append(time.perf_counter() - start)
+    return statistics.median(seconds)

@@ -13,40 +13,11 @@ from ...converter.onnx_in.importing import read_model
 from ...runtime.compiled.session import SessionError
 from ...runtime.errors import ConversionError, UsageError
 from ..quantized.judging import TensorCells
+from ..results.quantization_costs import CellCost, Errors, Mixture
 from ..support.progress import Progress
 from .calibration import Calibration
-from .errors import Errors, Outputs
+from .errors import Outputs, seconds_of_run
 from .quantizing import quantizable_operators, quantize
-
-
-@dataclass(frozen=True)
-class CellCost:
-    """The cost of one Cell in 8 bits, all others in float32.
-
-    Attributes:
-        path: path of the Cell.
-        errors: the errors.
-        weights: number of its weights.
-    """
-
-    path: str
-    errors: Errors
-    weights: int
-
-
-@dataclass(frozen=True)
-class Mixture:
-    """A file in which some Cells are kept in float32.
-
-    Attributes:
-        kept: paths of these Cells.
-        errors: the errors of the network.
-        size: bytes of the file.
-    """
-
-    kept: tuple[str, ...]
-    errors: Errors
-    size: int
 
 
 @dataclass
@@ -119,7 +90,8 @@ class Sensitivity:
                 errors = self.outputs.errors(file)
             except (SessionError, ConversionError):
                 return False
-            tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size)
+            seconds = seconds_of_run(file, self.calibration)
+            tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size, seconds)
             return budget.holds(errors)
 
         low, high = 0, len(order)  # with all kept, nothing is quantized

@@ -9,6 +9,7 @@ from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
 from .error_shares import ErrorShares
 from .network_verdict import NetworkVerdict, network_verdict
+from .quantization_costs import QuantizationCosts
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
 
@@ -36,6 +37,7 @@ class NetworkResult:
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
         error_shares: for the sides of which a Cell's forward pass fails, how much each Cell contributes to the error.
         reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
+        quantization: what 8 bits cost, if that was measured.
     """
 
     model: str
@@ -56,6 +58,7 @@ class NetworkResult:
     strict: bool = False
     error_shares: list[ErrorShares] = field(default_factory=list)
     reproducible: list[Reproducible] = field(default_factory=list)
+    quantization: QuantizationCosts | None = None
 
     @property
     def ok(self) -> bool:
@@ -144,6 +147,7 @@ class NetworkResult:
             "strict": self.strict,
             "worst_input": self.worst[1].input if self.worst else None,
             "error_shares": [shares.to_dict() for shares in self.error_shares],
+            "quantization": None if self.quantization is None else self.quantization.to_dict(),
             "notes": self.notes,
             "cells": [cell.to_dict() for cell in self.cells.values()],
         }

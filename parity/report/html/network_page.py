@@ -11,6 +11,7 @@ from ..detail import amount, check_in_words, from_here, group_by_fault, importan
 from ..globs import join_names, summarize_paths
 from ..network import counts_in_words, remarks, verdict_in_words
 from ..tree import Branch, forest, verdicts
+from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
 from .shares import shares_table
 
@@ -51,6 +52,7 @@ def network_page(report: NetworkResult) -> Page:
         more_faults=len(faults) - len(faults[:FAULTS]),
         travel={shares.side: shares.end_to_end for shares in report.error_shares if len(shares.end_to_end) > 2},
         shares=[shares_table(shares, list(report.cells)) for shares in report.error_shares],
+        costs=None if report.quantization is None else costs_table(report.quantization, report.cells),
     )
 
 

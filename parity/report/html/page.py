@@ -156,6 +156,48 @@ class SharesTable:
 
 
 @dataclass(frozen=True)
+class CostLine:
+    """A line of the table of what 8 bits cost: a Cell, and its numbers as text; `width` is that of its bar."""
+
+    name: str
+    link: str
+    outputs: str
+    share: str
+    loss: str
+    weights: str
+    width: float
+
+
+@dataclass(frozen=True)
+class FileLine:
+    """A line of the table of files: what is in float32, and its numbers as text; `chosen` for the one that is kept."""
+
+    name: str
+    title: str
+    size: str
+    time: str
+    outputs: str
+    top1: str
+    loss: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class CostsTable:
+    """What 8 bits cost.
+
+    Attributes:
+        caption: what was measured, in words.
+        lines: the Cells that cost most first.
+        files: the float32 file, that with all Cells in 8 bits, and those that were tried for a budget.
+    """
+
+    caption: str
+    lines: list[CostLine]
+    files: list[FileLine]
+
+
+@dataclass(frozen=True)
 class Page:
     """What the page shows.
 
@@ -173,6 +215,7 @@ class Page:
         more_faults: number of findings that aren't among `faults`.
         charts: charts over the steps.
         shares: how much each Cell contributes to the error of the network, by side.
+        costs: what 8 bits cost; None if that wasn't measured.
         travel: by side, the relative error of each Cell end to end, in the order in which they return.
     """
 
@@ -189,6 +232,7 @@ class Page:
     more_faults: int = 0
     charts: list[Chart] = field(default_factory=list)
     shares: Sequence[SharesTable] = ()
+    costs: CostsTable | None = None
     travel: dict[str, dict[str, float]] = field(default_factory=dict)
 
     @property

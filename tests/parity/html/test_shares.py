@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from cellbridge.parity.report.html.costs import costs_table
 from cellbridge.parity.report.html.shares import MOST, shares_table
 from cellbridge.parity.report.html.writer import to_html
 from cellbridge.parity.results.error_shares import ErrorShares
+from cellbridge.parity.results.quantization_costs import CellCost, Errors, Mixture, QuantizationCosts
 from tests.parity.html.test_page import Parsed
 from tests.parity.reports import CONVNET, cell, failing, report
 
@@ -55,3 +59,36 @@ def test_the_page_has_the_table_without_any_script() -> None:
     assert len([tag for tag, _ in parsed.tags if tag == "script"]) == 2
     assert "Where the error comes from" in html
     assert "Where the error comes from" not in to_html(report(CONVNET).page())
+
+
+def test_what_8_bits_cost_is_on_the_page() -> None:
+    files = (
+        Mixture((), Errors(0.05, 0.1, 0.02), 10**6, 0.001),
+        Mixture(("stem",), Errors(0.03, 0.0, 0.0), 2 * 10**6, 0.0015),
+    )
+    cells = (
+        CellCost("stem", Errors(0.04, 0.1, 0.01), 1000),
+        CellCost("<b>x", Errors(0.03, 0.0, None), 5),
+        CellCost("free", Errors(0.0, 0.0, None), 0),
+    )
+    costs = QuantizationCosts(3, 4 * 10**6, 0.002, cells, ("attention",), files, "outputs 4%")
+    table = costs_table(costs, ["stem"])
+    assert [(line.name, line.outputs, line.share, line.loss, line.width) for line in table.lines] == [
+        ("stem", "4.00%", "64.0%", "+1.00%", 100.0),
+        ("<b>x", "3.00%", "36.0%", "", 75.0),
+    ]
+    assert [line.link for line in table.lines] == ["#cell=stem", ""]
+    assert "together 5.00%" in table.caption
+    assert "1 Cell that cost less or nothing aren't listed" in table.caption
+    assert [(file.name, file.size, file.time, file.outputs, file.chosen) for file in table.files] == [
+        ("float32", "4", "2", "", False),
+        ("all Cells in 8 bits", "1", "1", "5.00%", False),
+        ("1 of 3 Cells in float32", "2", "1.5", "3.00%", True),
+    ]
+    of = report(CONVNET)
+    of.quantization = costs
+    html = to_html(of.page())
+    assert "What 8 bits cost" in html
+    assert "&lt;b&gt;x" in html
+    assert "What 8 bits cost" not in to_html(report(CONVNET).page())
+    assert json.loads(json.dumps(of.to_dict()))["quantization"]["files"][1]["kept"] == ["stem"]
