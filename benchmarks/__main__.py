@@ -22,6 +22,7 @@ from . import (
     check,
     conversion,
     coverage,
+    deployment,
     eager_training,
     families,
     gpu,
@@ -124,6 +125,10 @@ def _out_of_core(quick: bool) -> str:
     return tables.table(out_of_core.measure(ROOT, ["quick"] if quick else ["1 billion", "7 billion"]))
 
 
+def _deployment(quick: bool) -> str:
+    return deployment.measure(ROOT, ("transformer_encoder",) if quick else deployment.MODELS, 3 if quick else 15)
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -140,6 +145,7 @@ TOPICS = {
     "recordings": Topic(recordings.TITLE, recordings.EXPLANATION, _recordings),
     "sweeps": Topic(sweeps.TITLE, sweeps.EXPLANATION, _sweeps),
     "out-of-core": Topic(out_of_core.TITLE, out_of_core.EXPLANATION, _out_of_core),
+    "deployment": Topic(deployment.TITLE, deployment.EXPLANATION, _deployment),
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }

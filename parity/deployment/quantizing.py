@@ -52,7 +52,7 @@ def quantize(
             )  # fmt: skip
         else:
             quantize_static(
-                source, target, _reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
+                source, target, calibration_reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
                 use_external_data_format=external, nodes_to_quantize=list(nodes), calibration_cache_path=ranges,
             )  # fmt: skip
     onnx.checker.check_model(str(target))
@@ -65,7 +65,8 @@ def quantizable_operators() -> frozenset[str]:
     return frozenset({*QDQRegistry, *QLinearOpsRegistry})
 
 
-def _reader(calibration: Calibration) -> Any:
+def calibration_reader(calibration: Calibration) -> Any:
+    """Return what `quantize_static` reads samples from."""
     from onnxruntime.quantization import CalibrationDataReader
 
     class Reader(CalibrationDataReader):  # type: ignore[misc]
