@@ -59,6 +59,12 @@ if TYPE_CHECKING:
     "are quantized as they come, in products of matrices, lookups and LSTMs alone.",
 )
 @click.option(
+    "--int4",
+    is_flag=True,
+    help="Write it with weights of 4 bits, in blocks of 32 with a scale each, in products of matrices; all else stays "
+    "in float32. --calibrate gives inputs on which errors are measured.",
+)
+@click.option(
     "--calibrate",
     metavar="FILE",
     help="Inputs for --int8 (.npz, by input name), from which ranges are taken: of one call, or of several along an "
@@ -117,6 +123,7 @@ def export(
     fp16: bool,
     bf16: bool,
     int8: bool,
+    int4: bool,
     calibrate: str | None,
     sensitivity: bool,
     budget: Budget | None,
@@ -136,13 +143,13 @@ def export(
     if (output is None) == (bundle is None):
         raise UsageError("give -o FILE, or --bundle FOLDER" + ("" if output is None else ", not both"))
     require_outputs({"--output": output, "--html": html}, {"MODEL": file_of(model), "--calibrate": calibrate})
-    if fp16 + bf16 + int8 > 1:
-        raise UsageError("--fp16, --bf16 and --int8 each say in what the file computes: give one of them")
+    if fp16 + bf16 + int8 + int4 > 1:
+        raise UsageError("--fp16, --bf16, --int8 and --int4 each say in what the file computes: give one of them")
     if calibrate is not None:
-        if not int8:
+        if not int8 and not int4:
             raise UsageError("--calibrate gives the inputs that --int8 takes ranges from: give --int8 too")
         require_file(calibrate)
-    if (sensitivity or budget is not None) and calibrate is None:
+    if (sensitivity or budget is not None) and (calibrate is None or int4):
         what = "--sensitivity" if sensitivity else "--budget"
         raise UsageError(f"{what} measures errors on the inputs of --calibrate: give --int8 and --calibrate too")
     if no_check and html is not None:
@@ -156,15 +163,15 @@ def export(
     require_training_step(training_step)
     if separate_state and not training_step:
         raise UsageError("--separate-state is for the state of a training step: give --training-step too")
-    if bundle is not None and (no_check or training_step or int8 or bf16):
+    if bundle is not None and (no_check or training_step or int8 or int4 or bf16):
         raise UsageError(
             "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
-            "--training-step, --int8 and --bf16"
+            "--training-step, --int8, --int4 and --bf16"
         )
-    if memory is not None and (bundle is not None or training_step or int8 or no_check):
+    if memory is not None and (bundle is not None or training_step or int8 or int4 or no_check):
         raise UsageError(
-            "--memory judges a model in parts before it is written: leave out --bundle, --training-step, --int8 and "
-            "--no-check"
+            "--memory judges a model in parts before it is written: leave out --bundle, --training-step, --int8, "
+            "--int4 and --no-check"
         )
     if training_step:
         assert output is not None, "a bundle is refused"
@@ -189,10 +196,10 @@ def export(
         export_bundle(model, bundle, verbose, options, dynamic, opset, external_data=data, html=html)
         return
     assert output is not None, "one of both is given"
-    if int8:
+    if int8 or int4:
         export_quantized(
-            model, output, calibrate, verbose, options, dynamic, opset, check=not no_check, sensitivity=sensitivity,
-            budget=budget, html=html,
+            model, output, calibrate, verbose, options, dynamic, opset, bits=4 if int4 else 8, check=not no_check,
+            sensitivity=sensitivity, budget=budget, html=html,
         )  # fmt: skip
         return
     with files.atomic_model_path(output) as onnx_path:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..deployment.sensitivity import Budget
     from ..results.quantization_costs import CellCost, Errors, QuantizationCosts
 
-FLOAT, QUANTIZED = "float32.onnx", "int8.onnx"
+FLOAT, QUANTIZED = "float32.onnx", "quantized.onnx"
 _BUDGET = re.compile(r"(outputs|loss|top1)[ =]([0-9]+(?:\.[0-9]+)?)%")
 
 
@@ -38,7 +38,7 @@ def parse_budget(ctx: click.Context, parameter: click.Parameter, text: str | Non
 
 
 def measure_errors(
-    folder: Path, calibration: Calibration, loss: Any, budget: Budget | None, *, sensitivity: bool
+    folder: Path, calibration: Calibration, loss: Any, budget: Budget | None, *, bits: int, sensitivity: bool
 ) -> QuantizationCosts:
     """Measure and print how far the quantized file is from the float32 one, and what each Cell costs.
 
@@ -47,6 +47,7 @@ def measure_errors(
         calibration: the inputs.
         loss: the loss of the model file; None if it has none.
         budget: the largest error; the quantized file is then replaced by one that keeps Cells in float32.
+        bits: of weights.
         sensitivity: whether the costs of Cells are asked for.
 
     Raises:
@@ -75,8 +76,9 @@ def measure_errors(
             if budget is not None and exceeded:
                 tried = measured.within(budget, cells, folder / QUANTIZED, progress)
                 files += [one for one in tried if one.kept]
+    words = budget.words if budget else ""
     costs = QuantizationCosts(
-        len(calibration), sizes[0], seconds[0], tuple(cells), tuple(alone), tuple(files), budget.words if budget else ""
+        bits, len(calibration), sizes[0], seconds[0], tuple(cells), tuple(alone), tuple(files), words
     )
     _print(costs, of_cells=sensitivity)
     return costs
@@ -93,7 +95,7 @@ def _print(costs: QuantizationCosts, *, of_cells: bool) -> None:
     _say(f"{on[0].upper()}{on[1:]}, in float32: {costs.float_size / 1e6:.3g} MB, {costs.float_seconds * 1e3:.3g} ms")
     for one in costs.files:
         some = f"with {len(one.kept)} of {len(costs.cells)} Cells in float32"
-        what = some if one.kept else "with all Cells in 8 bits"
+        what = some if one.kept else f"with all Cells in {costs.bits} bits"
         _say(f"{what}: {one.size / 1e6:.3g} MB, {one.seconds * 1e3:.3g} ms, {_in_words(one.errors)}")
     if len(costs.files) > 1:
         kept = ", ".join(visible_name(path or "(root)") for path in costs.files[-1].kept)

@@ -40,6 +40,7 @@ def export_quantized(
     dynamic: Sequence[str],
     opset: int | None,
     *,
+    bits: int,
     check: bool,
     sensitivity: bool,
     budget: Budget | None,
@@ -55,6 +56,7 @@ def export_quantized(
         options: options of the comparison of the float32 file with torch.
         dynamic: axes that may vary.
         opset: version of the operator set; None for `OPSET`.
+        bits: of weights: 8, or 4 in blocks.
         check: whether to judge it.
         sensitivity: whether to measure what it costs each Cell.
         budget: the largest error, for which Cells are kept in float32; None for all Cells in 8 bits.
@@ -70,20 +72,20 @@ def export_quantized(
             from ...converter import to_onnx
 
             to_onnx(convert_model_file(model, options["seed"], verbose, dynamic), folder / FLOAT, opset=opset)
-        calibration = _quantize(folder, calibrate)
+        calibration = _quantize(folder, calibrate, bits)
         costs = None
         if calibration is not None:
             loss = load(model, options["seed"]).loss
-            costs = measure_errors(folder, calibration, loss, budget, sensitivity=sensitivity)
+            costs = measure_errors(folder, calibration, loss, budget, bits=bits, sensitivity=sensitivity)
         if check:
             _judge(folder, output, calibration, costs, verbose, options, html)
         _write(folder, output, check=check)
 
 
-def _quantize(folder: Path, calibrate: str | None) -> Calibration | None:
+def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | None:
     """Quantize the float32 file in the folder."""
     from ..deployment.calibration import read_calibration
-    from ..deployment.quantizing import quantize
+    from ..deployment.quantizing import quantize, quantize_blocks
     from ..inputs.onnx_inputs import read_declared_inputs
 
     with TerminalProgress() as progress:
@@ -92,7 +94,10 @@ def _quantize(folder: Path, calibrate: str | None) -> Calibration | None:
             progress.stage("calibrate", None)
             calibration = read_calibration(calibrate, read_declared_inputs(str(folder / FLOAT)).values)
         progress.stage("quantize", None)
-        quantize(folder / FLOAT, folder / QUANTIZED, calibration)
+        if bits == 4:
+            quantize_blocks(folder / FLOAT, folder / QUANTIZED)
+        else:
+            quantize(folder / FLOAT, folder / QUANTIZED, calibration)
     return calibration
 
 

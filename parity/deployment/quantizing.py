@@ -19,6 +19,7 @@ from .calibration import Calibration
 DYNAMIC_OPERATORS = ["MatMul", "Gather", "Conv", "LSTM"]
 """Operators whose weights are quantized where activations are quantized as they come. `Attention` would become an
 operator of ONNX Runtime's own, and `Transpose` would pass codes on."""
+BLOCK = 32
 _FAILURES = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError)
 
 
@@ -41,8 +42,7 @@ def quantize(
     """
     from onnxruntime.quantization import QuantFormat, quantize_dynamic, quantize_static
 
-    data = data_file(source)
-    external = source.stat().st_size + (0 if data is None else data.stat().st_size) > MODEL_LIMIT
+    external = _is_large(source)
     with _as_conversion_errors():
         if calibration is None:
             quantize_dynamic(
@@ -58,11 +58,35 @@ def quantize(
     onnx.checker.check_model(str(target))
 
 
+def quantize_blocks(source: Path, target: Path) -> None:
+    """Write a file with weights of 4 bits, in blocks of 32 with a scale each, in products of matrices (MatMulNBits).
+
+    Codes stand for -8 to 7 times the scale; activations stay in float32.
+
+    Raises:
+        ConversionError: `onnxruntime.quantization` can't quantize the model, or there is nothing to quantize.
+    """
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+
+    with _as_conversion_errors():
+        quantizer = MatMulNBitsQuantizer(onnx.load(source), block_size=BLOCK, is_symmetric=True)
+        quantizer.process()
+        if not any(node.op_type == "MatMulNBits" for node in quantizer.model.model.graph.node):
+            raise ConversionError("there is nothing to quantize to 4 bits: no product with a stored matrix (MatMul)")
+        quantizer.model.save_model_to_file(str(target), _is_large(source))
+
+
 def quantizable_operators() -> frozenset[str]:
     """Return the operators that `quantize_static` quantizes."""
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return frozenset({*QDQRegistry, *QLinearOpsRegistry})
+
+
+def _is_large(source: Path) -> bool:
+    """Whether a file with its tensors may not fit into one file."""
+    data = data_file(source)
+    return source.stat().st_size + (0 if data is None else data.stat().st_size) > MODEL_LIMIT
 
 
 def calibration_reader(calibration: Calibration) -> Any:

@@ -22,6 +22,7 @@ from ...runtime.errors import ConversionError, require_supported
 from ...runtime.programs.interpreter import FAILURES
 from ..sides.float_operators import (
     ABOUT,
+    BLOCKS,
     CONCAT,
     DEQUANTIZE,
     DYNAMIC,
@@ -34,6 +35,8 @@ from ..sides.float_operators import (
     FloatOperator,
     Operator,
 )
+from ..sides.records import Array
+from .block_weights import block_weight
 from .cell_assigner import CellAssigner
 from .float_graph import FloatGraph, inner_nodes
 from .quantized_tensors import NOT_ROUNDED, QuantizedTensor, WrongScale
@@ -140,6 +143,8 @@ class FloatForm:
             self._convert_concat(node)
         elif key == LSTM:
             self._convert_lstm(node)
+        elif key == BLOCKS:
+            self._convert_block_product(node)
         elif key in QUANTIZED:
             self._missing.append((f"{node.domain}.{node.op_type}".lstrip("."), "", node.name))
         else:
@@ -290,6 +295,16 @@ class FloatForm:
         result = self._graph.emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
         result.output[:] = node.output
 
+    def _convert_block_product(self, node: NodeProto) -> None:
+        """Replace a product with a weight in blocks, and the addition of its bias."""
+        codes, quantizer = block_weight(node, self._stored)
+        inputs = [node.input[0], self._weight(node.input[1], quantizer, node, array=codes)]
+        bias = node.input[5] if len(node.input) > 5 else ""
+        result = f"{node.output[0]}, without bias" if bias else node.output[0]
+        self._graph.emit("MatMul", inputs, result, node)
+        if bias:
+            self._graph.emit("Add", [result, bias], node.output[0], node)
+
     def _convert_other(self, node: NodeProto) -> None:
         """Add a node unchanged; its results from codes are codes."""
         quantizers = [self._codes[name] for name in node.input if name in self._codes]
@@ -329,9 +344,11 @@ class FloatForm:
             of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (own, product))
             self.wrong_scales.append(WrongScale(node, self._original_name(node.input[2]), of_bias, of_both, x.name))
 
-    def _weight(self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False) -> str:
-        """Return the name of the float tensor that stored codes are a rounding of."""
-        array = self._stored.array(codes)
+    def _weight(
+        self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False, array: Array | None = None
+    ) -> str:
+        """Return the name of the float tensor that stored codes are a rounding of; `array`: they are packed."""
+        array = self._stored.array(codes) if array is None else array
         rounded = self.tensors.match_weight(codes, array, quantizer, node.name)
         if not any(each.stored == codes and each.quantizer.same(quantizer) for each in self.weights):
             self.weights.append(rounded)

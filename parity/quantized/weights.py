@@ -13,7 +13,7 @@ from ...converter.onnx_in.model import protos
 from ..sides.records import Array
 from .quantizers import HALF, Quantizer
 
-SUFFIX = "_quantized"  # that onnxruntime.quantization adds to names of stored codes
+SUFFIXES = ("_quantized", "_Q4", "_Q8", "_Q2")  # that onnxruntime.quantization adds to names of stored codes
 SLACK = 1e-3  # tolerance on half a step
 CLIPPED = 1.0 / 64.0  # share of the elements that a quantizer may have clipped
 
@@ -51,8 +51,14 @@ class RoundedWeight:
 
     @property
     def right(self) -> bool:
-        """Whether it is a rounding to the nearest step, except for a few clipped elements."""
+        """Whether it is a rounding to the nearest step, except for clipped elements.
+
+        Of a tensor, a few may be. Of blocks, any may be at the end that their symmetric range lacks (8, where codes
+        stand for -8 to 7), by one step at most.
+        """
         off = int((self.steps > HALF + SLACK).sum())
+        if self.quantizer.block:
+            return off == self.clipped and self.largest <= 1 + SLACK
         return off == self.clipped <= CLIPPED * self.steps.size
 
 
@@ -114,4 +120,5 @@ class FloatTensors:
 
 def original_name(stored: str) -> str:
     """The name of the tensor that was quantized."""
-    return stored.removesuffix(SUFFIX)
+    suffix = next((each for each in SUFFIXES if stored.endswith(each)), "")
+    return stored.removesuffix(suffix)

@@ -1,4 +1,4 @@
-"""`QuantizationCosts`: what 8 bits cost a network, in the whole, by Cells, and with some Cells in float32."""
+"""`QuantizationCosts`: what 8 or 4 bits cost a network, in the whole, by Cells, and with some Cells in float32."""
 
 from __future__ import annotations
 
@@ -60,15 +60,17 @@ class QuantizationCosts:
     """What was measured.
 
     Attributes:
+        bits: of weights.
         samples: number of samples.
         float_size: bytes of the float32 file.
         float_seconds: time of a run of it on one sample.
         cells: what each Cell costs alone, the largest error first; empty if that wasn't measured.
         not_measured: paths of Cells that ONNX Runtime can't run alone in 8 bits.
-        files: the file with all Cells in 8 bits, and those that were tried for a budget, the chosen one last.
+        files: the file with all Cells in these bits, and those that were tried for a budget, the chosen one last.
         budget: the budget in words; empty for none.
     """
 
+    bits: int
     samples: int
     float_size: int
     float_seconds: float

@@ -62,10 +62,11 @@ INTEGER: dict[Operator, tuple[str, int]] = {
 CONCAT: Operator = (MICROSOFT, "QLinearConcat")
 LSTM: Operator = (MICROSOFT, "DynamicQuantizeLSTM")
 
+BLOCKS: Operator = (MICROSOFT, "MatMulNBits")
 QUANTIZED: frozenset[Operator] = frozenset(
     {*ON_CODES, *QUANTIZE, *DEQUANTIZE, DYNAMIC, *INTEGER, CONCAT, LSTM, (MICROSOFT, "QAttention"),
      (MICROSOFT, "QEmbedLayerNormalization"), (MICROSOFT, "DynamicQuantizeMatMul"),
-     (MICROSOFT, "MatMulIntegerToFloat"), (MICROSOFT, "MatMulNBits")}
+     (MICROSOFT, "MatMulIntegerToFloat"), BLOCKS}
 )  # fmt: skip
 """Operators that occur only in quantized files."""
 

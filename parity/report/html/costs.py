@@ -37,12 +37,12 @@ def costs_table(costs: QuantizationCosts, paths: Container[str]) -> CostsTable:
         f"together {squares**0.5:.2%} if the errors are independent{more}."
     )
     files = [FileLine("float32", "", _size(costs.float_size), _time(costs.float_seconds), "", "", "", chosen=False)]
-    files += [_file(one, len(costs.cells), chosen=one is costs.files[-1]) for one in costs.files]
-    return CostsTable(caption, lines, files)
+    files += [_file(one, costs, chosen=one is costs.files[-1]) for one in costs.files]
+    return CostsTable(costs.bits, caption, lines, files)
 
 
-def _file(one: Mixture, cells: int, *, chosen: bool) -> FileLine:
-    name = f"{len(one.kept)} of {cells} Cells in float32" if one.kept else "all Cells in 8 bits"
+def _file(one: Mixture, costs: QuantizationCosts, *, chosen: bool) -> FileLine:
+    name = f"{len(one.kept)} of {len(costs.cells)} Cells in float32" if one.kept else f"all Cells in {costs.bits} bits"
     kept = f"in float32: {list_names([path or '(root)' for path in one.kept])}" if one.kept else ""
     errors = one.errors
     return FileLine(

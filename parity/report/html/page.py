@@ -184,14 +184,16 @@ class FileLine:
 
 @dataclass(frozen=True)
 class CostsTable:
-    """What 8 bits cost.
+    """What fewer bits cost.
 
     Attributes:
+        bits: of weights.
         caption: what was measured, in words.
         lines: the Cells that cost most first.
         files: the float32 file, that with all Cells in 8 bits, and those that were tried for a budget.
     """
 
+    bits: int
     caption: str
     lines: list[CostLine]
     files: list[FileLine]

@@ -75,7 +75,7 @@ def test_with_calibration_activations_have_8_bits_too(net: Path) -> None:
     done = export(net)
     assert done.exit_code == 0, done.output
     assert operators(net).count("QuantizeLinear") >= 3
-    assert "Parity holds: int8.onnx" in done.output
+    assert "Parity holds: quantized.onnx" in done.output
     words = " ".join(done.output.split())
     assert re.search(r"On 6 samples, in float32: .* with all Cells in 8 bits: .* ms, the outputs differ", words)
     assert re.search(r"wrote .*q\.onnx, [0-9.]+ MB, \d+% of the", done.output)
@@ -119,7 +119,7 @@ def test_a_budget_keeps_cells_in_float32(net: Path) -> None:
         f"{name}.weight" in str(onnx.load(net.with_name("q.onnx")).graph) for name in ("first", "second", "head")
     )
     assert kept
-    assert "Parity holds: int8.onnx" in done.output
+    assert "Parity holds: quantized.onnx" in done.output
 
 
 def test_a_budget_that_holds_changes_nothing(net: Path) -> None:
@@ -230,3 +230,23 @@ def test_the_budget_is_kept_by_the_file_that_is_written(measured: Sensitivity, t
     assert tried[-1].errors.outputs <= budget.largest
     assert measured.outputs.errors(tmp_path / "best.onnx") == tried[-1].errors
     assert costs[0].path in tried[-1].kept
+
+
+def test_weights_of_4_bits(tmp_path: Path) -> None:
+    path = tmp_path / "wide_model.py"
+    path.write_text(
+        "import torch\n\ndef model():\n    torch.manual_seed(0)\n    return torch.nn.Linear(64, 70)\n\n"
+        "def inputs():\n    return (torch.randn(2, 7, 64),)\n"
+    )
+    np.savez(tmp_path / "data.npz", input=np.random.default_rng(0).standard_normal((4, 2, 7, 64)).astype(np.float32))
+    output = tmp_path / "q.onnx"
+    run = ["export", str(path), "-o", str(output), "--int4"]
+    done = CliRunner().invoke(main, [*run, "--calibrate", str(tmp_path / "data.npz")])
+    assert done.exit_code == 0, done.output
+    assert "with all Cells in 4 bits:" in done.output
+    assert [node.op_type for node in onnx.load(output).graph.node] == ["MatMulNBits", "Add"]
+    done = CliRunner().invoke(main, [*run, "--int8"])
+    assert done.exit_code == 2
+    assert "give one of them" in done.output
+    done = CliRunner().invoke(main, [*run, "--calibrate", str(tmp_path / "data.npz"), "--sensitivity"])
+    assert done.exit_code == 2

@@ -71,7 +71,7 @@ def test_what_8_bits_cost_is_on_the_page() -> None:
         CellCost("<b>x", Errors(0.03, 0.0, None), 5),
         CellCost("free", Errors(0.0, 0.0, None), 0),
     )
-    costs = QuantizationCosts(3, 4 * 10**6, 0.002, cells, ("attention",), files, "outputs 4%")
+    costs = QuantizationCosts(8, 3, 4 * 10**6, 0.002, cells, ("attention",), files, "outputs 4%")
     table = costs_table(costs, ["stem"])
     assert [(line.name, line.outputs, line.share, line.loss, line.width) for line in table.lines] == [
         ("stem", "4.00%", "64.0%", "+1.00%", 100.0),
