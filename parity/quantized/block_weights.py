@@ -11,7 +11,7 @@ from ..sides.records import Array
 from .quantizers import Quantizer
 from .stored import StoredTensors
 
-_DTYPES = {2: ml_dtypes.uint2, 4: ml_dtypes.uint4, 8: np.uint8}
+_DTYPES = {4: ml_dtypes.uint4, 8: np.uint8}
 
 
 def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantizer]:
@@ -26,7 +26,7 @@ def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantiz
     rows, columns, block = (int(attributes[name]) for name in ("K", "N", "block_size"))
     bits = int(attributes.get("bits", 4))
     if bits not in _DTYPES or block <= 0 or rows <= 0 or columns <= 0:
-        raise ConversionError(f"{node.name}: needed weights of 2, 4 or 8 bits in blocks, given {bits} bits of {block}")
+        raise ConversionError(f"{node.name}: needed weights of 4 or 8 bits in blocks, given {bits} bits of {block}")
     if len(node.input) > 4 and node.input[4]:
         raise ConversionError(f"{node.name}: its weight has rows in another order (g_idx), which isn't read")
     blocks = -(-rows // block)

@@ -13,7 +13,7 @@ from ...converter.onnx_in.model import protos
 from ..sides.records import Array
 from .quantizers import HALF, Quantizer
 
-SUFFIXES = ("_quantized", "_Q4", "_Q8", "_Q2")  # that onnxruntime.quantization adds to names of stored codes
+SUFFIXES = ("_quantized", "_Q4", "_Q8")  # that onnxruntime.quantization adds to names of stored codes
 SLACK = 1e-3  # tolerance on half a step
 CLIPPED = 1.0 / 64.0  # share of the elements that a quantizer may have clipped
 

@@ -6,10 +6,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from cellbridge import parity
-from cellbridge.runtime.errors import CellbridgeError
 from tests.coverage.family_cases import (
     contrastive,
     convolutional,
@@ -50,14 +46,3 @@ def gaps_by_case() -> dict[str, dict[str, dict[str, Any]]]:
         for mode in gap["modes"]:
             known.setdefault(gap["case"], {})[mode] = gap
     return known
-
-
-def try_family(case: Case, *, train: bool) -> str:
-    """Convert a model and compare all sides, including conversions back to torch; return the failure, or ""."""
-    torch.manual_seed(0)
-    module, args, kwargs = case.build()
-    try:
-        parity.check(module, args, kwargs, train=train, round_trip=True).raise_if_failed()
-    except CellbridgeError as error:
-        return f"{type(error).__name__}: {error}"
-    return ""

@@ -127,9 +127,9 @@ def test_a_fault_is_found_in_its_cell(float_file: Path, tmp_path: Path, name: st
     [
         ("K", 99, "needed .* elements for its K, N and block_size"),
         ("N", 49, "needed .* elements for its K, N and block_size"),
-        ("block_size", 0, "needed weights of 2, 4 or 8 bits in blocks"),
-        ("bits", 3, "needed weights of 2, 4 or 8 bits in blocks"),
-        ("K", -70, "needed weights of 2, 4 or 8 bits in blocks"),
+        ("block_size", 0, "needed weights of 4 or 8 bits in blocks"),
+        ("bits", 3, "needed weights of 4 or 8 bits in blocks"),
+        ("K", -70, "needed weights of 4 or 8 bits in blocks"),
     ],
 )
 def test_nodes_that_are_malformed(float_file: Path, tmp_path: Path, attribute: str, value: int, message: str) -> None:
