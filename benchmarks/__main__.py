@@ -14,11 +14,13 @@ process which started it.
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from . import (
+    browser,
     check,
     conversion,
     coverage,
@@ -129,6 +131,10 @@ def _deployment(quick: bool) -> str:
     return deployment.measure(ROOT, ("transformer_encoder",) if quick else deployment.MODELS, 3 if quick else 15)
 
 
+def _browser(quick: bool) -> str:
+    return tables.table(browser.measure(ROOT, 1 if quick else 5))
+
+
 def _models(quick: bool) -> tuple[str, ...]:
     return ("lstm_classifier",) if quick else ("resnet18", "minilm")
 
@@ -149,6 +155,8 @@ TOPICS = {
     "growth": Topic(growth.TITLE, growth.EXPLANATION, _growth),
     "coverage": Topic(coverage.TITLE, coverage.EXPLANATION, lambda quick: coverage.table(ROOT)),
 }
+if browser.MODULES in os.environ:
+    TOPICS["browser"] = Topic(browser.TITLE, browser.EXPLANATION, _browser)
 GPU_TOPICS = {
     "gpu-training": Topic(gpu.TRAINING, gpu.OF_TRAINING, _gpu_training),
     "gpu-inference": Topic(gpu.INFERENCE, gpu.OF_INFERENCE, _gpu_inference),
