@@ -5,18 +5,14 @@ CELLBRIDGE_NODE_MODULES names a folder with onnxruntime-web; a Chromium is neede
 
 from __future__ import annotations
 
-import functools
 import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 from .tables import Row
 from .whole_process import usage
@@ -55,34 +51,15 @@ def measure(root: Path, turns: int) -> list[Row]:
     return [Row("LeNet", "a step", "ms", ours, peer, None)]
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class _Address:
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def as_uri(self) -> str:
-        return self.text
-
-
 def _in_browser(folder: Path) -> float:
     """Milliseconds of a step."""
-    from tests.parity.html.browser import browser
+    from tests.parity.html.browser import browser, served
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with browser() as chromium:
-            address: Any = _Address(f"http://localhost:{server.server_address[1]}/train.html")
-            chromium.open(address)
-            if chromium.run(FINISHED) != "Trained":
-                raise RuntimeError(chromium.run("document.getElementById('status').textContent"))
-            return float(chromium.run("training.median"))
-    finally:
-        server.shutdown()
+    with served(folder) as address, browser() as chromium:
+        chromium.open(f"{address}/train.html")
+        if chromium.run(FINISHED) != "Trained":
+            raise RuntimeError(chromium.run("document.getElementById('status').textContent"))
+        return float(chromium.run("training.median"))
 
 
 def _on_cpu(folder: Path) -> float:

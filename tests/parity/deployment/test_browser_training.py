@@ -6,22 +6,18 @@ CELLBRIDGE_NODE_MODULES names a folder with onnxruntime-web; without it, or with
 from __future__ import annotations
 
 import base64
-import functools
 import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from cellbridge.parity.cli import main
-from tests.parity.html.browser import COMMAND, browser
+from tests.parity.html.browser import COMMAND, browser, served
 
 PAGE = Path(__file__).parents[3] / "fixtures" / "browser"
 NODE = os.environ.get("CELLBRIDGE_NODE_MODULES")
@@ -63,41 +59,20 @@ def page(exported: Path, tmp_path: Path) -> Path:
     return tmp_path / "page"
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-class Address:
-    """An address in place of a path."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def as_uri(self) -> str:
-        return self.text
-
-
 def train(page: Path) -> Path:
     """Open the page, wait until it has trained, and return the folder of its recording."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(page)))
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        with browser() as chromium:
-            address: Any = Address(f"http://localhost:{server.server_address[1]}/train.html")
-            chromium.open(address)
-            title = chromium.run(FINISHED)
-            assert title == "Trained", chromium.run("document.getElementById('status').textContent")
-            assert len(chromium.run("training.losses")) == 20
-            assert chromium.run("document.getElementById('curve').getAttribute('points').split(' ').length") == 20
-            assert chromium.run("[...document.querySelectorAll('#files a')].map(a => a.download)") == [
-                "recording.json", "steps.safetensors",
-            ]  # fmt: skip
-            text, data = chromium.run("training.text"), chromium.run(BYTES)
-            assert chromium.complaints == []
-            assert all(url.startswith(("http://localhost:", "data:", "blob:")) for url in chromium.requests)
-    finally:
-        server.shutdown()
+    with served(page) as address, browser() as chromium:
+        chromium.open(f"{address}/train.html")
+        title = chromium.run(FINISHED)
+        assert title == "Trained", chromium.run("document.getElementById('status').textContent")
+        assert len(chromium.run("training.losses")) == 20
+        assert chromium.run("document.getElementById('curve').getAttribute('points').split(' ').length") == 20
+        assert chromium.run("[...document.querySelectorAll('#files a')].map(a => a.download)") == [
+            "recording.json", "steps.safetensors",
+        ]  # fmt: skip
+        text, data = chromium.run("training.text"), chromium.run(BYTES)
+        assert chromium.complaints == []
+        assert all(url.startswith(("http://localhost:", "data:", "blob:")) for url in chromium.requests)
     folder = page / "browser.rec"
     folder.mkdir()
     (folder / "recording.json").write_text(text)

@@ -7,7 +7,6 @@ CELLBRIDGE_NODE_MODULES names a folder with onnxruntime-node and onnxruntime-web
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import html
 import os
@@ -15,8 +14,6 @@ import re
 import shutil
 import subprocess
 import sys
-import threading
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +25,7 @@ from onnx import numpy_helper
 from cellbridge.parity.cli import main
 from cellbridge.parity.deployment.bundle import Vector, Verdict, write_bundle
 from cellbridge.runtime.errors import UsageError
+from tests.parity.html.browser import served
 
 NET = """
 import torch
@@ -106,24 +104,16 @@ def verify(bundle: Path, twin: str, *arguments: str) -> subprocess.CompletedProc
 def verify_in_browser(bundle: Path) -> subprocess.CompletedProcess[str]:
     """Open the page in a headless Chromium; the exit code is that of the other twins."""
     (bundle / "node_modules").symlink_to(str(NODE))
-    handler = functools.partial(_Quiet, directory=str(bundle))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://localhost:{server.server_address[1]}/verify.html"
+    with served(bundle) as server:
         options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=30000", "--dump-dom"]
-        done = subprocess.run([str(CHROMIUM), *options, address], capture_output=True, text=True, check=False)
-        server.shutdown()
+        command = [str(CHROMIUM), *options, f"{server}/verify.html"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
     title = re.search("<title>(.*)</title>", done.stdout)
     shown = re.search(r'<pre id="lines">(.*)</pre>', done.stdout, re.DOTALL)
     assert title is not None, done.stderr
     code = {"The same network": 0, "ANOTHER network": 1}.get(title[1], 2)
     text = html.unescape(shown[1] if shown else "") + title[1][0].lower() + title[1][1:]
     return subprocess.CompletedProcess([], code, text.replace("aNOTHER", "ANOTHER"), done.stderr)
-
-
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 def update_digests(bundle: Path) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import functools
 import json
 import os
 import select
 import shutil
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -64,15 +67,18 @@ class Browser:
             raise PageError(f"{method}: {answer['error']}")
         return answer["result"]
 
-    def open(self, path: Path, width: int = 1400, height: int = 900, dark: bool = False, fragment: str = "") -> None:
-        """Open a file in a window of this size, and wait until it is loaded."""
+    def open(
+        self, page: Path | str, width: int = 1400, height: int = 900, dark: bool = False, fragment: str = ""
+    ) -> None:
+        """Open a file or an address in a window of this size, and wait until it is loaded."""
+        address = page if isinstance(page, str) else page.as_uri()
         self.complaints.clear()
         self.requests.clear()
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", features=[scheme])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.call("Page.navigate", url="about:blank")
-        self.call("Page.navigate", url=path.as_uri() + fragment)
+        self.call("Page.navigate", url=address + fragment)
         self.run("new Promise(done => document.readyState === 'complete' ? done() : addEventListener('load', done))")
 
     def run(self, expression: str) -> Any:
@@ -127,6 +133,23 @@ class Browser:
             self.complaints.append(parameters["entry"]["text"])
         elif event.get("method") == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def served(folder: Path) -> Iterator[str]:
+    """Serve a folder, and return its address."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        yield f"http://localhost:{server.server_address[1]}"
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 @contextlib.contextmanager
