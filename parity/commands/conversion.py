@@ -57,6 +57,8 @@ def check_model_file(
         external_data = more.get("external_data", "auto")
         written = to_onnx(program, save_onnx, opset=more.get("opset"), external_data=external_data)
         report.notes.append(f"the ONNX model is of {opsets.describe(written)}")
+        if any(note.startswith("judged in ") for note in report.notes):
+            report.notes.append("the ONNX model was written from the whole network, and wasn't run as a whole")
     return report
 
 

@@ -68,11 +68,12 @@ def _gradients(files: Mapping[int, Path], count: int) -> list[torch.Tensor | Non
 
 @dataclass(frozen=True)
 class _Stored:
-    """A structure of Python whose tensors are in a file."""
+    """A structure of Python whose tensors are in a file; `places` are the keys of the tensors in it."""
 
     file: Path
     leaves: tuple[Any, ...]
     spec: Any
+    places: frozenset[str]
 
     @property
     def count(self) -> int:
@@ -95,7 +96,14 @@ def _store(file: Path, structure: Any) -> _Stored:
     leaves, spec = pytree.tree_flatten(structure)
     tensors = [leaf.detach().clone() for leaf in leaves if isinstance(leaf, torch.Tensor)]
     torch.save(tensors, file)
-    return _Stored(file, tuple(_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves), spec)
+    stored = tuple(_TENSOR if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves)
+    return _Stored(file, stored, spec, frozenset(place for place, _ in placed_tensors(structure)))
+
+
+def placed_tensors(structure: Any) -> list[tuple[str, torch.Tensor]]:
+    """Return the tensors of a structure, in flat order, each with its keys in it as text."""
+    leaves, _ = pytree.tree_flatten_with_path(structure)
+    return [(pytree.keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
 
 
 @dataclass

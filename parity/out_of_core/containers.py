@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .boundaries import NetworkCall, replaced_forward
+from .boundaries import NetworkCall, PartCall, placed_tensors, replaced_forward
 from .division import Part
 
 _STATE = ("_parameters", "_buffers")
@@ -30,7 +30,7 @@ def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: Network
                 left = {key: tensor for key, tensor in tensors.items() if any(tensor is p for p in call.used_outside)}
                 vars(owner)[name].clear()
                 vars(owner)[name].update(left)
-        with replaced_forward(network, _around_parts(network.forward, parts, [one.path for one in call.calls])):
+        with replaced_forward(network, _around_parts(network.forward, parts, call.calls)):
             yield
     finally:
         for owner, state in kept:
@@ -39,18 +39,22 @@ def without_parts(network: torch.nn.Module, parts: Sequence[Part], call: Network
                 vars(owner)[name].update(before)
 
 
-def _around_parts(own: Callable[..., Any], parts: Sequence[Part], order: Sequence[str]) -> Callable[..., Any]:
-    """Return the forward of a network that takes the results of its parts, which are called in this order."""
+def _around_parts(own: Callable[..., Any], parts: Sequence[Part], calls: Sequence[PartCall]) -> Callable[..., Any]:
+    """Return the forward of a network that takes the results of its parts, which are called in this order.
+
+    Tensors that a part is given here alone, such as a mask that is made for tracing, aren't returned.
+    """
 
     def forward(args: Any, kwargs: Any, results: Any) -> Any:
         received: list[list[torch.Tensor]] = []
-        remaining = list(zip(order, results, strict=True))
+        remaining = list(zip(calls, results, strict=True))
 
         def returning(path: str) -> Callable[..., Any]:
             def part(*args: Any, **kwargs: Any) -> Any:
-                received.append([leaf for leaf in pytree.tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)])
                 called, result = remaining.pop(0)
-                assert called == path, "parts are called in the order of the run"
+                assert called.path == path, "parts are called in the order of the run"
+                places = called.arguments.places
+                received.append([x for place, x in placed_tensors((list(args), kwargs)) if place in places])
                 return result
 
             return part
@@ -75,6 +79,6 @@ def loss_of(cotangents: Sequence[torch.Tensor | None]) -> Callable[[Any], torch.
             for tensor, cotangent in zip(tensors, cotangents, strict=True)
             if cotangent is not None and tensor.requires_grad
         ]
-        return torch.stack(terms).sum()
+        return torch.stack(terms).sum() if terms else torch.zeros((), requires_grad=True)  # of integers alone
 
     return loss

@@ -365,7 +365,9 @@ def _loss_gradients(
         raise UsageError(f"loss(outputs) must return a scalar tensor, it returned {description}")
     require_gradient(value)
     differentiable = [out for out in outputs if out.requires_grad]
-    gradients = torch.autograd.grad(value.sum(), differentiable, retain_graph=True, allow_unused=True)
+    gradients: tuple[torch.Tensor | None, ...] = ()
+    if differentiable:
+        gradients = torch.autograd.grad(value.sum(), differentiable, retain_graph=True, allow_unused=True)
     gradient_of = dict(zip(map(id, differentiable), gradients, strict=True))
     return [
         None

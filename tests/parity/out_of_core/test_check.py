@@ -217,3 +217,50 @@ def test_a_parameter_used_outside_its_part(memory: int) -> None:
 
     report = check_out_of_core(Tied(), (torch.randint(0, 11, (2, 5)),), memory=memory)
     assert report.ok, str(report)
+
+
+class Positions(nn.Module):
+    """A table of angles for the places of x, of which it takes the dtype alone, as a rotary embedding does."""
+
+    frequencies: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("frequencies", torch.linspace(0.1, 1.0, 300))
+
+    def forward(self, x: Tensor, places: Tensor) -> Tensor:
+        return (places[:, None] * self.frequencies).cos().to(x.dtype)
+
+
+class Rotated(nn.Module):
+    """Products of a linear map and a table that no gradient reaches."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.positions, self.fc = Positions(), nn.Linear(300, 300)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x) * self.positions(x, torch.arange(x.shape[0]))
+
+
+def test_a_part_without_gradients(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = allow_one_block(monkeypatch) * 226
+    report = check_out_of_core(Rotated(), (torch.randn(2, 300),), memory=memory)
+    assert report.ok, str(report)
+    assert any("judged in 2 parts" in note for note in report.notes), report.notes
+
+
+class Masked(Decoder):
+    """It gives its blocks a scale as a tensor while it is traced, and a number otherwise."""
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.embed(ids)
+        scale = torch.tensor(0.5) if torch.compiler.is_compiling() else 0.5
+        for block in self.blocks:
+            x = block(x, scale=scale)
+        return self.head(x)
+
+
+def test_what_is_passed_in_tracing_alone_is_no_difference(memory: int) -> None:
+    report = check_out_of_core(Masked(), (torch.randint(0, 11, (2, 5)),), memory=memory)
+    assert report.ok, str(report)
