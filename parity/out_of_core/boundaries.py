@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.checkpoint import checkpoint
 
+from ...converter.capture.containers import open_containers
 from ...converter.capture.export_errors import eager_error
 from ...converter.capture.modes import in_mode
 from ...converter.mapped_weights import MappedWeights
@@ -62,6 +63,17 @@ class PartCall:
         return _gradients(self.input_gradients, self.arguments.count)
 
 
+def _require_unchanged(path: str, before: Placed, after: Placed) -> None:
+    """Raise `UsageError` if a call has put other tensors into its arguments: a repeated call would do so again."""
+    if len(before) != len(after) or any(x is not y for (_, x), (_, y) in zip(before, after, strict=True)):
+        known = dict(before)
+        place = next((place for place, x in after if known.get(place) is not x), "")
+        raise UsageError(
+            f"the Cell {path} puts tensors into its argument {place}, which networks in parts can't do\n"
+            "  what to do: if it is a cache of keys and values, switch it off (config.use_cache = False)"
+        )
+
+
 def _gradients(files: Mapping[int, Path], count: int) -> list[torch.Tensor | None]:
     return [torch.load(files[number], weights_only=True) if number in files else None for number in range(count)]
 
@@ -85,6 +97,9 @@ class _Stored:
         return pytree.tree_unflatten([next(tensors) if leaf is _TENSOR else leaf for leaf in self.leaves], self.spec)
 
 
+Placed = list[tuple[str, torch.Tensor]]
+
+
 class _Tensor:
     """Stands for a tensor that is in a file."""
 
@@ -100,7 +115,7 @@ def _store(file: Path, structure: Any) -> _Stored:
     return _Stored(file, stored, spec, frozenset(place for place, _ in placed_tensors(structure)))
 
 
-def placed_tensors(structure: Any) -> list[tuple[str, torch.Tensor]]:
+def placed_tensors(structure: Any) -> Placed:
     """Return the tensors of a structure, in flat order, each with its keys in it as text."""
     leaves, _ = pytree.tree_flatten_with_path(structure)
     return [(pytree.keystr(path), leaf) for path, leaf in leaves if isinstance(leaf, torch.Tensor)]
@@ -219,14 +234,19 @@ class _Run:
         def forward(*args: Any, **kwargs: Any) -> Any:
             folder = self.folder / str(len(self.calls))
             folder.mkdir()
+            open_containers((args, kwargs))
             arguments = _store(folder / "arguments.pt", (list(args), kwargs))
+            given = placed_tensors((args, kwargs))
             passed_back: dict[int, Path] = {}
             arrived: dict[int, Path] = {}
             if self.grads:
                 args, kwargs = self._watched((args, kwargs), folder / "input-gradient", passed_back)
+                given = placed_tensors((args, kwargs))
                 result = checkpoint(inside, *args, use_reentrant=False, **kwargs)
             else:
                 result = inside(*args, **kwargs)
+            open_containers((args, kwargs))  # those that hold tensors now
+            _require_unchanged(part.path, given, placed_tensors((args, kwargs)))
             stored = _store(folder / "result.pt", result)
             self.calls.append(PartCall(part.path, arguments, stored, arrived, passed_back))
             self._release()

@@ -264,3 +264,30 @@ class Masked(Decoder):
 def test_what_is_passed_in_tracing_alone_is_no_difference(memory: int) -> None:
     report = check_out_of_core(Masked(), (torch.randint(0, 11, (2, 5)),), memory=memory)
     assert report.ok, str(report)
+
+
+class Caching(nn.Module):
+    """x to a linear map of it, which it also appends to a list that it is given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(8, 8), CachingLinear()
+
+    def forward(self, x: Tensor) -> Tensor:
+        cache: list[Tensor] = []
+        return self.second(self.first(x), cache) + cache[0]
+
+
+class CachingLinear(nn.Linear):
+    def __init__(self) -> None:
+        super().__init__(8, 8)
+
+    def forward(self, x: Tensor, cache: list[Tensor]) -> Tensor:
+        cache.append(x)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("grads", [True, False])
+def test_a_part_that_changes_its_arguments_is_refused(memory: int, grads: bool) -> None:
+    with pytest.raises(UsageError, match=r"the Cell second puts tensors into its argument .*(?s:.)*use_cache = False"):
+        check_out_of_core(Caching(), (torch.randn(2, 8),), memory=memory // 4, grads=grads)
