@@ -68,7 +68,7 @@ def check_out_of_core(
         module: the reference.
         args: positional inputs.
         kwargs: keyword inputs.
-        memory: the bytes that the process may take.
+        memory: the bytes that the process may take, with the module's own parameters unless they are in files.
         weights: the files that the module's parameters were mapped from by `map_weights`, if they were.
         more_inputs: further positional and keyword inputs, as for `check`.
         progress: receives the stages of the run.
@@ -87,15 +87,18 @@ def check_out_of_core(
     if not chosen.model:
         chosen = replace(chosen, model=type(module).__name__)
     require_values(module)
-    if not is_larger(module, memory, grads=chosen.grads):
+    # parameters that aren't in files are in memory all the time
+    held = 0 if weights is not None else sum(t.nbytes for t in (*module.parameters(), *module.buffers()))
+    left = memory - held
+    if not is_larger(module, left, grads=chosen.grads):
         report = check(module, args, kwargs, more_inputs=more_inputs, progress=progress, **options)
         report.notes += _notes(weights, memory)
         return report
-    parts = divide(module, memory, grads=chosen.grads)
+    parts = divide(module, left, grads=chosen.grads)
     whole: Report | None = None
     for number, (one_args, one_kwargs) in enumerate([(args, dict(kwargs or {})), *more_inputs]):
         open_containers((one_args, one_kwargs))
-        run = _Run(module, parts, chosen, memory, weights, stages)
+        run = _Run(module, parts, chosen, left, weights, stages)
         joined = run.judge(one_args, one_kwargs)
         if number == 0:
             whole = joined
@@ -114,7 +117,10 @@ def check_out_of_core(
 
 def _notes(weights: MappedWeights | None, memory: int) -> list[str]:
     """Return what is to be said about the weights and the memory."""
-    used = f"the process had {size_in_words(peak_of_process())} in memory at most; {size_in_words(memory)} were allowed"
+    peak = peak_of_process()
+    used = f"the process had {size_in_words(peak)} in memory at most; {size_in_words(memory)} were allowed"
+    if peak > memory:
+        used += ": more than that, which it may have had before the judgement began"
     return [*([] if weights is None else weights.notes), used]
 
 

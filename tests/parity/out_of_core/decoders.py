@@ -62,7 +62,7 @@ def decoder(**settings: Any) -> tuple[Decoder, tuple[Tensor]]:
 
 
 def allow_one_block(monkeypatch: pytest.MonkeyPatch) -> int:
-    """Leave Python and torch out of account, and return the memory that a block's parameters take while judged."""
+    """Leave Python and torch out of account, and return the memory that a decoder and the judgement of a block take."""
     monkeypatch.setattr(division, "BASE", 0)
     monkeypatch.setattr(check, "BASE", -(10**8))
-    return 400 * division.JUDGING_WITH_GRADIENTS
+    return 400 * division.JUDGING_WITH_GRADIENTS + 6000
