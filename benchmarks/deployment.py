@@ -15,13 +15,13 @@ from typing import Any
 TITLE = "Half precision, 8 bits and mixtures"
 EXPLANATION = (
     "ONNX files of models of fixtures/ on the CPU: in float32 and float16 as `parity export` writes them; in 8 bits as "
-    "`parity export --int8 --calibrate` does; with Cells in float32 for `--budget 'outputs 2%'`; and as "
-    "`onnxruntime.quantization.quantize_static` does with its defaults on the same calibration data. *Size* and *time* "
-    "are shares of those of float32, whose files take turns with the others in one process. *Outputs* is the norm of "
-    "the difference from float32 relative to the norm of the outputs, on inputs that ranges weren't taken from. "
-    "*Agreement* is the share of rows with the same largest element; for MiniLM, with its real weights on pairs of "
-    "sentences, the largest change of a cosine similarity. ONNX Runtime has few kernels in float16 on a CPU, where "
-    "such a file is for its size."
+    "`parity export --int8 --calibrate` does, with Cells in float32 for `--budget 'outputs 2%'`, and without "
+    "`--calibrate`; in 4 bits as `--int4` does; and as `onnxruntime.quantization.quantize_static` does with its "
+    "defaults on the same calibration data. *Size* and *time* are shares of those of float32, whose files take turns "
+    "with the others in one process. *Outputs* is the norm of the difference from float32 relative to the norm of the "
+    "outputs, on inputs that ranges weren't taken from. *Agreement* is the share of rows with the same largest "
+    "element; for MiniLM, with its real weights on pairs of sentences, the largest change of a cosine similarity. ONNX "
+    "Runtime has few kernels in float16 on a CPU, where such a file is for its size."
 )
 MODELS = ("resnet18", "minilm", "transformer_encoder")
 OPSET = 20
@@ -76,7 +76,7 @@ def _rows(root: Path, name: str, folder: Path, turns: int) -> list[str]:
     import numpy as np
 
     task = _task(root, name)
-    files = _write(task, folder)
+    files = _write(name, task, folder)
     from cellbridge.runtime.compiled.session import Session
 
     sessions = {label: Session(path) for label, path in files.items()}
@@ -100,13 +100,13 @@ def _rows(root: Path, name: str, folder: Path, turns: int) -> list[str]:
     return rows
 
 
-def _write(task: Task, folder: Path) -> dict[str, Path]:
+def _write(name: str, task: Task, folder: Path) -> dict[str, Path]:
     """Write all files, and return them by their names in the table."""
     from onnxruntime.quantization import quantize_static
 
     from cellbridge.converter import to_onnx
     from cellbridge.parity.deployment.errors import Outputs
-    from cellbridge.parity.deployment.quantizing import calibration_reader, quantize
+    from cellbridge.parity.deployment.quantizing import calibration_reader, quantize, quantize_blocks
     from cellbridge.parity.deployment.sensitivity import Budget, Sensitivity
     from cellbridge.parity.sides.torch_program import capture_program
     from cellbridge.parity.support.progress import NoProgress
@@ -124,6 +124,11 @@ def _write(task: Task, folder: Path) -> dict[str, Path]:
         mixed = folder / "chosen.onnx"
         tried = measured.within(budget, measured.costs(NoProgress()), mixed, NoProgress())
         files[f"8 bits, {len(tried[-1].kept)} of {len(measured.nodes)} Cells in float32"] = mixed
+    files["8 bits, activations as they come"] = folder / "dynamic.onnx"
+    quantize(source, files["8 bits, activations as they come"], None)
+    if name != "resnet18":  # it has no product with a stored matrix but the last
+        files["4 bits in blocks"] = folder / "int4.onnx"
+        quantize_blocks(source, files["4 bits in blocks"])
     files["8 bits by defaults"] = folder / "defaults.onnx"
     quantize_static(source, files["8 bits by defaults"], calibration_reader(task.calibration))
     return files
