@@ -71,7 +71,8 @@ def run(
     MODEL is path/model.py, path/model.py:factory or package.module:factory. The file defines model(), which returns
     an nn.Module, and inputs(), which returns a tuple of arguments or a dict of keyword arguments, or yields several of
     them. It may also define loss(outputs), dynamic_shapes, and cell(), the port of the model, which is judged too
-    (cells and weights define the mapping of its Cells and Parameters).
+    (cells and weights define the mapping of its Cells and Parameters). With checkpoint, safetensors files, model() may
+    return a module on the meta device.
 
     MODEL may also be an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with the arrays of
     --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as
