@@ -16,6 +16,7 @@ import safetensors
 import torch
 
 from ..runtime.errors import UsageError
+from ..runtime.visible import visible_name
 from .dtypes import numpy_dtype
 from .structure.program_names import named_buffers, named_parameters
 
@@ -253,7 +254,7 @@ def _files_of_index(path: Path) -> list[Path]:
         if not isinstance(name, str) or name != Path(name).name or Path(name).suffix != SUFFIX:
             raise UsageError(f"{path} names {name!r}, which isn't the name of a {SUFFIX} file beside it")
         if not (path.parent / name).is_file():
-            raise UsageError(f"{path} names {name}, which isn't there")
+            raise UsageError(f"{path} names {visible_name(name)}, which isn't there")
     return [path.parent / name for name in sorted(names)]
 
 
@@ -272,7 +273,7 @@ def _raise_missing(module: torch.nn.Module, missing: list[str], entries: Mapping
 
 def _some(names: list[str]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(visible_name, names[:_SHOWN])) + more
 
 
 def _name(dtype: torch.dtype) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from ...runtime.errors import ConversionError
+from ...runtime.visible import visible_name
 from ..sides.records import Array
 from .quantizers import Quantizer
 from .stored import StoredTensors
@@ -26,9 +27,13 @@ def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantiz
     rows, columns, block = (int(attributes[name]) for name in ("K", "N", "block_size"))
     bits = int(attributes.get("bits", 4))
     if bits not in _DTYPES or block <= 0 or rows <= 0 or columns <= 0:
-        raise ConversionError(f"{node.name}: needed weights of 4 or 8 bits in blocks, given {bits} bits of {block}")
+        raise ConversionError(
+            f"{visible_name(node.name)}: needed weights of 4 or 8 bits in blocks, given {bits} bits of {block}"
+        )
     if len(node.input) > 4 and node.input[4]:
-        raise ConversionError(f"{node.name}: its weight has rows in another order (g_idx), which isn't read")
+        raise ConversionError(
+            f"{visible_name(node.name)}: its weight has rows in another order (g_idx), which isn't read"
+        )
     blocks = -(-rows // block)
     packed = stored.array(node.input[1])
     codes = _unpacked(_sized(node, packed, columns * blocks * block * bits // 8), bits).reshape(columns, blocks * block)
@@ -46,7 +51,9 @@ def block_weight(node: NodeProto, stored: StoredTensors) -> tuple[Array, Quantiz
 
 def _sized(node: NodeProto, array: Array, size: int) -> Array:
     if array.size != size:
-        raise ConversionError(f"{node.name}: needed {size} elements for its K, N and block_size, given {array.size}")
+        raise ConversionError(
+            f"{visible_name(node.name)}: needed {size} elements for its K, N and block_size, given {array.size}"
+        )
     return array
 
 

@@ -200,3 +200,15 @@ def test_writing_holds_few_tensors_at_a_time(tmp_path: Path) -> None:
     grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     assert (tmp_path / "model.onnx.data").stat().st_size == 24 * each
     assert grown < 5 * each, f"{grown / each:.1f} of its 24 tensors were in memory"
+
+
+def test_names_in_files_are_shown_as_data(tmp_path: Path) -> None:
+    save_file({"\x1b[2Jevil": torch.ones(1)}, tmp_path / "w.safetensors")
+    with pytest.raises(UsageError) as error:
+        map_weights(on_meta(), tmp_path / "w.safetensors")
+    assert "\x1b" not in str(error.value)
+    index = tmp_path / "x.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "\x1b[2J.safetensors"}}))
+    with pytest.raises(UsageError, match="which isn't there") as error:
+        map_weights(on_meta(), index)
+    assert "\x1b" not in str(error.value)
