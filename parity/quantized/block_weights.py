@@ -57,6 +57,10 @@ def _sized(node: NodeProto, array: Array, size: int) -> Array:
     return array
 
 
+def _wrong(node: NodeProto, what: str) -> ConversionError:
+    return ConversionError(f"MatMulNBits node {visible_name(node.name)}: {what}")
+
+
 def _unpacked(packed: Array, bits: int) -> Array:
     """Return the codes in bytes, of which the lowest bits come first."""
     each = packed.reshape(-1, 1) >> np.arange(0, 8, bits, dtype=np.uint8)
