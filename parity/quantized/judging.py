@@ -13,6 +13,7 @@ from ...runtime.compiled.session import SessionError
 from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
 from .float_form import FloatForm
+from .outliers import Outlier, channel_sizes, outlier, outlier_notes
 from .quantized_tensors import QuantizedTensor
 from .quantizers import HALF
 from .runs import Deviation, measure
@@ -167,7 +168,27 @@ def judge_ranges(
             f"the quantizers clip values of the generated inputs ({len(clipping)} of {len(deviations)} tensors, "
             f"{clipping[0].name} first): give inputs like those of the calibration with --inputs"
         )
-    return result, notes
+    return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
+
+
+def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:
+    """Yield the outlier channels of stored weights with one scale."""
+    for weight in form.weights:
+        if weight.quantizer.scale.size == 1 and weight.tensor:
+            found = outlier(channel_sizes(weight.expected), weight.quantizer.step)
+            if found is not None:
+                yield cells.cell_using(weight.tensor), weight.tensor, found
+
+
+def _of_values(
+    form: FloatForm, deviations: Mapping[str, Deviation], cells: TensorCells
+) -> Iterator[tuple[str, str, Outlier]]:
+    """Yield the outlier channels of intermediate values with one scale."""
+    for each in form.quantized:
+        one = deviations.get(each.codes)
+        found = outlier(one.channels, each.quantizer.step) if one is not None and one.channels else None
+        if found is not None:
+            yield cells.cell_computing(each.tensor), each.name, found
 
 
 def _share(one: Deviation | None) -> float:

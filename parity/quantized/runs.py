@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
@@ -13,6 +13,7 @@ from ...runtime.compiled.isolated import IsolatedSession
 from ...runtime.ir.types import is_floating
 from ..sides.records import Array
 from .float_form import FloatForm
+from .outliers import channel_sizes
 from .quantized_tensors import QuantizedTensor
 
 
@@ -29,6 +30,7 @@ class Deviation:
         end_to_end: error in steps in the whole quantized file.
         index: index of the largest error end to end.
         values: values of the float network and the file at that index.
+        channels: the largest absolute value of each channel in the float network, by axis.
     """
 
     low: float = np.inf
@@ -39,6 +41,13 @@ class Deviation:
     end_to_end: float = 0.0
     index: tuple[int, ...] | None = None
     values: tuple[float, float] = (0.0, 0.0)
+    channels: dict[int, Array] = field(default_factory=dict)
+
+    def add_channels(self, numbers: Array) -> None:
+        """Take the sizes of the channels of one more sample."""
+        for axis, sizes in channel_sizes(numbers).items():
+            before = self.channels.get(axis, sizes)
+            self.channels[axis] = np.maximum(before, sizes) if before.shape == sizes.shape else sizes
 
 
 def measure(
@@ -81,6 +90,8 @@ def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes:
     matter = np.clip(numbers, *each.bounds)
     deviation.low, deviation.high = min(deviation.low, float(matter.min())), max(deviation.high, float(matter.max()))
     deviation.count += numbers.size
+    if quantizer.scale.size == 1:
+        deviation.add_channels(matter)
     deviation.beyond += int((quantizer.beyond(matter) > 0).sum())
     if codes.shape == numbers.shape:
         steps = quantizer.steps_between(codes, numbers)
