@@ -94,7 +94,7 @@ def check_out_of_core(
         report = check(module, args, kwargs, more_inputs=more_inputs, progress=progress, **options)
         report.notes += _notes(weights, memory)
         return report
-    parts = divide(module, left, grads=chosen.grads)
+    parts = divide(module, left, grads=chosen.grads, selects=chosen.selects)
     whole: Report | None = None
     for number, (one_args, one_kwargs) in enumerate([(args, dict(kwargs or {})), *more_inputs]):
         open_containers((one_args, one_kwargs))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -39,7 +39,9 @@ def is_larger(network: torch.nn.Module, memory: int, *, grads: bool) -> bool:
     return _size(network) * _each(grads) > memory - BASE
 
 
-def divide(network: torch.nn.Module, memory: int, *, grads: bool) -> list[Part]:
+def divide(
+    network: torch.nn.Module, memory: int, *, grads: bool, selects: Callable[[str], bool] = lambda path: True
+) -> list[Part]:
     """Return the parts: modules below which nothing need be divided, in the order of the network.
 
     What isn't in a part are the modules that contain parts, and modules without parameters beside parts.
@@ -48,11 +50,12 @@ def divide(network: torch.nn.Module, memory: int, *, grads: bool) -> list[Part]:
         network: the network.
         memory: the bytes that the process may take.
         grads: whether gradients are judged too.
+        selects: whether the Cell at a path is judged; others may take more, since they only run.
 
     Raises:
-        UsageError: a Cell can't be divided further and takes more.
+        UsageError: a Cell that is judged can't be divided further and takes more.
     """
-    return list(_parts("", network, memory - BASE, _each(grads)))
+    return list(_parts("", network, memory - BASE, _each(grads), selects))
 
 
 def _each(grads: bool) -> int:
@@ -64,7 +67,7 @@ def _size(module: torch.nn.Module, *, recurse: bool = True) -> int:
     return sum(t.numel() for t in (*module.parameters(recurse=recurse), *module.buffers(recurse=recurse)))
 
 
-def _parts(path: str, module: torch.nn.Module, room: int, each: int) -> Iterator[Part]:
+def _parts(path: str, module: torch.nn.Module, room: int, each: int, selects: Callable[[str], bool]) -> Iterator[Part]:
     size = _size(module) * each
     if not size:
         return
@@ -72,16 +75,19 @@ def _parts(path: str, module: torch.nn.Module, room: int, each: int) -> Iterator
         yield Part(path, module, size)
         return
     own = _size(module, recurse=False) * each
+    if own > room and path and _is_called(module) and not selects(path):
+        yield Part(path, module, size)
+        return
     if own > room:
         name = f"the Cell {path or '(root)'} ({type(module).__name__})"
         count = f"{own / each:.3g} parameters of its own"
         raise UsageError(
             f"{name} has {count}, and judging it takes about {size_in_words(own + BASE)} of memory; "
             f"{size_in_words(room + BASE)} are allowed\n"
-            "  what to do: allow more by --memory, or compare outputs alone by --no-grad"
+            "  what to do: allow more by --memory, compare outputs alone by --no-grad, or leave it out by --skip"
         )
     for name, child in module.named_children():
-        yield from _parts(f"{path}.{name}" if path else name, child, room, each)
+        yield from _parts(f"{path}.{name}" if path else name, child, room, each, selects)
 
 
 def _is_called(module: torch.nn.Module) -> bool:

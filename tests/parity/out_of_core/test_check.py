@@ -294,3 +294,16 @@ class CachingLinear(nn.Linear):
 def test_a_part_that_changes_its_arguments_is_refused(memory: int, grads: bool) -> None:
     with pytest.raises(UsageError, match=r"the Cell second puts tensors into its argument .*(?s:.)*use_cache = False"):
         check_out_of_core(Caching(), (torch.randn(2, 8),), memory=memory // 6, grads=grads)
+
+
+def test_a_cell_that_does_not_fit_may_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    allow_one_block(monkeypatch)
+    module = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 300))
+    held = sum(p.nbytes for p in module.parameters())
+    memory = held + 80 * division.JUDGING_WITH_GRADIENTS
+    with pytest.raises(UsageError, match=r"the Cell 2 \(Linear\) has 2\.7e\+03 parameters (?s:.)*--skip"):
+        check_out_of_core(module, (torch.randn(2, 8),), memory=memory)
+    report = check_out_of_core(module, (torch.randn(2, 8),), memory=memory, skip=["2"])
+    assert report.ok, str(report)
+    assert report.cells["2"].status == SKIPPED
+    assert report.cells["0"].comparisons
