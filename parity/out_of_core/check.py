@@ -40,7 +40,7 @@ from ..support.progress import NoProgress, Progress
 from .around import Around
 from .boundaries import NetworkCall, PartCall, run_in_parts
 from .containers import loss_of, without_parts
-from .division import BASE, Part, divide, is_larger
+from .division import BASE, Part, divide, is_larger, require_base
 from .repeated import RepeatedPrograms
 
 
@@ -87,6 +87,7 @@ def check_out_of_core(
     if not chosen.model:
         chosen = replace(chosen, model=type(module).__name__)
     require_values(module)
+    require_base(memory)
     # parameters that aren't in files are in memory all the time
     held = 0 if weights is not None else sum(t.nbytes for t in (*module.parameters(), *module.buffers()))
     left = memory - held

@@ -34,6 +34,15 @@ class Part:
     size: int
 
 
+def require_base(memory: int) -> None:
+    """Raise `UsageError` unless there is memory left beside Python with torch and ONNX Runtime."""
+    if memory <= BASE:
+        raise UsageError(
+            f"{size_in_words(memory)} of memory are too few: Python with torch and ONNX Runtime takes "
+            f"{size_in_words(BASE)} alone; allow at least 1 GB"
+        )
+
+
 def is_larger(network: torch.nn.Module, memory: int, *, grads: bool) -> bool:
     """Whether judging a network as a whole takes more than the bytes that the process may take."""
     return _size(network) * _each(grads) > memory - BASE
