@@ -20,6 +20,11 @@ class StoredData(Mapping[Value, Array]):
 
     def __init__(self, arrays: Mapping[Value, Any]) -> None:
         self._arrays = {value: np.asarray(data) for value, data in arrays.items()}
+        self._other = [value for value, data in self._arrays.items() if data.dtype != value.dtype]
+
+    def arrays(self) -> dict[Value, Array]:
+        """Return all data by value."""
+        return self._arrays | {value: self[value] for value in self._other}
 
     def __getitem__(self, value: Value) -> Array:
         return self._arrays[value].astype(value.dtype, copy=False)

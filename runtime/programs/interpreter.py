@@ -50,7 +50,7 @@ def execute(
         CellbridgeError: an op failed; the message names the op, its operands, the Cell and the source line.
     """
     wanted = program.outputs if wanted is None else wanted
-    values: dict[Value, Array] = {**program.constant_data, **(stored or {})}
+    values: dict[Value, Array] = program.constant_data.arrays() | dict(stored or {})
     sizes = bind(program, inputs)
     values.update(zip(program.inputs, inputs, strict=True))
     run = _Interpretation(program, values, sizes, draws or {}, observe)
