@@ -23,6 +23,7 @@ class Provider:
         device: where ONNX Runtime keeps its tensors: "cpu" or "cuda".
         before: names of the providers that take what it can't run, before the CPU.
         needs: what the machine needs for it, in words.
+        newest_opset: the newest operator set that it reads, if that isn't ONNX Runtime's.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Provider:
     device: str = "cpu"
     before: tuple[str, ...] = ()
     needs: str = ""
+    newest_opset: int | None = None
 
     def chain(self, **more: str) -> list[Any]:
         """Return the providers of a session in order of preference, with `more` options of this one."""
@@ -63,6 +65,7 @@ PROVIDERS = {
             # by default it computes float32 in bfloat16 on processors that have it
             {"device_type": "CPU", "precision": "FP32"}, "float32 is computed in float32 on the CPU",
             needs="OpenVINO, which the package brings",
+            newest_opset=22,  # it takes Attention, of 23, and then can't read it
         ),
         Provider(
             "coreml", "CoreMLExecutionProvider", CPU_ONLY,

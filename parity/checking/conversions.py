@@ -11,6 +11,7 @@ from torch.utils import _pytree as pytree
 
 from ...runtime.errors import UsageError
 from ...runtime.ir.program import Program
+from ...runtime.providers import find
 from ..comparison.judging import judge_sides
 from ..dtypes import WORKING_DTYPES
 from ..inputs.sizes import format_sizes, other_sizes, resize
@@ -66,7 +67,7 @@ class Conversions:
                 kwargs,
                 dtype=WORKING_DTYPES[dtype].onnxruntime,
                 provider=options.provider,
-                opset=self.opset,
+                opset=self.opset or find(options.provider).newest_opset,
             ),
             *back_sides,
         ]

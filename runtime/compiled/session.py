@@ -200,7 +200,7 @@ def explain(error: Exception, model: onnx.ModelProto | str | PathLike[str], prov
             "model in an older opset: converter.to_onnx(converter.from_onnx(model), path)"
         )
     message = re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", str(error))
-    message = re.sub(r"/onnxruntime_src/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", message).strip()  # its own C++
+    message = re.sub(r"/onnxruntime(_src)?/\S+ [^\[\]]*(\[with [^\]]*\] )?", "", message).strip()  # its own C++
     place = "" if isinstance(error, ort_errors.NoSuchFile) else _place(message, model)
     pattern = next((pattern for pattern in _OF_DATA if re.search(pattern, message)), None)
     kind, what, instead = _OF_DATA[pattern] if pattern else (SessionError, "ONNX Runtime can't run the model", "")

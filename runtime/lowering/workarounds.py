@@ -108,6 +108,9 @@ WORKAROUNDS = {
     "padding before a pool": Workaround(
         "Pad", "is fused with MaxPool, which pads with -inf instead of 0", "ops/slicing.py", fixed_in=(1, 32)
     ),
+    "attention as one operator": Workaround(
+        "Attention", "is taken by the provider, and then not read", "providers.py", provider="openvino"
+    ),
     "unused input": Workaround(
         "(any)", "takes other inputs for the ones that follow an input which no node uses", "lowering/unused_inputs.py",
         provider="openvino",
