@@ -16,6 +16,7 @@ import safetensors
 import torch
 
 from ..runtime.errors import UsageError
+from ..runtime.ir.stored import give_pages_back
 from ..runtime.visible import visible_name
 from .dtypes import numpy_dtype
 from .structure.program_names import named_buffers, named_parameters
@@ -83,8 +84,7 @@ class MappedWeights:
     def release(self) -> None:
         """Give the memory of all pages back; what is used again is read again. Nothing may have been changed."""
         for mapped in self._maps:
-            if hasattr(mmap, "MADV_DONTNEED"):
-                mapped.madvise(mmap.MADV_DONTNEED)
+            give_pages_back(mapped)
 
     def attach(self, module: torch.nn.Module) -> None:
         """Replace the parameters and buffers that are on the meta device by the tensors of these names.

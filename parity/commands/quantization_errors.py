@@ -65,7 +65,7 @@ def measure_errors(
         progress.stage("errors", None)
         outputs = Outputs.of(folder / FLOAT, calibration, loss)
         together = outputs.errors(folder / QUANTIZED)
-        seconds = [seconds_of_run(folder / name, calibration) for name in (FLOAT, QUANTIZED)]
+        seconds = [seconds_of_run(folder / name, calibration[0]) for name in (FLOAT, QUANTIZED)]
         sizes = [(folder / name).stat().st_size for name in (FLOAT, QUANTIZED)]
         files = [Mixture((), together, sizes[1], seconds[1])]
         exceeded = budget is not None and not budget.holds(together)

@@ -15,10 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.resources
-import statistics
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -27,16 +25,14 @@ import numpy as np
 import onnx
 
 from ...recorder import library_versions
-from ...runtime.compiled.session import Session
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_text
 from ..sides.records import Array
+from .errors import seconds_of_run
 
 TWINS = ("verify.py", "verify.mjs", "verify.html", "vectors.mjs", "verify.cpp")
 KNOWN = frozenset({"float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"})
 """The dtypes that the programs know."""
-RUNS = 20
-"""Calls of which the median is the time in the card."""
 
 
 @dataclass(frozen=True)
@@ -118,13 +114,14 @@ def _card(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], ver
     opset = next(one.version for one in model.opset_import if one.domain in ("", "ai.onnx"))
     size = sum(file.stat().st_size for file in folder.glob("model.onnx*"))
     versions = library_versions() | {"onnx": onnx.__version__}
+    seconds = seconds_of_run(folder / "model.onnx", {one.name: one.array for one in inputs})
     rows = [
         ("computes in", verdict.dtype),
         ("compared with torch", f"{verdict.sentence}, in {verdict.cells} Cells"),
         ("operator set", str(opset)),
         ("operators", f"{len(model.graph.node)}"),
         ("size", f"{size / 1e6:.3g} MB"),
-        ("time of a call", f"{_milliseconds(folder, inputs):.3g} ms, in ONNX Runtime on the CPU that wrote this"),
+        ("time of a call", f"{1000 * seconds:.3g} ms, in ONNX Runtime on the CPU that wrote this"),
         ("written with", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("on", sys.platform),
     ]
@@ -160,15 +157,3 @@ Exit code 0: the same network. 1: another one. 2: it can't be run.
 def _cell(text: str) -> str:
     """Return text for a cell of a Markdown table, in which nothing is markup."""
     return "".join(f"&#{ord(c)};" if c in "|<>&`*_[]()#\\!" else c for c in visible_text(text).replace("\n", " "))
-
-
-def _milliseconds(folder: Path, inputs: Sequence[Vector]) -> float:
-    """Return the median time of a call in ONNX Runtime."""
-    session = Session(folder / "model.onnx")
-    feed: Mapping[str, Array] = {one.name: one.array for one in inputs}
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        session.run(feed)
-        seconds.append(time.perf_counter() - start)
-    return 1000 * statistics.median(seconds)

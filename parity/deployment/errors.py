@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,8 @@ from ..support.tensors import as_tensor
 from .calibration import Calibration
 
 Loss = Callable[[Any], torch.Tensor]
-RUNS = 7
+RUNS = 20
+"""Calls of which the median is a time."""
 
 
 @dataclass(frozen=True)
@@ -84,9 +85,9 @@ def _run(path: Path, calibration: Calibration) -> list[list[Array]]:
     return [list(session.run(sample).values()) for sample in calibration]
 
 
-def seconds_of_run(path: Path, calibration: Calibration) -> float:
-    """Return the time of a run of ONNX Runtime on the first sample: the median of several, after a first one."""
-    session, sample = Session(path), calibration[0]
+def seconds_of_run(path: Path, sample: Mapping[str, Array]) -> float:
+    """Return the time of a run of ONNX Runtime on one sample: the median of several, after a first one."""
+    session = Session(path)
     session.run(sample)
     seconds = []
     for _ in range(RUNS):

@@ -90,7 +90,7 @@ class Sensitivity:
                 errors = self.outputs.errors(file)
             except (SessionError, ConversionError):
                 return False
-            seconds = seconds_of_run(file, self.calibration)
+            seconds = seconds_of_run(file, self.calibration[0])
             tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size, seconds)
             return budget.holds(errors)
 

@@ -23,7 +23,7 @@ from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
 from ..options import Options
 from ..sides.records import random_cotangents
-from ..support.tensors import as_tensor
+from ..sides.torch_side import loss_gradients, tensor_like
 from .division import Part
 
 
@@ -188,7 +188,7 @@ def run_in_parts(
             cotangents = _cotangents(options, result, outputs)
             roots = [(o, c) for o, c in zip(outputs, cotangents, strict=True) if c is not None and o.requires_grad]
             if roots:
-                torch.autograd.backward([o for o, _ in roots], [c.to(o.dtype) for o, c in roots])
+                torch.autograd.backward([o for o, _ in roots], [c for _, c in roots])
     return NetworkCall(run.calls, cotangents, list(uses.found))
 
 
@@ -322,13 +322,8 @@ def _without_gradients(parameters: Sequence[torch.nn.Parameter]) -> Iterator[Non
 
 def _cotangents(options: Options, result: Any, outputs: list[torch.Tensor]) -> list[torch.Tensor | None]:
     """Return the gradients of the loss, or random ones, of all outputs with numbers."""
-    if options.loss is None:
+    if options.loss is not None:
+        arrays = loss_gradients(options.loss, result, outputs)
+    else:
         arrays = random_cotangents([as_array(out) for out in outputs], np.dtype(np.float32), options.seed)
-        return [None if array is None else as_tensor(array) for array in arrays]
-    value = options.loss(result)
-    if not isinstance(value, torch.Tensor) or value.numel() != 1 or not value.requires_grad:
-        raise UsageError("loss(outputs) must return a scalar tensor that depends on the outputs")
-    numbers = [out for out in outputs if out.requires_grad]
-    found = torch.autograd.grad(value.sum(), numbers, retain_graph=True, allow_unused=True)
-    gradients = dict(zip(map(id, numbers), found, strict=True))
-    return [gradients.get(id(out)) for out in outputs]
+    return [None if array is None else tensor_like(array, out) for array, out in zip(arrays, outputs, strict=True)]

@@ -23,7 +23,7 @@ from ...runtime.memory import size_in_words
 from ...runtime.programs.call import as_array
 from ..checking.conversions import Conversions
 from ..checking.engine import check
-from ..checking.several_inputs import Arguments
+from ..checking.several_inputs import Arguments, judge_all_inputs
 from ..comparison.cells import can_run
 from ..inputs.affordable import memory_of_records, peak_memory
 from ..options import OptionKeywords, Options, from_keywords
@@ -96,17 +96,9 @@ def check_out_of_core(
         report.notes += _notes(weights, memory)
         return report
     parts = divide(module, left, grads=chosen.grads, selects=chosen.selects)
-    whole: Report | None = None
-    for number, (one_args, one_kwargs) in enumerate([(args, dict(kwargs or {})), *more_inputs]):
-        open_containers((one_args, one_kwargs))
-        run = _Run(module, parts, chosen, left, weights, stages)
-        joined = run.judge(one_args, one_kwargs)
-        if number == 0:
-            whole = joined
-        else:
-            assert whole is not None
-            whole.join_input(joined)
-    assert whole is not None
+    run = _Run(module, parts, chosen, left, weights, stages)
+    open_containers((args, kwargs))
+    whole = judge_all_inputs((args, dict(kwargs or {})), more_inputs, run.judge, chosen, stages)
     whole.notes += [
         *mode_notes(module, chosen.train),
         f"judged in {len(parts)} parts, each on the values that it has in the network: what rounding adds up to over "
@@ -126,7 +118,7 @@ def _notes(weights: MappedWeights | None, memory: int) -> list[str]:
 
 
 class _Run:
-    """The judgement of all parts of a network on one input."""
+    """The judgement of all parts of a network, on one input after another."""
 
     def __init__(
         self,

@@ -326,12 +326,12 @@ class TorchSide:
         if run.cotangents is not None:
             return run.root_cotangents(partners)
         if self.loss is not None:
-            return _loss_gradients(self.loss, result, outputs)
+            return loss_gradients(self.loss, result, outputs)
         return random_cotangents([as_array(out) for out in outputs], numpy_dtype(self.working_dtype), self.seed)
 
     def _backward(self, recorder: Recorder, outputs: list[torch.Tensor], leaves: list[torch.Tensor]) -> None:
         roots = [
-            (out, _as_tensor(cotangent, out))
+            (out, tensor_like(cotangent, out))
             for out, cotangent in zip(outputs, recorder.records.cotangents, strict=True)
             if cotangent is not None and out.requires_grad
         ]
@@ -356,9 +356,12 @@ def require_gradient(loss: Any) -> None:
         )
 
 
-def _loss_gradients(
-    loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]
-) -> list[Array | None]:
+def loss_gradients(loss: Callable[[Any], torch.Tensor], result: Any, outputs: list[torch.Tensor]) -> list[Array | None]:
+    """Return the gradient of a loss of the result for each of its tensors; None for those without numbers.
+
+    Raises:
+        UsageError: the loss isn't a scalar, or has no gradient.
+    """
     value = loss(result)
     if not isinstance(value, torch.Tensor) or value.numel() != 1:
         description = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, torch.Tensor) else repr(value)
@@ -387,7 +390,7 @@ def _fit(outputs: Sequence[torch.Tensor], cotangents: Sequence[Array | None]) ->
     )
 
 
-def _as_tensor(array: Array, like: torch.Tensor) -> torch.Tensor:
+def tensor_like(array: Array, like: torch.Tensor) -> torch.Tensor:
     """Return an array as a tensor of the dtype of `like`; pairs of reals as complex numbers if that is complex."""
     tensor = as_tensor(array)
     return (torch.view_as_complex(tensor) if like.is_complex() else tensor).to(like.dtype)

@@ -45,8 +45,8 @@ class StoredData(Mapping[Value, Array]):
         data = self._arrays[value]
         result = np.array(data, value.dtype, order="C")
         file = mapped_file(data)
-        if file is not None and hasattr(mmap, "MADV_DONTNEED"):
-            file.madvise(mmap.MADV_DONTNEED)
+        if file is not None:
+            give_pages_back(file)
         return result
 
 
@@ -58,3 +58,9 @@ def mapped_file(array: Array) -> mmap.mmap | None:
     if isinstance(base, memoryview):
         base = base.obj
     return base if isinstance(base, mmap.mmap) else None
+
+
+def give_pages_back(file: mmap.mmap) -> None:
+    """Give the memory of a mapped file's pages back, where the system can; what is used again is read again."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        file.madvise(mmap.MADV_DONTNEED)
