@@ -57,6 +57,8 @@ class FloatForm:
         weights: the stored weights.
         quantized: the tensors that are rounded.
         wrong_scales: biases with wrong scales; see `WrongScale`.
+        codes: quantizers by the names of codes in the file; None for a dynamic one.
+        dynamic: names of the tensors that are rounded by their own range, and of the results, in the network.
     """
 
     def __init__(self, model: onnx.ModelProto, folder: Path | None, float_model: onnx.ModelProto, floats: Path) -> None:
@@ -76,8 +78,8 @@ class FloatForm:
         self.quantized: list[QuantizedTensor] = []
         self.wrong_scales: list[WrongScale] = []
         self._stored = StoredTensors(model.graph, folder)
-        self._codes: dict[str, Quantizer | None] = {}
-        self._dynamic: set[str] = set()
+        self.codes: dict[str, Quantizer | None] = {}
+        self.dynamic: list[tuple[str, str]] = []
         self._emitted: dict[tuple[str, str], str] = {}
         self._graph = FloatGraph()
         self._missing: list[tuple[str, str, str]] = []
@@ -103,7 +105,7 @@ class FloatForm:
                 raise ConversionError(f"{description} is malformed ({type(error).__name__}: {error})") from error
         if self._missing:
             require_supported(self._missing, "the quantized file can't be compared: {} of operators with no float form")
-        if code_outputs := [value.name for value in model.graph.output if value.name in self._codes]:
+        if code_outputs := [value.name for value in model.graph.output if value.name in self.codes]:
             raise ConversionError(f"outputs are codes of a quantizer: {', '.join(code_outputs)}")
         self.model = self._graph.to_model(model, self._stored, CellAssigner(float_model.graph))
         self.quantized = [replace(each, bounds=self._bounds_after(each.codes)) for each in self.quantized]
@@ -173,7 +175,7 @@ class FloatForm:
             self._graph.added[name] = numpy_helper.from_array(array, name)
         producer = next((node.op_type for node in self._graph.nodes if tensor in node.output), "")
         self.quantized.append(QuantizedTensor(tensor, codes, quantizer, producer))
-        self._codes[codes] = quantizer
+        self.codes[codes] = quantizer
         return tensor
 
     def _dequantize(self, node: NodeProto) -> None:
@@ -185,9 +187,9 @@ class FloatForm:
         """Return the name of the numbers that codes represent, as read by a quantizer."""
         if self._stored.data(codes) is not None:
             return self._weight(codes, quantizer, node)
-        if codes not in self._codes:
+        if codes not in self.codes:
             raise ConversionError(f"{node.op_type} node {node.name!r}: nothing computes the codes {codes!r}")
-        producer = self._codes[codes]
+        producer = self.codes[codes]
         if producer is None or producer.same(quantizer):
             return codes
         # read by another quantizer than written: ((x / scale + zero) - other zero) * other scale
@@ -204,17 +206,17 @@ class FloatForm:
 
     def _quantize_dynamically(self, node: NodeProto) -> None:
         """Replace a dynamic quantizer: its scale becomes 1, and products of codes become products of numbers."""
-        codes, scale, _ = node.output
+        codes, scale = node.output[:2]
         self._graph.identity(node.input[0], codes, node)
-        self._codes[codes] = None
-        self._dynamic.add(scale)
+        self.codes[codes] = None
+        self.dynamic.append((node.input[0], codes))
         one = numpy_helper.from_array(np.ones((), np.float32), scale)
         self._graph.nodes.append(helper.make_node("Constant", [], [scale], value=one))
 
     def _convert_product(self, node: NodeProto, operator: str, axis: int) -> None:
         """Replace a product of codes, which is multiplied by their scales afterwards."""
         first, second = node.input[:2]
-        product = self._original_name(node.output[0])
+        product = self.name_in_file(node.output[0])
         if self._stored.data(second) is not None:
             scale = self._scales_after[product]
             if scale is None:
@@ -224,7 +226,8 @@ class FloatForm:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         self._graph.emit(operator, [first, second], node.output[0], node, **attributes)
 
-    def _original_name(self, name: str) -> str:
+    def name_in_file(self, name: str) -> str:
+        """Return the name that a tensor of the network has in the file."""
         return next((old for old, new in self._renamed.items() if new == name), name)
 
     def _convert_operator(self, node: NodeProto, form: FloatOperator) -> None:
@@ -283,6 +286,9 @@ class FloatForm:
     def _convert_lstm(self, node: NodeProto) -> None:
         """Replace an LSTM with inputs X, W, R, B, lengths, h, c, P, and the scales and zero points of W and R."""
         x, w, r, *others = node.input[:8]
+        rounded = f"{x}, as {node.output[0]} takes it"
+        self._graph.identity(x, rounded, node)
+        self.dynamic.append((x, rounded))
         matrices = []
         for codes, at in ((w, 8), (r, 10)):
             quantizer = self._stored.quantizer_of(node.input[at], node.input[at + 1], 1)
@@ -292,7 +298,7 @@ class FloatForm:
                 self._weight(codes, Quantizer(quantizer.name, scale, zero, self._stored.dtype(codes)), node, swap=True)
             )  # fmt: skip
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-        result = self._graph.emit("LSTM", [x, *matrices, *others], node.output[0], node, **attributes)
+        result = self._graph.emit("LSTM", [rounded, *matrices, *others], node.output[0], node, **attributes)
         result.output[:] = node.output
 
     def _convert_block_product(self, node: NodeProto) -> None:
@@ -307,7 +313,7 @@ class FloatForm:
 
     def _convert_other(self, node: NodeProto) -> None:
         """Add a node unchanged; its results from codes are codes."""
-        quantizers = [self._codes[name] for name in node.input if name in self._codes]
+        quantizers = [self.codes[name] for name in node.input if name in self.codes]
         weights = [name for name in node.input if self._stored.holds_codes(name)]
         if not quantizers and weights and node.op_type in ("Gather", "GatherElements", "Transpose", "Reshape"):
             reader = self._stored.reader_of(node.output[0])
@@ -321,7 +327,7 @@ class FloatForm:
                 if quantizer is not None and self._stored.holds_codes(name):
                     node.input[i] = self._weight(name, quantizer, node)
             if node.op_type not in ABOUT:
-                self._codes.update(dict.fromkeys(node.output, quantizer))
+                self.codes.update(dict.fromkeys(node.output, quantizer))
         for i, name in enumerate(node.input):
             if name in self._ones:
                 node.input[i] = self._graph.number(1.0)
@@ -342,7 +348,7 @@ class FloatForm:
         if far.any():
             at = int(np.argmax(np.broadcast_to(far, product.shape)))
             of_bias, of_both = (float(np.broadcast_to(a, far.shape)[at]) for a in (own, product))
-            self.wrong_scales.append(WrongScale(node, self._original_name(node.input[2]), of_bias, of_both, x.name))
+            self.wrong_scales.append(WrongScale(node, self.name_in_file(node.input[2]), of_bias, of_both, x.name))
 
     def _weight(
         self, codes: str, quantizer: Quantizer, node: NodeProto, *, swap: bool = False, array: Array | None = None

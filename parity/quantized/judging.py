@@ -14,7 +14,8 @@ from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
 from .float_form import FloatForm
 from .outliers import Outlier, channel_sizes, outlier, outlier_notes
-from .quantized_tensors import QuantizedTensor
+from .parts import PartError
+from .quantized_tensors import QuantizedTensor, quantized_name
 from .quantizers import HALF
 from .runs import Deviation, measure
 from .weights import RoundedWeight
@@ -24,8 +25,10 @@ MIN_QUANTIZERS = 6  # smallest number of quantizers among which an outlier is de
 OCTAVES = 1.5
 """Allowed deviation, in powers of two, of a quantizer's range from the needed one, relative to the others."""
 SPREADS = 8.0  # ... or in median deviations of the others
-BEYOND = 1.0 / 16.0
-"""Share of values of the user's inputs that may lie beyond a quantizer's range."""
+SATURATION = 16.0
+"""What values of the user's inputs that lie beyond a quantizer's range may cost, as a multiple of rounding."""
+EXPLAINED = 3.0
+"""Allowed error of a part, as a multiple of the error that the steps of its quantizers explain; see `_allowed`."""
 BOUNDED = frozenset({"Sigmoid", "Softmax", "Tanh", "HardSigmoid", "LogSoftmax", "Clip"})
 """Operators whose results have a fixed range, whatever the inputs."""
 
@@ -142,7 +145,7 @@ def judge_ranges(
         Comparisons by Cell, and notes.
     """
     try:
-        deviations = measure(form, quantized, samples, provider)
+        deviations, parts = measure(form, quantized, samples, provider)
     except SessionError as error:
         reason = str(error).partition("\n")[0]
         return [], [f"the errors of intermediate values, in steps, couldn't be measured: {reason}"]
@@ -153,22 +156,61 @@ def judge_ranges(
         if one is None or not one.count:
             continue
         reason = wrong.get(each.codes, "")
-        share = one.beyond / one.count
-        if given and not reason and share > BEYOND:
+        if given and not reason and one.saturation > SATURATION:
             reason = (
-                f"{share:.0%} of its values lie beyond the range of its quantizer, {_range(each)}: they need "
-                f"{one.low:.3g} to {one.high:.3g}"
+                f"{one.beyond / one.count:.0%} of its values lie beyond the range of its quantizer, {_range(each)}: "
+                f"they need {one.low:.3g} to {one.high:.3g}, which costs {one.saturation:.0f} times what rounding does"
             )
         path = cells.cell_computing(each.tensor)
         result += [(path, comparison) for comparison in _steps(each, one, side, reason)]
-    notes = []
-    clipping = [each for each in form.quantized if _share(deviations.get(each.codes)) > BEYOND]
-    if clipping and not given:
-        notes.append(
-            f"the quantizers clip values of the generated inputs ({len(clipping)} of {len(deviations)} tensors, "
-            f"{clipping[0].name} first): give inputs like those of the calibration with --inputs"
-        )
+    for tensor, part in parts.items():
+        if max(part.actual, part.explained) > part.rounding:
+            result.append((cells.cell_computing(tensor), _part(tensor, part, side)))
+    notes = _saturation_note(form, deviations, given)
     return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
+
+
+def _saturation_note(form: FloatForm, deviations: Mapping[str, Deviation], given: bool) -> list[str]:
+    """Return a note on values beyond the ranges of their quantizers, if they cost more than rounding does."""
+    worst = {each.codes: deviations[each.codes].saturation for each in form.quantized if each.codes in deviations}
+    costly = [each for each in form.quantized if worst.get(each.codes, 0.0) > (1.0 if given else SATURATION)]
+    if not costly:
+        return []
+    most = max(costly, key=lambda each: worst[each.codes])
+    of = f"{len(costly)} of {len(worst)} tensors, {most.name} most, which costs {worst[most.codes]:.3g} times what"
+    advice = "calibrate with inputs like these" if given else "give inputs like those of the calibration with --inputs"
+    return [f"the quantizers clip values of the {'' if given else 'generated '}inputs ({of} rounding does): {advice}"]
+
+
+def _part(tensor: str, error: PartError, side: str) -> Comparison:
+    """Compare the error of a part with what the steps of its quantizers explain."""
+    allowed = _allowed(error.count)
+    ratio = error.actual / error.explained
+    reason = ""
+    if not ratio <= allowed:
+        reason = (
+            f"off by {error.actual:.3g} (root mean square), {ratio:.3g} times what rounding to the steps of its "
+            f"quantizers makes: the file computes something else from the same codes"
+        )
+    return Comparison(
+        side,
+        CHECK,
+        "isolated",
+        "quantization error",
+        quantized_name(tensor),
+        0,
+        FAIL if reason else PASS,
+        reason,
+        error=error.actual,
+        bar=allowed * error.explained,
+        ratio=ratio,
+        allowed=allowed,
+    )
+
+
+def _allowed(count: int) -> float:
+    """Return the allowed ratio for a tensor: larger for few elements, whose errors differ by chance."""
+    return EXPLAINED * (1.0 + 8.0 / count)
 
 
 def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:
@@ -189,10 +231,6 @@ def _of_values(
         found = outlier(one.channels, each.quantizer.step) if one is not None and one.channels else None
         if found is not None:
             yield cells.cell_computing(each.tensor), each.name, found
-
-
-def _share(one: Deviation | None) -> float:
-    return one.beyond / one.count if one is not None and one.count else 0.0
 
 
 def _range(each: QuantizedTensor) -> str:

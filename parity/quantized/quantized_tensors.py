@@ -34,7 +34,12 @@ class QuantizedTensor:
     @property
     def name(self) -> str:
         """Its name without quantizers."""
-        return original_name(self.tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
+        return quantized_name(self.tensor)
+
+
+def quantized_name(tensor: str) -> str:
+    """Return the name of a tensor without what quantizers add to it."""
+    return original_name(tensor.removesuffix(NOT_ROUNDED)).removesuffix("_QuantizeLinear_Input")
 
 
 @dataclass(frozen=True)

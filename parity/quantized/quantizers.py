@@ -92,6 +92,13 @@ class Quantizer:
         scale, zero = (self.broadcast(each, codes.shape) for each in (self.scale, self.zero_point))
         return np.asarray((codes.astype(np.float64) - zero) * scale)
 
+    def codes_of(self, numbers: Array) -> Array:
+        """Return the codes of numbers, rounded to the nearest step and saturated."""
+        scale, zero = (self.broadcast(each, numbers.shape) for each in (self.scale, self.zero_point))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            codes = np.clip(np.round(numbers.astype(np.float64) / scale) + zero, *self.codes)
+        return np.asarray(np.where(np.isfinite(codes), codes, zero).astype(self.dtype))
+
     def steps_between(self, codes: Array, numbers: Array) -> Array:
         """Return the errors of codes in steps, less float32's rounding of a code."""
         scale, zero = (self.broadcast(each, codes.shape) for each in (self.scale, self.zero_point))

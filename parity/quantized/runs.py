@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 from ...runtime.compiled.isolated import IsolatedSession
-from ...runtime.ir.types import is_floating
 from ..sides.records import Array
 from .float_form import FloatForm
 from .outliers import channel_sizes
+from .parts import PartError, Parts, tensors
 from .quantized_tensors import QuantizedTensor
 
 
@@ -26,7 +26,8 @@ class Deviation:
         high: the largest number in the float network.
         count: number of elements measured.
         beyond: number of elements that aren't representable.
-        isolated: error in steps caused by rounding its direct inputs, weights and operands.
+        clipped: sum of the squares of the steps by which they aren't.
+        isolated: error in steps where the part before it starts from the float network's values.
         end_to_end: error in steps in the whole quantized file.
         index: index of the largest error end to end.
         values: values of the float network and the file at that index.
@@ -37,11 +38,17 @@ class Deviation:
     high: float = -np.inf
     count: int = 0
     beyond: int = 0
+    clipped: float = 0.0
     isolated: float = 0.0
     end_to_end: float = 0.0
     index: tuple[int, ...] | None = None
     values: tuple[float, float] = (0.0, 0.0)
     channels: dict[int, Array] = field(default_factory=dict)
+
+    @property
+    def saturation(self) -> float:
+        """What values beyond the range cost, as a multiple of rounding, whose error has a variance of 1/12 step."""
+        return (12.0 * self.clipped / self.count) ** 0.5 if self.count else 0.0
 
     def add_channels(self, numbers: Array) -> None:
         """Take the sizes of the channels of one more sample."""
@@ -52,34 +59,43 @@ class Deviation:
 
 def measure(
     form: FloatForm, quantized: onnx.ModelProto, samples: Sequence[Mapping[str, Array]], provider: str
-) -> dict[str, Deviation]:
-    """Return the deviations of tensors on these inputs, by the names of their codes.
+) -> tuple[dict[str, Deviation], dict[str, PartError]]:
+    """Measure the file on these inputs, as a whole and in parts.
+
+    Args:
+        form: the float network.
+        quantized: the quantized model.
+        samples: inputs by name.
+        provider: ONNX Runtime's provider.
+
+    Returns:
+        The deviations of quantized tensors, by the names of their codes, and the errors of parts, by tensor.
 
     Raises:
         SessionError: ONNX Runtime can't run the models.
     """
-    tensors = [each for each in form.quantized if each.quantizer.scale.size]
-    result = {each.codes: Deviation() for each in tensors}
-    if not tensors:
-        return result
+    quantized_tensors = [each for each in form.quantized if each.quantizer.scale.size]
+    result = {each.codes: Deviation() for each in quantized_tensors}
+    parts = Parts(form, quantized, provider)
+    if not parts.errors:
+        parts.close()
+        return result, {}
     inputs = {value.name for value in form.model.graph.input}
-    float_outputs = {each.tensor: TensorProto.FLOAT for each in tensors if each.tensor not in inputs}
+    float_outputs = {name: TensorProto.FLOAT for name in parts.needed() if name not in inputs}
     floats = _session(_with_outputs(form.model, float_outputs), provider)
-    kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in tensors}
+    kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in quantized_tensors}
     whole = _session(_with_outputs(quantized, kinds), provider)
-    isolated = _session(cut_at_quantizers(form, tensors), provider)
     try:
         for sample in samples:
-            numbers = dict(sample) | _tensors(floats.run(sample))
-            codes = _tensors(whole.run(sample, list(kinds)))
-            rounded_inputs = {each.codes: _round(each, numbers[each.tensor]) for each in tensors}
-            alone = _tensors(isolated.run({**_inputs_of(isolated, sample), **rounded_inputs}))
-            for each in tensors:
-                _compare(result[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.tensor))
+            numbers = dict(sample) | tensors(floats.run(sample))
+            codes = tensors(whole.run(sample, list(kinds))) if kinds else {}
+            alone = parts.add(sample, numbers)
+            for each in quantized_tensors:
+                _compare(result[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.codes))
     finally:
-        for session in (floats, whole, isolated):
+        for session in (floats, whole, parts):
             session.close()
-    return result
+    return result, parts.errors
 
 
 def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes: Array, alone: Array | None) -> None:
@@ -92,46 +108,30 @@ def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes:
     deviation.count += numbers.size
     if quantizer.scale.size == 1:
         deviation.add_channels(matter)
-    deviation.beyond += int((quantizer.beyond(matter) > 0).sum())
+    beyond = quantizer.beyond(matter)
+    deviation.beyond += int((beyond > 0).sum())
+    deviation.clipped += float((beyond**2).sum())
     if codes.shape == numbers.shape:
-        steps = quantizer.steps_between(codes, numbers)
-        if np.isfinite(each.bounds).any():
-            scale = quantizer.broadcast(quantizer.scale, numbers.shape)
-            steps = np.abs(np.clip(quantizer.numbers(codes), *each.bounds) - matter) / scale
+        steps = _steps(each, codes, numbers)
         if float(steps.max()) >= deviation.end_to_end:
             at = tuple(int(i) for i in np.unravel_index(int(np.argmax(steps)), steps.shape))
             deviation.end_to_end, deviation.index = float(steps.max()), at
             deviation.values = float(numbers[at]), float(quantizer.numbers(codes)[at])
     if alone is not None and alone.shape == numbers.shape:
-        scale = quantizer.broadcast(quantizer.scale, numbers.shape)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            steps_alone = np.abs(alone.astype(np.float64) - numbers) / scale
-        deviation.isolated = max(deviation.isolated, float(np.nan_to_num(steps_alone).max()))
+        deviation.isolated = max(deviation.isolated, float(_steps(each, alone, numbers).max()))
 
 
-def _round(each: QuantizedTensor, numbers: Array) -> Array:
-    """Return the numbers rounded to multiples of the step."""
-    quantizer = each.quantizer
-    scale, zero = (quantizer.broadcast(a, numbers.shape) for a in (quantizer.scale, quantizer.zero_point))
-    low, high = quantizer.codes
-    with np.errstate(divide="ignore", invalid="ignore"):
-        codes = np.clip(np.round(numbers.astype(np.float64) / scale) + zero, low, high)
-    return np.asarray(np.nan_to_num((codes - zero) * scale), np.float32)
-
-
-def _tensors(results: Mapping[str, Mapping[str, Array]]) -> dict[str, Array]:
-    """Return outputs by name, without those that aren't tensors."""
-    return {name: next(iter(parts.values())) for name, parts in results.items() if len(parts) == 1}
+def _steps(each: QuantizedTensor, codes: Array, numbers: Array) -> Array:
+    """Return the errors of codes in steps, as far as the values matter."""
+    if not np.isfinite(each.bounds).any():
+        return each.quantizer.steps_between(codes, numbers)
+    scale = each.quantizer.broadcast(each.quantizer.scale, numbers.shape)
+    off = np.abs(np.clip(each.quantizer.numbers(codes), *each.bounds) - np.clip(numbers, *each.bounds))
+    return np.asarray(off / scale)
 
 
 def _session(model: onnx.ModelProto, provider: str) -> IsolatedSession:
     return IsolatedSession(model, provider, optimized=False)
-
-
-def _inputs_of(session: IsolatedSession, sample: Mapping[str, Array]) -> dict[str, Array]:
-    assert isinstance(session.model, onnx.ModelProto)
-    names = {value.name for value in session.model.graph.input}
-    return {name: array for name, array in sample.items() if name in names}
 
 
 def _without_node_names(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -150,27 +150,4 @@ def _with_outputs(model: onnx.ModelProto, kinds: Mapping[str, int]) -> onnx.Mode
     result.graph.output.extend(
         helper.make_tensor_value_info(name, kind, None) for name, kind in kinds.items() if name not in existing
     )
-    return result
-
-
-def cut_at_quantizers(form: FloatForm, tensors: Sequence[QuantizedTensor]) -> onnx.ModelProto:
-    """Return the float network with rounded weights, cut so that its quantized tensors are inputs."""
-    result = _without_node_names(form.model)
-    graph = result.graph
-    fed = {each.codes for each in tensors}
-    nodes = [node for node in graph.node if not fed & set(node.output)]
-    del graph.node[:], graph.output[:]
-    graph.node.extend(nodes)
-    graph.input.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in sorted(fed))
-    inputs = {value.name for value in graph.input}
-    outputs = dict.fromkeys(each.tensor for each in tensors if each.tensor not in inputs)
-    graph.output.extend(helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs)
-    numbers = {
-        weight.tensor: weight.numbers.swapaxes(-1, -2) if weight.swapped else weight.numbers
-        for weight in form.weights
-        if weight.tensor
-    }
-    for tensor in graph.initializer:
-        if tensor.name in numbers and is_floating(helper.tensor_dtype_to_np_dtype(tensor.data_type)):
-            tensor.CopyFrom(numpy_helper.from_array(numbers[tensor.name].astype(np.float32), tensor.name))
     return result

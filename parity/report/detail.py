@@ -198,6 +198,9 @@ def amount(c: Comparison) -> str:
 
 def error_line(c: Comparison, reference: str) -> str:
     """Return a line on the largest error and the bar."""
+    if c.kind == "quantization error":
+        unit = "what rounding to the steps of its quantizers makes"
+        return f"error {c.error:.3g} (root mean square), {times(c.ratio)} {unit}; up to {c.bar:.3g} passes"
     if c.check == "quantization":
         return f"error {c.error:.3g}, {c.ratio:.3g} steps of its quantizer; up to {c.allowed:g} passes"
     unit = "what double precision allows" if c.check == "meaning" else f"{reference}'s own rounding error"

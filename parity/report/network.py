@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
@@ -98,35 +99,39 @@ def _weight_lines(report: NetworkResult, width: int) -> list[Text]:
 
 
 def _quantizer_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
-    """Return a table of the errors of quantized values, in steps of their quantizers, isolated and end to end."""
-    by_quantizer: dict[tuple[str, str], dict[str, Comparison]] = {}
+    """Return a table of the errors of values that are rounded, or computed from rounded weights."""
+    by_tensor: dict[tuple[str, str], dict[str, Comparison]] = {}
     for path, cell in report.cells.items():
         for c in cell.comparisons:
-            if c.check == "quantization" and c.kind == "quantizer":
-                by_quantizer.setdefault((path, c.tensor), {})[c.feeding] = c
+            if c.check == "quantization" and c.kind != "parameter":
+                by_tensor.setdefault((path, c.tensor), {})[c.kind if c.kind != "quantizer" else c.feeding] = c
     rows = [
-        Row(
-            (),
-            (
-                (name, "bold" if alone.status == FAIL else ""),
-                (path or "(root)", ""),
-                (f"{alone.bar:.3g}", ""),
-                (_steps(alone.ratio), "red" if alone.status == FAIL else ""),
-                (_steps(whole.ratio), ""),
-            ),
-        )
-        for (path, name), (alone, whole) in ((key, (c["isolated"], c["end to end"])) for key, c in by_quantizer.items())
+        Row((), tuple(_quantizer_cells(path or "(root)", name, found))) for (path, name), found in by_tensor.items()
     ]
     shown = rows if verbose or len(rows) <= QUANTIZERS else rows[: QUANTIZERS - 1]
     if not shown:
         return []
-    lines = [Text(), *tree_lines(("Quantizer of", "in Cell", "step", "isolated", "end to end"), shown, width, left=2)]
+    columns = ("Rounding in", "in Cell", "step", "isolated", "end to end", "× expected")
+    lines = [Text(), *tree_lines(columns, shown, width, left=2)]
     if len(shown) < len(rows):
         lines.append(Text(f"and {len(rows) - len(shown)} more (-v shows them)", "dim"))
-    legend = (
-        "Errors in steps: isolated, from rounding the Cell's own weights and inputs; end to end, from all rounding."
-    )
+    legend = "× expected: the error of the Cell alone, as a multiple of what rounding to steps of these sizes makes."
+    if any("end to end" in found for found in by_tensor.values()):
+        alone = "isolated, from rounding the Cell's own weights, inputs and result"
+        legend = f"Errors in steps: {alone}; end to end, from all rounding. {legend}"
     return lines + paragraph(legend, width, style="dim")
+
+
+def _quantizer_cells(path: str, name: str, found: Mapping[str, Comparison]) -> Iterator[Piece]:
+    """Yield the cells of a row."""
+    failed = any(c.status == FAIL for c in found.values())
+    yield name, "bold" if failed else ""
+    yield path, ""
+    alone = found.get("isolated")
+    yield "" if alone is None else f"{alone.bar:.3g}", ""
+    for key in ("isolated", "end to end", "quantization error"):
+        c = found.get(key)
+        yield "" if c is None else _steps(c.ratio), "red" if c is not None and c.status == FAIL else ""
 
 
 def _steps(count: float) -> str:

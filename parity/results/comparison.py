@@ -33,7 +33,9 @@ class Comparison:
             "equal inputs" where all that the value is computed from agrees, and else "end to end".
         kind: "output", "input gradient", "parameter gradient", "buffer update", "parameter" (its value); "passed value"
             and "passed gradient" for values that a Cell passes to the inputs of inner Cells, and gradients that it
-            passes back to their outputs; "call" for a call that raises, or differs from the reference's.
+            passes back to their outputs; "quantizer" for a value that a quantized file rounds, and "quantization error"
+            for the error of a part of it, a multiple of what steps explain; "call" for a call that raises, or differs
+            from the reference's.
         tensor: slot of the Cell's input or output, preceded by the path of the inner Cell for a passed value or
             gradient; or the qualified name of the parameter or buffer.
         call: index of the Cell's call, from 0.

@@ -59,7 +59,7 @@ def test_values_between_weights_are_told_in_steps(files: dict[str, str]) -> None
     steps = [c for c in report.cells["head.3"].comparisons if c.kind == "quantizer"]
     assert {c.feeding for c in steps} == {"isolated", "end to end"}
     assert all(0 < c.ratio < 20 for c in steps)
-    assert "Quantizer of" in str(report)
+    assert "× expected" in str(report)
 
 
 def test_the_order_of_the_files_does_not_matter(files: dict[str, str]) -> None:

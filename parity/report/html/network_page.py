@@ -17,7 +17,7 @@ from .shares import shares_table
 
 FAULTS = 40  # findings that are listed at the top
 COLUMNS = {
-    "outputs": ("output", "passed value", "call", "quantizer"),
+    "outputs": ("output", "passed value", "call", "quantizer", "quantization error"),
     "input gradients": ("input gradient", "passed gradient"),
     "parameter gradients": ("parameter gradient",),
     "parameters": ("parameter",),
