@@ -73,6 +73,7 @@ EXCEPTIONS: dict[Found, str] = {
     ("parity/commands/upgrade.py::", "import subprocess"): "runs this command with the Python that the user names",
     ("parity/commands/sweep.py::", "import importlib"): "importlib.metadata, for the versions of our packages",
     ("parity/deployment/bundle.py::", "import importlib"): "importlib.resources, for files of ours",
+    ("parity/deployment/kernels.py::", "import importlib"): "importlib.resources, for a file of ours",
     ("parity/sweeping/limits.py::", "import subprocess"): "runs parity run on models, and lists the cases of a file",
     ("parity/sweeping/changed.py::", "import subprocess"): "runs git; a revision stands behind --end-of-options",
     (

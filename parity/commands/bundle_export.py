@@ -6,18 +6,26 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rich.console import Console
+
 from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name
 from ..inputs.dynamic_axes import with_dynamic_axes
 from ..inputs.model_file import ModelFile, load
 from ..options import OptionKeywords, Options
-from ..report.layout import echo
+from ..report.layout import echo, paragraph, print_lines
 from ..support import files
 from ..support.progress import TerminalProgress
 from .conversion import check_loaded
 from .outcome import require_parity
 
 if TYPE_CHECKING:
+    from ..deployment.calibration import Calibration
     from ..report.report import Report
+    from ..sides.records import Array
+
+MEANINGLESS = 0.3
+"""The error of the outputs, relative to their norm, above which a bundle of a quantized file tells little."""
 
 
 def export_bundle(
@@ -60,10 +68,8 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     """Run torch in float64 on the first inputs, and write them and the outputs."""
     import numpy as np
 
-    from ...converter.onnx_in.importing import from_onnx, read_model
-    from ...runtime import tree
+    from ...converter.onnx_in.importing import read_model
     from ...runtime.ir.types import as_dtype
-    from ...runtime.programs.call import as_array
     from ..deployment.bundle import Vector, Verdict, write_bundle
     from ..dtypes import cast_floating
     from ..sides.records import OUTPUT, Run
@@ -74,11 +80,8 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     truth = side.run(Run("float64", grads=False, inner=False))
     graph = read_model(folder / "model.onnx").graph
     working = as_dtype(chosen.dtype)
-    leaves = tree.match_call(from_onnx(folder / "model.onnx").arguments, user_file.args, user_file.kwargs)
-    inputs = [
-        Vector(value.name, cast_floating(as_array(leaf), working))
-        for value, leaf in zip(graph.input, leaves, strict=True)
-    ]
+    given = named_inputs(folder / "model.onnx", user_file)
+    inputs = [Vector(name, cast_floating(array, working)) for name, array in given.items()]
     keys = truth.root_keys(OUTPUT)
     names = [value.name for value in graph.output][: len(keys)]
     outputs = [
@@ -87,7 +90,56 @@ def _add_vectors(folder: Path, user_file: ModelFile, options: OptionKeywords, re
     ]
     sentence = report.network_verdict.sentence
     judged = sum(bool(cell.comparisons) for cell in report.cells.values())
-    write_bundle(folder, inputs, outputs, Verdict(report.model, sentence, judged, chosen.dtype))
+    notes = print_fallback(folder / "model.onnx")
+    write_bundle(folder, inputs, outputs, Verdict(report.model, sentence, judged, chosen.dtype, notes=notes))
+
+
+def named_inputs(path: Path, user_file: ModelFile) -> dict[str, Array]:
+    """Return the first inputs of a model file by the names that they have in an ONNX file that was written from it."""
+    from ...converter.onnx_in.importing import from_onnx, read_model
+    from ...runtime import tree
+    from ...runtime.programs.call import as_array
+
+    leaves = tree.match_call(from_onnx(path).arguments, user_file.args, user_file.kwargs)
+    names = (value.name for value in read_model(path).graph.input)
+    return {name: as_array(leaf) for name, leaf in zip(names, leaves, strict=True)}
+
+
+def add_quantized_vectors(
+    folder: Path, floats: Path, samples: Calibration, report: Report, bits: int, costs_note: str
+) -> None:
+    """Add to a folder with a quantized `model.onnx` the inputs of the first sample, the outputs of the float network in
+    float64, and the bars that quantizing leaves.
+
+    Args:
+        folder: the folder.
+        floats: the float32 file.
+        samples: inputs by name.
+        report: the comparison of the quantized file with the float32 file.
+        bits: of weights.
+        costs_note: what the errors were taken from, in words.
+    """
+    from ..deployment.bundle import Verdict, write_bundle
+    from ..deployment.quantized_vectors import quantized_vectors
+
+    vectors = quantized_vectors(floats, folder / "model.onnx", samples, 0)
+    notes = [f"{visible_name(name)} isn't compared: quantizing changes its integers" for name in vectors.left_out]
+    if vectors.error > MEANINGLESS:
+        notes.append(
+            f"quantizing changes the outputs by {vectors.error:.0%} of their norm, so that the bars tell little: keep "
+            "Cells in float32 (--budget)"
+        )
+    for note in notes:
+        print_note(note)
+    notes += print_fallback(folder / "model.onnx")
+    judged = sum(bool(cell.comparisons) for cell in report.cells.values())
+    sentence = f"{report.network_verdict.sentence}, as its float32 file, and weights and steps are right"
+    bars = (
+        "Two right kernels may round a value\nmidway between two steps either way: an output may differ by twice the "
+        f"largest error that quantizing made\n{costs_note}, here {vectors.error:.2%} of the norm of the outputs."
+    )
+    dtype = f"{bits} bits and float32"
+    write_bundle(folder, vectors.inputs, vectors.outputs, Verdict(report.model, sentence, judged, dtype, bars, notes))
 
 
 def _bar(report: Report, slot: str) -> float:
@@ -105,3 +157,19 @@ def _bar(report: Report, slot: str) -> float:
     if not bars:
         raise UsageError(f"the output {slot} wasn't compared in ONNX Runtime, so there is no bar for a bundle")
     return float(max(bars))
+
+
+def print_fallback(path: Path) -> list[str]:
+    """Print, and return, remarks on the nodes of a file that accelerators would leave to the CPU."""
+    from ..deployment.fallback import fallback_notes
+
+    notes = fallback_notes(path)
+    for note in notes:
+        print_note(note)
+    return notes
+
+
+def print_note(note: str) -> None:
+    """Print a remark, wrapped to the width of the terminal."""
+    console = Console()
+    print_lines(paragraph(f"note: {note}", console.width), console)

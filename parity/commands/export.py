@@ -12,7 +12,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
-from .bundle_export import export_bundle
+from .bundle_export import export_bundle, print_fallback
 from .command import EXIT_CODES, Command, common_options, memory_option, probe_option
 from .conversion import check_model_file, convert_model_file
 from .outcome import file_of, require_file, require_outputs, require_parity
@@ -163,11 +163,12 @@ def export(
     require_training_step(training_step)
     if separate_state and not training_step:
         raise UsageError("--separate-state is for the state of a training step: give --training-step too")
-    if bundle is not None and (no_check or training_step or int8 or int4 or bf16):
+    if bundle is not None and (no_check or training_step):
         raise UsageError(
-            "--bundle holds a model that was compared with torch, in float32 or float16: leave out --no-check, "
-            "--training-step, --int8, --int4 and --bf16"
+            "--bundle holds a model that was compared with torch: leave out --no-check and --training-step"
         )
+    if bundle is not None and bf16:
+        raise UsageError("--bundle can't be in bfloat16, which ONNX Runtime in JavaScript hasn't: leave out --bf16")
     if memory is not None and (bundle is not None or training_step or int8 or int4 or no_check):
         raise UsageError(
             "--memory judges a model in parts before it is written: leave out --bundle, --training-step, --int8, "
@@ -192,16 +193,16 @@ def export(
         "train": False,
         "probe": probe,
     }
+    if int8 or int4:
+        export_quantized(
+            model, output or bundle or "", calibrate, verbose, options, dynamic, opset, bits=4 if int4 else 8,
+            check=not no_check, sensitivity=sensitivity, budget=budget, html=html, bundle=bundle is not None,
+        )  # fmt: skip
+        return
     if bundle is not None:
         export_bundle(model, bundle, verbose, options, dynamic, opset, external_data=data, html=html)
         return
     assert output is not None, "one of both is given"
-    if int8 or int4:
-        export_quantized(
-            model, output, calibrate, verbose, options, dynamic, opset, bits=4 if int4 else 8, check=not no_check,
-            sensitivity=sensitivity, budget=budget, html=html,
-        )  # fmt: skip
-        return
     with files.atomic_model_path(output) as onnx_path:
         if no_check:
             from ...converter import to_onnx
@@ -215,4 +216,6 @@ def export(
                 model, verbose, options, dynamic, memory, save_onnx=onnx_path, opset=opset, external_data=data
             )
             require_parity(report, verbose, output, html)
+        if memory is None:
+            print_fallback(onnx_path)
     echo(f"wrote {output}" + (", unchecked" if no_check else ""))

@@ -55,6 +55,7 @@ def measure_errors(
     """
     if budget is not None and budget.what == "loss" and loss is None:
         raise UsageError("--budget loss needs loss(outputs) in the model file")
+    from ...runtime.lowering.external_data import model_size
     from ..deployment.errors import Outputs, seconds_of_run
     from ..deployment.sensitivity import Sensitivity
     from ..results.quantization_costs import Mixture, QuantizationCosts
@@ -66,7 +67,7 @@ def measure_errors(
         outputs = Outputs.of(folder / FLOAT, calibration, loss)
         together = outputs.errors(folder / QUANTIZED)
         seconds = [seconds_of_run(folder / name, calibration[0]) for name in (FLOAT, QUANTIZED)]
-        sizes = [(folder / name).stat().st_size for name in (FLOAT, QUANTIZED)]
+        sizes = [model_size(folder / name) for name in (FLOAT, QUANTIZED)]
         files = [Mixture((), together, sizes[1], seconds[1])]
         exceeded = budget is not None and not budget.holds(together)
         if sensitivity or exceeded:

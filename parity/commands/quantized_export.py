@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...runtime.errors import UsageError
 from ..inputs.model_file import load
 from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..support.progress import TerminalProgress
+from .bundle_export import add_quantized_vectors, named_inputs, print_fallback
 from .conversion import check_model_file, convert_model_file
 from .outcome import print_report, require_parity
 from .quantization_errors import FLOAT, QUANTIZED, measure_errors
@@ -21,6 +21,7 @@ from .quantization_errors import FLOAT, QUANTIZED, measure_errors
 if TYPE_CHECKING:
     from ..deployment.calibration import Calibration
     from ..deployment.sensitivity import Budget
+    from ..report.report import Report
     from ..results.quantization_costs import QuantizationCosts
 
 SAMPLE = "sample.npz"
@@ -45,12 +46,13 @@ def export_quantized(
     sensitivity: bool,
     budget: Budget | None,
     html: str | None,
+    bundle: bool,
 ) -> None:
-    """Write a model file as a quantized ONNX file, if both steps to it are right.
+    """Write a model file as a quantized ONNX file, or a bundle of it, if both steps to it are right.
 
     Args:
         model: the model file.
-        output: the file to write.
+        output: the file to write, or the folder of a bundle.
         calibrate: file of the inputs that ranges are taken from; None to quantize activations as they come.
         verbose: whether everything is printed.
         options: options of the comparison of the float32 file with torch.
@@ -61,8 +63,11 @@ def export_quantized(
         sensitivity: whether to measure what it costs each Cell.
         budget: the largest error, for which Cells are kept in float32; None for all Cells in 8 bits.
         html: where the report on the quantized file is written as a page; None for no page.
+        bundle: whether to write a bundle, for which the file is judged.
     """
     opset = opset or OPSET
+    if bundle:
+        files.require_new_folder(output)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if check:
@@ -77,9 +82,15 @@ def export_quantized(
         if calibration is not None:
             loss = load(model, options["seed"]).loss
             costs = measure_errors(folder, calibration, loss, budget, bits=bits, sensitivity=sensitivity)
-        if check:
-            _judge(folder, output, calibration, costs, verbose, options, html)
-        _write(folder, output, check=check)
+        if not check:
+            _write(folder, output, check=False)
+            return
+        report = _judge(folder, output, calibration, costs, verbose, options, html)
+        if bundle:
+            samples = calibration or [named_inputs(folder / FLOAT, load(model, options["seed"]))]
+            _write_bundle(folder, output, samples, report, bits, calibrated=calibration is not None)
+        else:
+            _write(folder, output, check=True)
 
 
 def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | None:
@@ -109,7 +120,7 @@ def _judge(
     verbose: bool,
     options: OptionKeywords,
     html: str | None,
-) -> None:
+) -> Report:
     """Judge the quantized file by the float32 file, print the report, and exit if it fails."""
     import numpy as np
 
@@ -129,15 +140,31 @@ def _judge(
     if target is not None:
         report.write_html(target)
     print_report(report, verbose)
+    return report
 
 
 def _write(folder: Path, output: str, *, check: bool) -> None:
     """Move the quantized file to its place."""
-    if (folder / f"{QUANTIZED}.data").exists():
-        raise UsageError(f"{output} was not written: the quantized file would exceed 2 GB, which isn't supported yet")
-    before, after = ((folder / name).stat().st_size for name in (FLOAT, QUANTIZED))
-    with files.atomic_path(output) as target:
-        target.write_bytes((folder / QUANTIZED).read_bytes())
-    echo("")
+    from ...runtime.lowering.external_data import model_size, move_model
+
+    before, after = (model_size(folder / name) for name in (FLOAT, QUANTIZED))
+    with files.atomic_model_path(output) as target:
+        move_model(folder / QUANTIZED, target)
+        echo("")
+        print_fallback(target)
     sizes = f"{after / 1e6:.3g} MB, {after / before:.0%} of the {before / 1e6:.3g} MB in float32"
     echo(f"wrote {output}, {sizes}" + ("" if check else ", unchecked"))
+
+
+def _write_bundle(
+    folder: Path, output: str, samples: Calibration, report: Report, bits: int, *, calibrated: bool
+) -> None:
+    """Write a new folder with the quantized file and what proves that it is still the same."""
+    from ...runtime.lowering.external_data import move_model
+
+    taken = f"on {len(samples)} samples of calibration data" if calibrated else "on the inputs of the model file"
+    echo("")
+    with files.new_folder(output) as inside:
+        move_model(folder / QUANTIZED, inside / "model.onnx")
+        add_quantized_vectors(inside, folder / FLOAT, samples, report, bits, taken)
+    echo(f"wrote {output}; to see whether the model is the same somewhere: python {Path(output) / 'verify.py'}")

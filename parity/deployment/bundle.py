@@ -58,13 +58,17 @@ class Verdict:
         model: name of the model.
         sentence: the verdict in words.
         cells: number of Cells that were judged.
-        dtype: the dtype that it computes in.
+        dtype: what it computes in.
+        bars: by how much outputs may differ, as a sentence.
+        notes: remarks.
     """
 
     model: str
     sentence: str
     cells: int
     dtype: str
+    bars: str = "An output may differ by ten times torch's own rounding error."
+    notes: Sequence[str] = ()
 
 
 def write_bundle(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], verdict: Verdict) -> None:
@@ -124,6 +128,7 @@ def _card(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], ver
         ("time of a call", f"{1000 * seconds:.3g} ms, in ONNX Runtime on the CPU that wrote this"),
         ("written with", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("on", sys.platform),
+        *(("note", note) for note in verdict.notes),
     ]
     names = [("input", one, "") for one in inputs] + [("output", one, f"{one.bar:.3g}") for one in outputs]
     table = "\n".join(f"| {name} | {_cell(text)} |" for name, text in rows)
@@ -142,8 +147,7 @@ def _card(folder: Path, inputs: Sequence[Vector], outputs: Sequence[Vector], ver
 {tensors}
 
 Is it still the same network where it runs? Each of these needs ONNX Runtime alone, runs the model on the inputs in
-`vectors.bin`, and compares the outputs with those of torch, which was run in float64. An output may differ by ten times
-torch's own rounding error.
+`vectors.bin`, and compares the outputs with those of torch, which was run in float64. {verdict.bars}
 
     python verify.py CUDAExecutionProvider
     node verify.mjs cuda                 # npm install onnxruntime-node

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from ...runtime.errors import ConversionError
-from ...runtime.lowering.external_data import data_file
+from ...runtime.lowering.external_data import model_size
 from ...runtime.lowering.writing import MODEL_LIMIT
 from ..sides.records import Array
 from .calibration import Calibration
@@ -42,7 +42,7 @@ def quantize(
     """
     from onnxruntime.quantization import QuantFormat, quantize_dynamic, quantize_static
 
-    external = _is_large(source)
+    external = model_size(source) > MODEL_LIMIT  # a quantized file may not be much smaller
     with _as_conversion_errors():
         if calibration is None:
             quantize_dynamic(
@@ -73,7 +73,7 @@ def quantize_blocks(source: Path, target: Path) -> None:
         quantizer.process()
         if not any(node.op_type == "MatMulNBits" for node in quantizer.model.model.graph.node):
             raise ConversionError("there is nothing to quantize to 4 bits: no product with a stored matrix (MatMul)")
-        quantizer.model.save_model_to_file(str(target), _is_large(source))
+        quantizer.model.save_model_to_file(str(target), model_size(source) > MODEL_LIMIT)
 
 
 def quantizable_operators() -> frozenset[str]:
@@ -81,12 +81,6 @@ def quantizable_operators() -> frozenset[str]:
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
     return frozenset({*QDQRegistry, *QLinearOpsRegistry})
-
-
-def _is_large(source: Path) -> bool:
-    """Whether a file with its tensors may not fit into one file."""
-    data = data_file(source)
-    return source.stat().st_size + (0 if data is None else data.stat().st_size) > MODEL_LIMIT
 
 
 def calibration_reader(calibration: Calibration) -> Any:

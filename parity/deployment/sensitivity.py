@@ -12,6 +12,7 @@ import numpy as np
 from ...converter.onnx_in.importing import read_model
 from ...runtime.compiled.session import SessionError
 from ...runtime.errors import ConversionError, UsageError
+from ...runtime.lowering.external_data import model_size, move_model
 from ..quantized.judging import TensorCells
 from ..results.quantization_costs import CellCost, Errors, Mixture
 from ..support.progress import Progress
@@ -91,7 +92,7 @@ class Sensitivity:
             except (SessionError, ConversionError):
                 return False
             seconds = seconds_of_run(file, self.calibration[0])
-            tried[count] = Mixture(tuple(order[:count]), errors, file.stat().st_size, seconds)
+            tried[count] = Mixture(tuple(order[:count]), errors, model_size(file), seconds)
             return budget.holds(errors)
 
         low, high = 0, len(order)  # with all kept, nothing is quantized
@@ -105,7 +106,8 @@ class Sensitivity:
         if low == len(order) or not _has_quantizers(best := self._quantize(rest, target.name)):
             raise UsageError(f"the budget of {budget.words} doesn't hold with any Cell in 8 bits: give a larger one")
         if best != target:
-            best.replace(target)
+            target.unlink(missing_ok=True)
+            move_model(best, target)
         return [tried[count] for count in sorted(tried, key=lambda count: (count == low, count))]
 
     def _quantize(self, paths: Collection[str], name: str) -> Path:

@@ -27,16 +27,23 @@ def provider_notes(side: str, provider: str, elsewhere: Sequence[tuple[str, str]
         return []
     arithmetic = find(provider).arithmetic or "its arithmetic is that of ONNX Runtime's defaults, and not known here"
     notes = [f"{side} ran on {provider}: {arithmetic}"]
-    if elsewhere:
-        cells = {node.name: _cell(node) for node in graph.node}
-        places = Counter(f"{visible_name(kind)} in {cells.get(name, 'an unknown Cell')}" for kind, name in elsewhere)
-        shown = [place + (f" ({count})" if count > 1 else "") for place, count in places.most_common(SHOWN)]
-        more = f" and {len(places) - SHOWN} more places" if len(places) > SHOWN else ""
-        notes.append(
-            f"of {len(graph.node)} nodes, {provider} left {len(elsewhere)} to another provider: "
-            f"{', '.join(shown)}{more}"
-        )
-    return notes
+    return notes + ([nodes_left(provider, elsewhere, graph)] if elsewhere else [])
+
+
+def nodes_left(provider: str, elsewhere: Sequence[tuple[str, str]], graph: onnx.GraphProto) -> str:
+    """Return a remark on the nodes that a provider leaves to another one."""
+    return f"of {len(graph.node)} nodes, {provider} leaves {len(elsewhere)} to another provider: " + by_cell(
+        elsewhere, graph
+    )
+
+
+def by_cell(nodes: Sequence[tuple[str, str]], graph: onnx.GraphProto) -> str:
+    """Return the operators of nodes, given with their names, by Cells: `Attention in encoder (2), Mod in head`."""
+    cells = {node.name: _cell(node) for node in graph.node}
+    places = Counter(f"{visible_name(kind)} in {cells.get(name, 'an unknown Cell')}" for kind, name in nodes)
+    shown = [place + (f" ({count})" if count > 1 else "") for place, count in places.most_common(SHOWN)]
+    more = f" and {len(places) - SHOWN} more places" if len(places) > SHOWN else ""
+    return f"{', '.join(shown)}{more}"
 
 
 def _cell(node: onnx.NodeProto) -> str:

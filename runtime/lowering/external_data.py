@@ -13,6 +13,7 @@ import mmap
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -67,6 +68,26 @@ def data_file(path: Path) -> Path | None:
             if content.find(entry.SerializeToString()) >= 0:
                 return data
     return None
+
+
+def model_size(path: Path) -> int:
+    """Return the size of a model with its tensors, in bytes."""
+    data = data_file(path)
+    return path.stat().st_size + (0 if data is None else data.stat().st_size)
+
+
+def move_model(source: Path, target: Path) -> None:
+    """Move a model to where there is none, with its data file if it has one."""
+    data = data_file(source)
+    if data is None:
+        shutil.move(source, target)
+        return
+    model = onnx.load(source, load_external_data=False)
+    place = target.with_name(f"{target.name}.data")
+    set_data_file(model, place.name)
+    shutil.move(data, place)
+    target.write_bytes(model.SerializeToString())
+    source.unlink()
 
 
 def set_data_file(model: onnx.ModelProto, name: str) -> None:

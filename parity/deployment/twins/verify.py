@@ -28,14 +28,26 @@ def main() -> None:
         sys.exit(say(f"onnxruntime has no {provider} here, but {', '.join(onnxruntime.get_available_providers())}"))
     model, inputs, outputs = read()
     try:
-        session = onnxruntime.InferenceSession(model, providers=[provider])
+        options = onnxruntime.SessionOptions()
+        options.add_session_config_entry("session.record_ep_graph_assignment_info", "1")
+        session = onnxruntime.InferenceSession(model, options, providers=[provider])
         found = session.run([name for name, _, _ in outputs], inputs)
     except Exception as error:  # whatever onnxruntime raises
         sys.exit(say(f"onnxruntime can't run the model: {error}"))
     print(f"onnxruntime {onnxruntime.__version__}, {', '.join(session.get_providers())}")
+    if provider != "CPUExecutionProvider" and hasattr(session, "get_provider_graph_assignment_info"):
+        print_fallback(session, provider)
     same = [compare(name, expected, bar, array) for (name, expected, bar), array in zip(outputs, found, strict=True)]
     print("the same network" if all(same) else "ANOTHER network")
     sys.exit(0 if all(same) else 1)
+
+
+def print_fallback(session: Any, provider: str) -> None:
+    """Print the nodes that another provider runs."""
+    others = [one for one in session.get_provider_graph_assignment_info() if one.ep_name != provider]
+    for one in others:
+        nodes = [f"{node.op_type} {node.name!a}" for node in one.get_nodes()]
+        print(f"  {one.ep_name} runs {len(nodes)} nodes: {', '.join(nodes[:20])}{', ...' if len(nodes) > 20 else ''}")
 
 
 def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:

@@ -224,7 +224,7 @@ def inputs(): return (torch.ones(2, 4),)
     assert not (tmp_path / "bundle").exists()
 
 
-@pytest.mark.parametrize("options", [["--no-check"], ["--int8"], ["--bf16"], ["--training-step"], ["-o", "x.onnx"]])
+@pytest.mark.parametrize("options", [["--no-check"], ["--bf16"], ["--training-step"], ["-o", "x.onnx"]])
 def test_what_a_bundle_does_not_hold(tmp_path: Path, options: list[str]) -> None:
     done = export(tmp_path, *options)
     assert done.exit_code == 2

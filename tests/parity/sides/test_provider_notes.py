@@ -43,7 +43,7 @@ def test_nodes_are_named_by_their_cells() -> None:
     graph = to_onnx(from_torch(Determinant(), (torch.ones(2, 3, 3),))).graph
     names = [(node.op_type, node.name) for node in graph.node]
     _, note = provider_notes("onnxruntime", "openvino", [names[0], names[-1], ("Fused", "made up")], graph)
-    assert note.startswith(f"of {len(names)} nodes, openvino left 3 to another provider: ")
+    assert note.startswith(f"of {len(names)} nodes, openvino leaves 3 to another provider: ")
     assert f"{names[0][0]} in fc" in note
     assert "in (root)" in note
     assert "Fused in an unknown Cell" in note
