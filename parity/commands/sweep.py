@@ -113,7 +113,8 @@ def sweep(
 
     MODEL is what parity run takes; or a folder, whose model files and ONNX files are meant, inner ones too; or
     model.py:make_* or package.module:make_*, with * and ? for any text; or a file that defines cases(), which yields
-    names and functions, each of which returns a module and its inputs.
+    names and functions, each of which returns a module and its inputs; or checks(), whose functions compare something
+    themselves and raise AssertionError.
 
     What has a result already isn't judged again, so an interrupted sweep goes on where it was. A model that hangs,
     crashes or needs too much costs its own result alone.

@@ -1,11 +1,12 @@
-"""Files that define many models: `cases()` yields the name of each, and a function that makes it.
+"""Files that define many models, or checks: `cases()` yields the name of each, and a function that makes it.
 
     def cases():
         for width in (8, 16):
             yield f"mlp-{width}", lambda width=width: (make_mlp(width), (torch.randn(4, width),))
 
 The function returns the module and its inputs; only that of the case which is judged is called. `file.py[mlp-8]` is one
-case.
+case. The functions that `checks()` yields compare something themselves, and raise `AssertionError` if it differs;
+`file.py::name` is one check.
 """
 
 from __future__ import annotations
@@ -20,20 +21,36 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
 from ..support.user_code import report_user_errors
 
-CASES = "cases"
+CASES, CHECKS = "cases", "checks"
+RETURNS = {CASES: "a function that returns the module and its inputs", CHECKS: "a function that raises if it fails"}
 MAX_CASES = 100_000
 
 
-def case_names(source: ModuleType, label: str) -> list[str]:
-    """Return the names of a file's cases.
+def case_names(source: ModuleType, label: str, kind: str = CASES) -> list[str]:
+    """Return the names of a file's cases, or of its checks.
 
     Raises:
         UsageError: it defines none, raises, or yields something else, or a name twice.
     """
-    names = [name for name, _ in _cases(source, label)]
+    names = [name for name, _ in _items(source, label, kind)]
     if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
-        raise UsageError(f"{label}: {CASES}() yields the name {visible_name(twice[0])!r} more than once")
+        raise UsageError(f"{label}: {kind}() yields the name {visible_name(twice[0])!r} more than once")
     return names
+
+
+def run_check(source: ModuleType, label: str, name: str) -> AssertionError | None:
+    """Run a check of a file, and return how it fails; None if it holds.
+
+    Raises:
+        UsageError: there is no such check, or it raises something else.
+    """
+    function = _find(source, label, name, CHECKS)
+    with report_user_errors(label, f"when the check {visible_name(name)} was run"):
+        try:
+            function()
+        except AssertionError as error:
+            return error
+    return None
 
 
 def source_of_case(source: ModuleType, label: str, name: str) -> ModuleType:
@@ -42,17 +59,7 @@ def source_of_case(source: ModuleType, label: str, name: str) -> ModuleType:
     Raises:
         UsageError: there is no such case, or its function raises, or returns something else.
     """
-    known: list[str] = []
-    make: Callable[[], Any] | None = None
-    for other, function in _cases(source, label):
-        known.append(other)
-        if other == name:
-            make = function
-            break
-    if make is None:
-        close = difflib.get_close_matches(name, known, n=1)
-        hint = f"; did you mean {visible_name(close[0])}?" if close else ""
-        raise UsageError(f"{label} has no case {visible_name(name)}{hint}")
+    make = _find(source, label, name, CASES)
     with report_user_errors(label, f"when the case {visible_name(name)} was made"):
         made = make()
     if not isinstance(made, tuple) or len(made) != 2:
@@ -65,22 +72,32 @@ def source_of_case(source: ModuleType, label: str, name: str) -> ModuleType:
     return case
 
 
-def _cases(source: ModuleType, label: str) -> Iterator[tuple[str, Callable[[], Any]]]:
-    function = vars(source).get(CASES)
+def _find(source: ModuleType, label: str, name: str, kind: str) -> Callable[[], Any]:
+    known: list[str] = []
+    for other, function in _items(source, label, kind):
+        if other == name:
+            return function
+        known.append(other)
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {visible_name(close[0])}?" if close else ""
+    raise UsageError(f"{label} has no {kind.removesuffix('s')} {visible_name(name)}{hint}")
+
+
+def _items(source: ModuleType, label: str, kind: str) -> Iterator[tuple[str, Callable[[], Any]]]:
+    function = vars(source).get(kind)
     if not callable(function):
-        raise UsageError(f"{label} defines no function {CASES}(), which yields names and functions that make models")
-    with report_user_errors(label, f"when {CASES}() was called"):
+        raise UsageError(f"{label} defines no function {kind}(), which yields names and functions")
+    with report_user_errors(label, f"when {kind}() was called"):
         items = iter(function())
     for number in itertools.count(1):
-        with report_user_errors(label, f"when {CASES}() was to yield number {number}"):
+        with report_user_errors(label, f"when {kind}() was to yield number {number}"):
             item = next(items, None)
         if item is None:
             return
         if number > MAX_CASES:
-            raise UsageError(f"{label}: {CASES}() yields more than {MAX_CASES} cases")
+            raise UsageError(f"{label}: {kind}() yields more than {MAX_CASES} {kind}")
         if not isinstance(item, tuple) or len(item) != 2 or not isinstance(item[0], str) or not callable(item[1]):
             raise UsageError(
-                f"{label}: {CASES}() must yield a name and a function that returns the module and its inputs, "
-                f"number {number} is {type(item).__name__}"
+                f"{label}: {kind}() must yield a name and {RETURNS[kind]}, number {number} is {type(item).__name__}"
             )
         yield item

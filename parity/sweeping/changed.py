@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
+from .finding import CHECK
 from .python_files import parse
 
 
@@ -47,11 +48,14 @@ def files_of(model: str) -> set[Path]:
 
 
 def _own_file(model: str) -> Path | None:
-    """Return the file of `model.py`, `model.py:factory`, `cases.py[case]` or `package.module:factory`."""
+    """Return the file of a model: of a factory, a case, a check, or its own."""
     path = Path(model)
     if path.is_file():
         return path.resolve()
-    head = model.partition("[")[0] if ".py[" in model else model.rpartition(":")[0]
+    if ".py[" in model:
+        head = model.partition("[")[0]
+    else:
+        head = model.partition(CHECK)[0] if CHECK in model else model.rpartition(":")[0]
     if not head:
         return None
     return Path(head).resolve() if head.endswith(".py") else _file_of_module(head.split("."), Path.cwd())

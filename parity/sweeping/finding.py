@@ -12,12 +12,14 @@ from pathlib import Path
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
-from ..inputs.generated_cases import CASES
+from ..inputs.generated_cases import CASES, CHECKS
 from .limits import Limits, run_limited
 from .python_files import parse
 
 LISTING = Limits(seconds=300.0, memory=2**34, threads=1)
 """What a process may take that lists the models of a file or package."""
+CHECK = "::"
+"""Between the file and the name of a check."""
 _PATTERN = re.compile(r"[*?\[]")
 
 
@@ -27,7 +29,7 @@ def find_models(given: Iterable[str]) -> list[str]:
     Args:
         given: a model file, an ONNX file, a folder, whose model files and ONNX files are meant, inner ones too;
             `model.py:factory` or `package.module:factory`, in which `*` and `?` of the factory stand for any text;
-            a file that defines `cases()`.
+            a file that defines `cases()`, or `checks()`, each of which is then `file.py::name`.
 
     Raises:
         UsageError: there is nothing of a name, or its models can't be listed.
@@ -50,13 +52,15 @@ def _models(given: str) -> Iterator[str]:
             names = None if file.suffix == ".onnx" else _defined_names(file)
             if names is None or {"model", "inputs"} <= names:
                 yield str(file)
-            elif CASES in names:
+            elif names & {CASES, CHECKS}:
                 yield from _listed(str(file), "")
         return
     head, _, factory = given.rpartition(":")
-    if head and _PATTERN.search(factory):
+    if CHECK in given:
+        yield given
+    elif head and _PATTERN.search(factory):
         yield from _listed(head, factory)
-    elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and CASES in names - {"model"}:
+    elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and names & {CASES, CHECKS}:
         yield from _listed(given, "")
     else:
         yield given

@@ -12,15 +12,18 @@ import sys
 from pathlib import Path
 
 from ...runtime.errors import CellbridgeError
-from ..inputs.generated_cases import case_names
+from ..inputs.generated_cases import CASES, CHECKS, case_names
 from ..inputs.model_file import OTHERS, open_source
+from .finding import CHECK
 
 
 def _list(source: str, pattern: str) -> list[str]:
     """Return the cases of a file, or the functions and classes of a file or package that match a pattern."""
     module = open_source(source)
     if not pattern:
-        return [f"{source}[{name}]" for name in case_names(module, source)]
+        named = [f"{source}[{name}]" for name in case_names(module, source)] if CASES in vars(module) else []
+        checks = case_names(module, source, CHECKS) if CHECKS in vars(module) else []
+        return named + [f"{source}{CHECK}{name}" for name in checks]
     from torch import nn
 
     return [

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ...runtime.visible import visible_text
 from ..results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
+from .finding import CHECK
 from .limits import Ended, Limits, run_limited
 
 Outcome = Literal["holds", "fails", "unclear", "not judged"]
@@ -27,7 +28,9 @@ ORDER: tuple[Outcome, ...] = HOLDS, UNCLEAR, NOT_JUDGED, FAILS
 """The outcomes, the best first."""
 OUTCOMES: dict[int, Outcome] = {0: HOLDS, 1: FAILS, 4: UNCLEAR}
 """The outcomes that exit codes of `parity run` stand for, if it wrote a report; others are "not judged"."""
+HELD = "the check holds"
 MAX_REASON = 300
+_FAILED = re.compile(r"^failed: (.*)", re.MULTILINE | re.DOTALL)
 _ERROR = re.compile(r"^[Ee]rror: (.*)", re.MULTILINE | re.DOTALL)
 
 
@@ -43,9 +46,9 @@ class Result:
         seconds: how long its process ran.
         memory: the most bytes that were seen in its memory.
         failing: Cells that fail, of how many; empty if it wasn't judged.
-        cause: the first cause that was proved, with the Cell; empty if there is none.
+        cause: the first cause that was proved, with the Cell, or how a check fails; empty if there is none.
         report: the report as JSON, compressed by zlib; empty if there is none.
-        output: what its process printed, if it wasn't judged.
+        output: what its process printed, if it wasn't judged or is a check that fails.
         page: the HTML page on it; empty if it isn't asked for, or there is no report.
     """
 
@@ -65,7 +68,7 @@ class Result:
 def judge_model(
     model: str, options: Sequence[str], limits: Limits, *, page: bool, interrupt: threading.Event | None = None
 ) -> Result:
-    """Judge a model by `parity run` in a process of its own.
+    """Judge a model by `parity run`, or run a check, in a process of its own.
 
     Args:
         model: the model.
@@ -74,6 +77,8 @@ def judge_model(
         page: whether an HTML page on it is wanted.
         interrupt: stops it from another thread, once it is set.
     """
+    if CHECK in model:
+        return _checked(model, limits, interrupt)
     with tempfile.TemporaryDirectory() as folder:
         report, html = Path(folder) / "report.json", Path(folder) / "report.html"
         command = [sys.executable, "-m", "cellbridge.parity", "run", *options, "--json", str(report)]
@@ -83,6 +88,19 @@ def judge_model(
             return _not_judged(model, ended, limits)
         text = report.read_text(encoding="utf-8")
         return _judged(model, ended, text, html.read_bytes() if page and html.exists() else b"")
+
+
+def _checked(model: str, limits: Limits, interrupt: threading.Event | None) -> Result:
+    command = [sys.executable, "-m", f"{__package__}.check_process", model]
+    ended = run_limited(command, limits, interrupt, {"TERM": "dumb", "COLUMNS": "120"})
+    failed = _FAILED.search(ended.output) if ended.code == 1 else None
+    holds = ended.code == 0 and ended.output.rstrip().endswith(HELD)
+    if ended.stopped or not (failed or holds):
+        return _not_judged(model, ended, limits)
+    reason = HELD if failed is None else visible_text(" ".join(failed[1].split()))[:MAX_REASON]
+    if failed is None:
+        return Result(model, HOLDS, reason, ended.code, ended.seconds, ended.memory)
+    return Result(model, FAILS, reason, ended.code, ended.seconds, ended.memory, cause=reason, output=ended.output)
 
 
 def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -47,6 +47,15 @@ def gaps() -> dict[str, str]:
 def is_gap(name: str, known: dict[str, str]) -> bool:
     """Whether a gap names the test."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in known)
+
+
+def disagreements(outcomes: Sequence[Outcome], known: dict[str, str]) -> list[str]:
+    """Return how outcomes differ from what the gaps say."""
+    wrong = [f"{o.name} fails: {o.problem}" for o in outcomes if o.problem and not is_gap(o.name, known)]
+    for pattern in known:
+        passing = [o for o in outcomes if not o.problem and fnmatch.fnmatchcase(o.name, pattern)]
+        wrong += [f"{o.name} passes, the gap {pattern!r} says it doesn't" for o in passing]
+    return wrong
 
 
 def run(case: Any) -> Outcome:

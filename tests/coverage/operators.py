@@ -23,6 +23,7 @@ from cellbridge.converter.onnx_out.export import to_onnx
 from cellbridge.runtime.compiled.session import run_model
 from cellbridge.runtime.errors import ConversionError, UnsupportedOperators, UsageError
 from cellbridge.runtime.ops.random import RANDOM_OPS
+from tests.coverage import gaps
 from tests.coverage.drawing import Draws, Replaying, real
 
 DTYPES = (torch.float32, torch.float64)
@@ -106,6 +107,23 @@ def _spread(entry: Any, dtype: torch.dtype, count: int) -> list[Any]:
         samples = list(itertools.islice(entry.sample_inputs("cpu", dtype), 2000))
     step = max(len(samples) / count, 1)
     return [samples[int(i * step)] for i in range(min(count, len(samples)))]
+
+
+def disagreements(outcome: Outcome, known: list[gaps.Gap]) -> list[str]:
+    """Return how an entry's outcome differs from the gap list."""
+    not_exported = outcome.name in gaps.entries_of(known, gaps.NOT_EXPORTED)
+    if not outcome.tried:
+        return [] if not_exported else [f"{outcome.name} isn't taken at all: {'; '.join(outcome.refused[:1])}"]
+    wrong = [f"{outcome.name} is taken, the gaps say it isn't"] if not_exported else []
+    for kind in gaps.KINDS:
+        failures: list[str] = getattr(outcome, kind) or []
+        if kind != "forward" and outcome.forward:
+            continue
+        if failures and outcome.name not in gaps.entries_of(known, kind):
+            wrong.append(f"{outcome.name} fails {kind}: {failures[0]}")
+        if not failures and outcome.name in gaps.entries_of(known, kind):
+            wrong.append(f"{outcome.name} passes {kind}, the gaps say it doesn't")
+    return wrong
 
 
 @dataclass

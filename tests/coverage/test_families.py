@@ -5,16 +5,12 @@ The models are judged by `parity sweep`, each in a process of its own: 500 of th
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from cellbridge.parity.sweeping.store import Store
-from tests.coverage import torchvision_operators
+from tests.coverage import sweeping, torchvision_operators
 
 torchvision_operators.declare()
 pytest.importorskip("timm")
@@ -24,17 +20,13 @@ pytest.importorskip("transformers")
 from tests.coverage.families import CASES, gaps_by_case  # noqa: E402
 
 GAPS = gaps_by_case()
-SWEEP = Path(__file__).with_name("sweeps") / "families.py"
+SWEEP = sweeping.SWEEPS / "families.py"
 
 
 def sweep(database: Path, mode: str, *names: str) -> dict[str, str]:
     """Judge the cases of these names, or all, and return why each fails; empty where parity holds."""
     models = [f"{SWEEP}[{name}]" for name in names] or [str(SWEEP)]
-    command = [sys.executable, "-m", "cellbridge.parity", "sweep", *models, "-o", str(database)]
-    command += ["--workers", str(os.cpu_count() or 1), "--case-seconds", "900", "--", "--round-trip", f"--{mode}"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, 1), done.stderr[-4000:]
-    store = Store.read(database)
+    store = sweeping.sweep(models, database, "--", "--round-trip", f"--{mode}")
     found = {}
     for model, result in store.results().items():
         why = ""

@@ -2,46 +2,43 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
 
+from cellbridge.parity.inputs.generated_cases import case_names, run_check
+from cellbridge.parity.inputs.model_file import open_source
 from cellbridge.runtime import ops
 from tests.coverage import gaps, operators
-from tests.coverage.operators import Outcome, database, differences, try_entry
+from tests.coverage.operators import Outcome, database, differences, disagreements, try_entry
+from tests.coverage.sweeping import SWEEPS, failures, sweep
 
 GAPS = gaps.read()
 LEAST = {"forward": 0.95, "backward": 0.95, "onnx": 0.8}
-PARTS = 50  # of the database, whose entries aren't known before torch has made them, which takes two seconds
-SAMPLES = 6  # of each entry in each dtype
-
-
-def disagreements(outcome: Outcome, known: list[gaps.Gap]) -> list[str]:
-    """Return how an entry's outcome differs from the gap list."""
-    not_exported = outcome.name in gaps.entries_of(known, gaps.NOT_EXPORTED)
-    if not outcome.tried:
-        return [] if not_exported else [f"{outcome.name} isn't taken at all: {'; '.join(outcome.refused[:1])}"]
-    wrong = [f"{outcome.name} is taken, the gaps say it isn't"] if not_exported else []
-    for kind in gaps.KINDS:
-        failures: list[str] = getattr(outcome, kind) or []
-        if kind != "forward" and outcome.forward:
-            continue
-        if failures and outcome.name not in gaps.entries_of(known, kind):
-            wrong.append(f"{outcome.name} fails {kind}: {failures[0]}")
-        if not failures and outcome.name in gaps.entries_of(known, kind):
-            wrong.append(f"{outcome.name} passes {kind}, the gaps say it doesn't")
-    return wrong
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("part", range(PARTS))
-def test_entries(part: int, subtests: pytest.Subtests) -> None:
+def test_entries(tmp_path: Path) -> None:
     pytest.importorskip("expecttest")
-    for name in list(database())[part::PARTS]:
-        with subtests.test(name):
-            assert disagreements(try_entry(name, SAMPLES), GAPS) == []
+    assert failures(sweep([str(SWEEPS / "operators.py")], tmp_path / "operators.db")) == []
+
+
+def test_the_sweep_has_each_entry_once() -> None:
+    names = case_names(open_source(str(SWEEPS / "operators.py")), "operators.py", "checks")
+    entries = list(database())
+    assert names[0].startswith(f"{entries[0]} to ")
+    assert names[-1].endswith(f" to {entries[-1]}")
+    assert len(names) == -(-len(entries) // 8)
+
+
+def test_the_sweep_finds_a_stale_gap_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = open_source(str(SWEEPS / "operators.py"))
+    vars(source)["try_entry"] = lambda name, samples: Outcome(name, tried=1, onnx=["far off"])
+    failure = run_check(source, "operators.py", case_names(source, "operators.py", "checks")[0])
+    assert "fails onnx: far off" in str(failure)
 
 
 def test_enough_of_the_database_passes() -> None:
