@@ -101,11 +101,12 @@ def _connect(ray: Any, address: str) -> None:
             include_dashboard=False if address == "local" else None,
         )  # fmt: skip
     except (ConnectionError, RuntimeError, ValueError, OSError) as error:
-        what = "what answers there is of other versions" if "ersion" in str(error) else "no Ray cluster answers there"
+        other = "ersion" in str(error)
+        what = "what answers there is of other versions" if other else "no Ray cluster answers there"
+        said = visible_text(" ".join(str(error).split()))[:300] if other else _first_line(error)
         here = f"Ray {ray.__version__}, Python {'.'.join(map(str, sys.version_info[:3]))}"
         raise UsageError(
-            f"--ray {address}: {what}: {_first_line(error)}\n"
-            f"  what to do: start one with `ray start --head`, with {here} as here"
+            f"--ray {address}: {what}: {said}\n  what to do: start one with `ray start --head`, with {here} as here"
         ) from error
 
 
