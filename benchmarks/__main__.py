@@ -120,7 +120,9 @@ def _recordings(quick: bool) -> str:
 
 
 def _sweeps(quick: bool) -> str:
-    return tables.table(sweeps.measure(ROOT, 2 if quick else sweeps.MODELS, 1 if quick else 3))
+    return tables.table(
+        sweeps.measure(ROOT, 2 if quick else sweeps.MODELS, 4 if quick else sweeps.MANY, 1 if quick else 3)
+    )
 
 
 def _out_of_core(quick: bool) -> str:

@@ -39,12 +39,14 @@ class PartError:
         count: number of elements.
         squares: sum of squared errors.
         expected: sum of squared errors for each shift of the grid.
+        explained_counts: number of elements for each shift.
         size: sum of squares of the float network's values.
     """
 
     count: int = 0
     squares: float = 0.0
     expected: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
+    explained_counts: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
     size: float = 0.0
 
     @property
@@ -55,7 +57,8 @@ class PartError:
     @property
     def explained(self) -> float:
         """The root mean square of the error that the steps explain, and of rounding in float32."""
-        return max((float(self.expected.max()) / self.count) ** 0.5, self.rounding) if self.count else 0.0
+        squares = self.expected / np.maximum(self.explained_counts, 1)
+        return max(float(np.sqrt(squares.max())), self.rounding)
 
     @property
     def rounding(self) -> float:
@@ -95,12 +98,13 @@ class Parts:
         """Return the names of the float network's tensors whose values `add` takes."""
         return [cut.tensor for cut in self.cuts.cuts] + [tensor for tensor, _ in self.form.dynamic]
 
-    def add(self, sample: Mapping[str, Array], numbers: Mapping[str, Array]) -> dict[str, Array]:
+    def add(self, sample: Mapping[str, Array], numbers: Mapping[str, Array], draws: Iterable[int]) -> dict[str, Array]:
         """Run the parts on one more sample; return what the file computes for each cut, by the names of its codes.
 
         Args:
             sample: inputs by name.
             numbers: the float network's values on them.
+            draws: the numbers of the shifts that are tried on it.
         """
         found = self._run_file(sample, numbers)
         for cut in self.cuts.cuts:
@@ -111,7 +115,7 @@ class Parts:
         for name in self.cuts.outputs:
             self._add(name, found.get(name), numbers, (-np.inf, np.inf), None)
         shifts = {name: self._rng.permutation(SHIFTS) for name in self._inputs_of_form()}
-        for draw in range(len(SHIFTS)):
+        for draw in draws:
             self._explain(sample, numbers, {name: float(each[draw]) for name, each in shifts.items()}, draw)
         return {cut.codes: found[computed(cut.codes)] for cut in self.cuts.cuts if computed(cut.codes) in found}
 
@@ -165,6 +169,7 @@ class Parts:
             error.squares += square
         else:
             error.expected[draw] += square
+            error.explained_counts[draw] += wide.size
 
 
 def shifted(numbers: Array, quantizer: Quantizer, shift: float) -> Array:

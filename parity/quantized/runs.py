@@ -13,7 +13,7 @@ from ...runtime.compiled.isolated import IsolatedSession
 from ..sides.records import Array
 from .float_form import FloatForm
 from .outliers import channel_sizes
-from .parts import PartError, Parts, tensors
+from .parts import SHIFTS, PartError, Parts, tensors
 from .quantized_tensors import QuantizedTensor
 
 
@@ -86,10 +86,11 @@ def measure(
     kinds = {each.codes: helper.np_dtype_to_tensor_dtype(each.quantizer.dtype) for each in quantized_tensors}
     whole = _session(_with_outputs(quantized, kinds), provider)
     try:
-        for sample in samples:
+        for number, sample in enumerate(samples):
             numbers = dict(sample) | tensors(floats.run(sample))
             codes = tensors(whole.run(sample, list(kinds))) if kinds else {}
-            alone = parts.add(sample, numbers)
+            draws = [number % len(SHIFTS)] if len(samples) >= len(SHIFTS) else range(len(SHIFTS))
+            alone = parts.add(sample, numbers, draws)
             for each in quantized_tensors:
                 _compare(result[each.codes], each, numbers[each.tensor], codes[each.codes], alone.get(each.codes))
     finally:
