@@ -105,10 +105,17 @@ function listOf(comparisons, axis, row, title) {
   return [make("h4", {}, make("span", {}, title), axisLabels(axis)), list];
 }
 
+const EXPLAINED = "quantization error"; // the kind of an error that steps explain
+
 function barOf(c) {
-  if (c.check !== "quantization") return c.bar ? `up to ${numeral(c.bar)} passes` : "exact";
+  if (c.check !== "quantization" || c.kind === EXPLAINED) return c.bar ? `up to ${numeral(c.bar)} passes` : "exact";
   const steps = c.ratio / c.fraction; // its `bar` is the length of a step
   return Number.isFinite(steps) ? `up to ${inBars(steps)} steps pass` : "none";
+}
+
+function ofBar(c) {
+  if (c.fraction !== null) return inBars(c.fraction);
+  return c.kind === "quantizer" ? `${inBars(c.ratio)} steps` : "?";
 }
 
 function comparisonElement(c, axis, row) {
@@ -132,14 +139,16 @@ function comparisonElement(c, axis, row) {
     {},
     make("span", { class: "what" }, name(tensor, { class: "tensor" }), name(check, { class: "check" })),
     errorBar(c.fraction, axis),
-    make("span", { class: `number ${failed ? "beyond" : ""}` }, c.fraction === null ? "?" : inBars(c.fraction)),
+    make("span", { class: `number ${failed ? "beyond" : ""}` }, ofBar(c)),
   );
   const unit =
-    c.check === "quantization"
-      ? " steps of its quantizer"
-      : c.check === "meaning"
-        ? "× what double precision allows"
-        : `× ${data.reference}'s own rounding error`;
+    c.kind === EXPLAINED
+      ? "× what rounding to the steps of its quantizers makes"
+      : c.check === "quantization"
+        ? " steps of its quantizer"
+        : c.check === "meaning"
+          ? "× what double precision allows"
+          : `× ${data.reference}'s own rounding error`;
   const facts = [
     ["Tensor", [c.dtype, c.shape].join("")],
     ["Error", numeral(c.error)],

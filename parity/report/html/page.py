@@ -249,8 +249,11 @@ class Page:
 
 
 def fraction_of_bar(c: Comparison) -> float | None:
-    """Return the error in units of the bar; infinite if it can't be measured but fails, None if not compared."""
-    if c.status == NOT_COMPARED:
+    """Return the error in units of the bar; infinite if it can't be measured but fails, None if there is no bar.
+
+    The steps that a quantized value is off by have none of their own.
+    """
+    if c.status == NOT_COMPARED or (c.kind == "quantizer" and c.status == PASS and not c.allowed):
         return None
     fraction = c.ratio / c.allowed if c.allowed else c.ratio
     return math.inf if math.isnan(fraction) or (c.status == FAIL and fraction <= 1) else fraction

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from cellbridge.parity.report.base import BaseReport
 from cellbridge.parity.report.html.data import MAX_GRAPHS
+from cellbridge.parity.report.html.page import fraction_of_bar
 from cellbridge.parity.report.training_report import TrainingReport
 from cellbridge.parity.results.cell_graph import CellGraph, GraphNode
 from cellbridge.parity.results.error_shares import ErrorShares
@@ -395,3 +397,19 @@ def test_a_quantizer_is_told_in_its_steps(opened: Opened) -> None:
     text = page.run("document.getElementById('detail').innerText")
     assert "up to 0.50 steps pass" in text
     assert "3.2 steps of its quantizer" in text
+
+
+def test_an_error_that_steps_explain_has_a_bar_and_the_steps_have_none(opened: Opened) -> None:
+    explained = failing(
+        check="quantization", kind="quantization error", tensor="q", ratio=6.0, allowed=3.0, bar=0.02, error=0.04
+    )
+    steps = failing(check="quantization", kind="quantizer", tensor="q", ratio=7.5, allowed=0.0, bar=0.01)
+    passing_steps = replace(steps, status="pass", reason="")
+    page = opened(report({}, cell("", "Net", explained, passing_steps)), fragment="#cell=(root)")
+    text = page.run("document.getElementById('detail').innerText")
+    assert "6.0× what rounding to the steps of its quantizers makes" in text
+    assert "up to 0.02 passes" in text
+    assert "7.5 steps" in text
+    assert fraction_of_bar(explained) == 2.0
+    assert fraction_of_bar(passing_steps) is None
+    assert fraction_of_bar(steps) == 7.5
