@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import onnx
+from google.protobuf.message import EncodeError  # type: ignore[import-untyped]
 
 from ...runtime.errors import ConversionError
 from ...runtime.lowering.external_data import model_size
@@ -20,7 +21,7 @@ DYNAMIC_OPERATORS = ["MatMul", "Gather", "Conv", "LSTM"]
 """Operators whose weights are quantized where activations are quantized as they come. `Attention` would become an
 operator of ONNX Runtime's own, and `Transpose` would pass codes on."""
 BLOCK = 32
-_FAILURES = (RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError)
+_FAILURES = (EncodeError, RuntimeError, ValueError, TypeError, KeyError, IndexError, AttributeError, AssertionError)
 
 
 def quantize(
