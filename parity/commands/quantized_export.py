@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ...runtime.errors import UsageError
 from ..inputs.model_file import load
 from ..options import OptionKeywords
 from ..report.layout import echo
@@ -73,6 +74,7 @@ def export_quantized(
         if check:
             report = check_model_file(model, verbose, options, dynamic, save_onnx=folder / FLOAT, opset=opset)
             require_parity(report, verbose, output, None)
+            _require_judgeable(folder / FLOAT, output)
         else:
             from ...converter import to_onnx
 
@@ -91,6 +93,19 @@ def export_quantized(
             _write_bundle(folder, output, samples, report, bits, calibrated=calibration is not None)
         else:
             _write(folder, output, check=True)
+
+
+def _require_judgeable(path: Path, output: str) -> None:
+    """Raise `UsageError` for a float32 file above 2 GB, whose tensors don't fit into the models that are compared."""
+    from ...runtime.lowering.external_data import model_size
+    from ...runtime.lowering.writing import MODEL_LIMIT
+
+    size = model_size(path)
+    if size > MODEL_LIMIT:
+        raise UsageError(
+            f"{output} was not written: a quantized file is judged by its float32 file, of 2 GB at most; this one has "
+            f"{size / 1e9:.3g} GB\n  what to do: --no-check writes it without judging it"
+        )
 
 
 def _quantize(folder: Path, calibrate: str | None, bits: int) -> Calibration | None:

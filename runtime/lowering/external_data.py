@@ -80,13 +80,15 @@ def move_model(source: Path, target: Path) -> None:
     """Move a model to where there is none, with its data file if it has one."""
     data = data_file(source)
     if data is None:
-        shutil.move(source, target)
+        target.write_bytes(source.read_bytes())
+        source.unlink()
         return
     model = onnx.load(source, load_external_data=False)
     place = target.with_name(f"{target.name}.data")
     set_data_file(model, place.name)
     shutil.move(data, place)
     target.write_bytes(model.SerializeToString())
+    shutil.copymode(target, place)  # onnx writes a data file that its owner alone may read
     source.unlink()
 
 

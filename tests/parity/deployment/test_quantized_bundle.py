@@ -130,18 +130,33 @@ def test_a_folder_that_is_there_is_refused_before_the_work(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("options", [("--int8",), ("--int4",), ("--int8", "calibrate")])
-def test_a_file_that_is_too_large_for_one(
+def test_tensors_that_are_too_large_for_one_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: tuple[str, ...]
 ) -> None:
-    """Above 2 GB (here: 2 kB) the tensors are in a second file."""
+    """Above 2 GB (here: 2 kB) they are in a second file, which everyone may read who may read the model."""
     monkeypatch.setattr("cellbridge.parity.deployment.quantizing.MODEL_LIMIT", 2000)
     chosen = [*options[:1], *(calibrate(tmp_path) if len(options) > 1 else ())]
     path = tmp_path / "q.onnx"
     done = export(tmp_path, "-o", str(path), *chosen)
     assert done.exit_code == 0, done.output
-    assert external_data.data_file(path) == tmp_path / "q.onnx.data"
+    data = tmp_path / "q.onnx.data"
+    assert external_data.data_file(path) == data
+    assert data.stat().st_mode == path.stat().st_mode
     onnx.checker.check_model(str(path))
     folder = bundle(tmp_path, *chosen)
-    assert (folder / "model.onnx.data").stat().st_size == (tmp_path / "q.onnx.data").stat().st_size
+    assert (folder / "model.onnx.data").stat().st_size == data.stat().st_size
     done_there = verify(folder, "python")
     assert done_there.returncode == 0, done_there.stdout + done_there.stderr
+
+
+def test_a_network_that_is_too_large_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cellbridge.runtime.lowering.writing.MODEL_LIMIT", 2000)
+    monkeypatch.setattr("cellbridge.parity.deployment.quantizing.MODEL_LIMIT", 2000)
+    done = export(tmp_path, "-o", str(tmp_path / "q.onnx"), "--int8")
+    assert done.exit_code == 2
+    assert "is judged by its float32 file, of 2 GB at most" in done.output
+    assert "--no-check" in done.output
+    assert not (tmp_path / "q.onnx").exists()
+    done = export(tmp_path, "-o", str(tmp_path / "q.onnx"), "--int8", "--no-check")
+    assert done.exit_code == 0, done.output
+    assert (tmp_path / "q.onnx.data").exists()
