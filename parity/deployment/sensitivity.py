@@ -13,7 +13,7 @@ from ...converter.onnx_in.importing import read_model
 from ...runtime.compiled.session import SessionError
 from ...runtime.errors import ConversionError, UsageError
 from ...runtime.lowering.external_data import model_size, move_model
-from ..quantized.judging import TensorCells
+from ..quantized.tensor_cells import TensorCells
 from ..results.quantization_costs import CellCost, Errors, Mixture
 from ..support.progress import Progress
 from .calibration import Calibration

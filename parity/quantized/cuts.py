@@ -91,7 +91,7 @@ class Cuts:
         return result
 
 
-def computed(name: str) -> str:
+def computed_name(name: str) -> str:
     """Return the name under which a cut model returns a tensor that it takes."""
     return name + COMPUTED
 
@@ -104,12 +104,12 @@ def _cut(model: onnx.ModelProto, kinds: Mapping[str, int]) -> onnx.ModelProto:
     produced = {name for node in graph.node for name in node.output}
     for node in graph.node:
         node.ClearField("name")  # ONNX Runtime refuses duplicates
-        node.output[:] = [computed(name) if name in kinds else name for name in node.output]
+        node.output[:] = [computed_name(name) if name in kinds else name for name in node.output]
     {value.name for value in graph.input}
     for name, kind in kinds.items():
         if name in produced:
             graph.input.append(helper.make_tensor_value_info(name, kind, None))
-            graph.output.append(helper.make_tensor_value_info(computed(name), kind, None))
+            graph.output.append(helper.make_tensor_value_info(computed_name(name), kind, None))
     kept = [value for value in graph.value_info if value.name not in kinds]
     del graph.value_info[:]
     graph.value_info.extend(kept)

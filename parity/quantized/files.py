@@ -20,7 +20,8 @@ from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.records import Array
 from ..support.progress import Progress
 from .float_form import FloatForm
-from .judging import TensorCells, judge_ranges, judge_weights
+from .judging import judge_ranges, judge_weights
+from .tensor_cells import TensorCells
 
 SAMPLES = 8  # generated inputs that ranges are measured on
 OUTSIDE = 1.0 / 64.0

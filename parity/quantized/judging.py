@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
 
-from ...converter.onnx_in.model.cells import CellPaths
-from ...converter.onnx_in.model.origin import read_origin
 from ...runtime.compiled.session import SessionError
 from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
@@ -18,6 +17,7 @@ from .parts import PartError
 from .quantized_tensors import QuantizedTensor, quantized_name
 from .quantizers import HALF
 from .runs import Deviation, measure
+from .tensor_cells import TensorCells
 from .weights import RoundedWeight
 
 CHECK = "quantization"
@@ -27,45 +27,12 @@ OCTAVES = 1.5
 SPREADS = 8.0  # ... or in median deviations of the others
 SATURATION = 16.0
 """What values of the user's inputs that lie beyond a quantizer's range may cost, as a multiple of rounding."""
-EXPLAINED = 3.0
+ALLOWED_RATIO = 3.0
 """Allowed error of a part, as a multiple of the error that the steps of its quantizers explain; see `_allowed`."""
 BOUNDED = frozenset({"Sigmoid", "Softmax", "Tanh", "HardSigmoid", "LogSoftmax", "Clip"})
 """Operators whose results have a fixed range, whatever the inputs."""
 
 CellComparisons = list[tuple[str, Comparison]]
-
-
-class TensorCells:
-    """The Cells of a float network's tensors."""
-
-    def __init__(self, model: onnx.ModelProto) -> None:
-        origin = read_origin(model)
-        self._paths = CellPaths(model.graph.name, origin.calls if origin else None)
-        self._producers = {name: node for node in model.graph.node for name in node.output}
-        self._consumers: dict[str, list[onnx.NodeProto]] = {}
-        for node in model.graph.node:
-            for name in node.input:
-                self._consumers.setdefault(name, []).append(node)
-
-    def of_node(self, node: onnx.NodeProto) -> str:
-        """Return the Cell of a node."""
-        return self._paths.path(self._paths.call_of(node, 0))
-
-    def cell_using(self, tensor: str) -> str:
-        """Return the Cell of the first node that uses a tensor."""
-        for _ in range(len(self._producers)):
-            consumers = self._consumers.get(tensor, [])
-            if not consumers:
-                return ""
-            if consumers[0].op_type not in ("Identity", "Transpose"):
-                return self.of_node(consumers[0])
-            tensor = consumers[0].output[0]
-        return ""
-
-    def cell_computing(self, tensor: str) -> str:
-        """Return the Cell that computes a tensor, or, for an input, the one that uses it."""
-        node = self._producers.get(tensor)
-        return self.cell_using(tensor) if node is None or node.op_type == "Identity" else self.of_node(node)
 
 
 def judge_weights(form: FloatForm, side: str, cells: TensorCells) -> CellComparisons:
@@ -164,7 +131,7 @@ def judge_ranges(
         path = cells.cell_computing(each.tensor)
         result += [(path, comparison) for comparison in _steps(each, one, side, reason)]
     for tensor, part in parts.items():
-        if max(part.actual, part.explained) > part.rounding:
+        if not max(part.error, part.expected_error) <= part.rounding:  # NaN is an error, too
             result.append((cells.cell_computing(tensor), _part(tensor, part, side)))
     notes = _saturation_note(form, deviations, given)
     return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
@@ -182,14 +149,14 @@ def _saturation_note(form: FloatForm, deviations: Mapping[str, Deviation], given
     return [f"the quantizers clip values of the {'' if given else 'generated '}inputs ({of} rounding does): {advice}"]
 
 
-def _part(tensor: str, error: PartError, side: str) -> Comparison:
+def _part(tensor: str, part: PartError, side: str) -> Comparison:
     """Compare the error of a part with what the steps of its quantizers explain."""
-    allowed = _allowed(error.count)
-    ratio = error.actual / error.explained
+    allowed = _allowed(part.count)
+    ratio = part.error / part.expected_error if part.expected_error else math.inf
     reason = ""
     if not ratio <= allowed:
         reason = (
-            f"off by {error.actual:.3g} (root mean square), {ratio:.3g} times what rounding to the steps of its "
+            f"off by {part.error:.3g} (root mean square), {ratio:.3g} times what rounding to the steps of its "
             f"quantizers makes: the file computes something else from the same codes"
         )
     return Comparison(
@@ -201,8 +168,8 @@ def _part(tensor: str, error: PartError, side: str) -> Comparison:
         0,
         FAIL if reason else PASS,
         reason,
-        error=error.actual,
-        bar=allowed * error.explained,
+        error=part.error,
+        bar=allowed * part.expected_error,
         ratio=ratio,
         allowed=allowed,
     )
@@ -210,7 +177,7 @@ def _part(tensor: str, error: PartError, side: str) -> Comparison:
 
 def _allowed(count: int) -> float:
     """Return the allowed ratio for a tensor: larger for few elements, whose errors differ by chance."""
-    return EXPLAINED * (1.0 + 8.0 / count)
+    return ALLOWED_RATIO * (1.0 + 8.0 / count)
 
 
 def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:

@@ -17,9 +17,10 @@ import numpy as np
 import onnx
 
 from ...runtime.compiled.isolated import IsolatedSession
+from ...runtime.ir.types import is_floating
 from ..sides.records import Array
 from ..verdicts.judge import epsilon
-from .cuts import Cut, Cuts, computed
+from .cuts import Cut, Cuts, computed_name
 from .float_form import FloatForm
 from .quantizers import Quantizer
 from .weights import RoundedWeight
@@ -38,26 +39,26 @@ class PartError:
     Attributes:
         count: number of elements.
         squares: sum of squared errors.
-        expected: sum of squared errors for each shift of the grid.
-        explained_counts: number of elements for each shift.
+        shifted_squares: sum of squared errors for each shift of the grid.
+        shifted_counts: number of elements for each shift.
         size: sum of squares of the float network's values.
     """
 
     count: int = 0
     squares: float = 0.0
-    expected: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
-    explained_counts: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
+    shifted_squares: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
+    shifted_counts: Array = field(default_factory=lambda: np.zeros(len(SHIFTS)))
     size: float = 0.0
 
     @property
-    def actual(self) -> float:
+    def error(self) -> float:
         """The root mean square of the error."""
         return (self.squares / self.count) ** 0.5 if self.count else 0.0
 
     @property
-    def explained(self) -> float:
+    def expected_error(self) -> float:
         """The root mean square of the error that the steps explain, and of rounding in float32."""
-        squares = self.expected / np.maximum(self.explained_counts, 1)
+        squares = self.shifted_squares / np.maximum(self.shifted_counts, 1)
         return max(float(np.sqrt(squares.max())), self.rounding)
 
     @property
@@ -108,7 +109,7 @@ class Parts:
         """
         found = self._run_file(sample, numbers)
         for cut in self.cuts.cuts:
-            values = found.get(computed(cut.codes))
+            values = found.get(computed_name(cut.codes))
             if values is not None and values.shape == numbers[cut.tensor].shape:
                 result = values if cut.quantizer is None else cut.quantizer.numbers(values)
                 self._add(cut.tensor, result, numbers, cut.bounds, None)
@@ -117,7 +118,9 @@ class Parts:
         shifts = {name: self._rng.permutation(SHIFTS) for name in self._inputs_of_form()}
         for draw in draws:
             self._explain(sample, numbers, {name: float(each[draw]) for name, each in shifts.items()}, draw)
-        return {cut.codes: found[computed(cut.codes)] for cut in self.cuts.cuts if computed(cut.codes) in found}
+        return {
+            cut.codes: found[computed_name(cut.codes)] for cut in self.cuts.cuts if computed_name(cut.codes) in found
+        }
 
     def _run_file(self, sample: Mapping[str, Array], numbers: Mapping[str, Array]) -> dict[str, Array]:
         """Run the file from the float network's values, as its quantizers round them."""
@@ -139,40 +142,42 @@ class Parts:
             fed[cut.fed] = self._rounded(cut, numbers[cut.tensor], shifts[cut.fed])
         for tensor, codes in self.form.dynamic:
             quantizer = dynamic_quantizer(numbers[tensor])
-            fed[codes] = shifted(numbers[tensor], quantizer, shifts[codes])
+            fed[codes] = round_on_shifted_grid(numbers[tensor], quantizer, shifts[codes])
         for name, weight in self._weights.items():
             fed[name] = _shifted_weight(weight, shifts[name])
         found = tensors(self._form.run(_inputs_of(self._form, fed)))
         for cut in self.cuts.cuts:
-            values = found.get(computed(cut.fed))
+            values = found.get(computed_name(cut.fed))
             if values is not None:
                 self._add(cut.tensor, self._rounded(cut, values, -shifts[cut.fed]), numbers, cut.bounds, draw)
         for name in self.cuts.outputs:
             self._add(name, found.get(name), numbers, (-np.inf, np.inf), draw)
 
     def _rounded(self, cut: Cut, numbers: Array, shift: float) -> Array:
-        return numbers if cut.quantizer is None else shifted(numbers, cut.quantizer, shift)
+        return numbers if cut.quantizer is None else round_on_shifted_grid(numbers, cut.quantizer, shift)
 
     def _add(
         self, name: str, values: Array | None, numbers: Mapping[str, Array], bounds: tuple[float, float],
         draw: int | None,
     ) -> None:  # fmt: skip
         """Add the squared error of a tensor: of the file, or, with the number of a shift, of the float network."""
-        wide = numbers[name].astype(np.float64)
-        if values is None or values.shape != wide.shape or wide.dtype.kind != "f":
+        if values is None or values.shape != numbers[name].shape or not is_floating(numbers[name].dtype):
             return
-        square = float(((np.clip(values.astype(np.float64), *bounds) - np.clip(wide, *bounds)) ** 2).sum())
+        wide = numbers[name].astype(np.float64)
+        finite = np.isfinite(wide)  # of others, as in masks, only the network as a whole is compared
+        wide, found = (np.clip(array[finite], *bounds) for array in (wide, values.astype(np.float64)))
+        square = float(((found - wide) ** 2).sum())
         error = self.errors[name]
         if draw is None:
             error.count += wide.size
             error.size += float((wide**2).sum())
             error.squares += square
         else:
-            error.expected[draw] += square
-            error.explained_counts[draw] += wide.size
+            error.shifted_squares[draw] += square
+            error.shifted_counts[draw] += wide.size
 
 
-def shifted(numbers: Array, quantizer: Quantizer, shift: float) -> Array:
+def round_on_shifted_grid(numbers: Array, quantizer: Quantizer, shift: float) -> Array:
     """Return numbers rounded to a quantizer's steps, within its range, on a grid that is shifted by a part of a step.
 
     Args:
@@ -199,7 +204,7 @@ def dynamic_quantizer(numbers: Array) -> Quantizer:
 
 
 def _shifted_weight(weight: RoundedWeight, shift: float) -> Array:
-    numbers = shifted(weight.expected, weight.quantizer, shift)
+    numbers = round_on_shifted_grid(weight.expected, weight.quantizer, shift)
     return numbers.swapaxes(-1, -2) if weight.swapped else numbers
 
 

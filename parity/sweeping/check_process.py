@@ -15,7 +15,7 @@ from ..inputs.generated_cases import run_check
 from ..inputs.model_file import open_source
 from ..report.layout import echo
 from .finding import CHECK
-from .result import HELD
+from .result import CHECK_HOLDS
 
 FAILS, CANT = 1, 2
 
@@ -31,7 +31,7 @@ def main() -> None:
     if failure is not None:
         echo(f"failed: {visible_text(str(failure)) or 'an assertion without a message'}")
         sys.exit(FAILS)
-    echo(HELD)  # code of a user's may end the process with exit code 0, too
+    echo(CHECK_HOLDS)  # code of a user's may end the process with exit code 0, too
 
 
 if __name__ == "__main__":

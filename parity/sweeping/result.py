@@ -28,7 +28,7 @@ ORDER: tuple[Outcome, ...] = HOLDS, UNCLEAR, NOT_JUDGED, FAILS
 """The outcomes, the best first."""
 OUTCOMES: dict[int, Outcome] = {0: HOLDS, 1: FAILS, 4: UNCLEAR}
 """The outcomes that exit codes of `parity run` stand for, if it wrote a report; others are "not judged"."""
-HELD = "the check holds"
+CHECK_HOLDS = "the check holds"
 MAX_REASON = 300
 _FAILED = re.compile(r"^failed: (.*)", re.MULTILINE | re.DOTALL)
 _ERROR = re.compile(r"^[Ee]rror: (.*)", re.MULTILINE | re.DOTALL)
@@ -94,10 +94,10 @@ def _checked(model: str, limits: Limits, interrupt: threading.Event | None) -> R
     command = [sys.executable, "-m", f"{__package__}.check_process", model]
     ended = run_limited(command, limits, interrupt, {"TERM": "dumb", "COLUMNS": "120"})
     failed = _FAILED.search(ended.output) if ended.code == 1 else None
-    holds = ended.code == 0 and ended.output.rstrip().endswith(HELD)
+    holds = ended.code == 0 and ended.output.rstrip().endswith(CHECK_HOLDS)
     if ended.stopped or not (failed or holds):
         return _not_judged(model, ended, limits)
-    reason = HELD if failed is None else visible_text(" ".join(failed[1].split()))[:MAX_REASON]
+    reason = CHECK_HOLDS if failed is None else visible_text(" ".join(failed[1].split()))[:MAX_REASON]
     if failed is None:
         return Result(model, HOLDS, reason, ended.code, ended.seconds, ended.memory)
     return Result(model, FAILS, reason, ended.code, ended.seconds, ended.memory, cause=reason, output=ended.output)

@@ -17,11 +17,13 @@ from torch import nn
 from cellbridge.converter import from_torch, to_onnx
 from cellbridge.parity.deployment.quantizing import quantize_blocks
 from cellbridge.parity.onnx_files.compare import compare_onnx
+from cellbridge.parity.quantized import judging
 from cellbridge.parity.quantized.float_form import FloatForm
-from cellbridge.parity.quantized.parts import EXACT, dynamic_quantizer, shifted
+from cellbridge.parity.quantized.parts import EXACT, PartError, Parts, dynamic_quantizer, round_on_shifted_grid
 from cellbridge.parity.quantized.quantizers import Quantizer
 from cellbridge.parity.quantized.runs import measure
 from cellbridge.parity.report.report import Report
+from cellbridge.parity.results.comparison import Comparison
 from tests.parity.quantizing import KINDS, changed, float_file, quantized_file
 
 
@@ -53,7 +55,7 @@ def errors(source: str, right: str, file: str) -> dict[str, tuple[float, float]]
         np.random.default_rng(seed).standard_normal(shape).astype(np.float32).clip(-2.5, 2.5) for seed in range(4)
     )
     _, parts = measure(form, onnx.load(file), [{value.name: array} for array in arrays], "cpu")
-    return {name: (part.actual, part.explained) for name, part in parts.items()}
+    return {name: (part.error, part.expected_error) for name, part in parts.items()}
 
 
 def require_explained(found: dict[str, tuple[float, float]]) -> None:
@@ -164,12 +166,12 @@ def test_values_a_little_beyond_the_range_are_noted(tmp_path: Path) -> None:
 def test_a_shifted_grid_has_steps_of_the_same_size(values: list[float], step: float, shift: float) -> None:
     numbers = np.array(values, np.float32)
     quantizer = Quantizer("scale", np.array(step), np.array(0.0), np.dtype(np.int16))
-    result = shifted(numbers, quantizer, shift).astype(np.float64)
+    result = round_on_shifted_grid(numbers, quantizer, shift).astype(np.float64)
     inside = np.abs(numbers) <= 32000 * step
     assert (np.abs(result - numbers)[inside] <= (0.5 + EXACT + 1e-3) * step).all()
     exact = np.array([-2.0, 0.0, 7.0], np.float32) * np.float32(step)
-    assert np.allclose(shifted(exact, quantizer, shift), exact, rtol=1e-6)
-    assert (shifted(np.array([numbers[0], numbers[0]]), quantizer, shift) == result[0]).all()
+    assert np.allclose(round_on_shifted_grid(exact, quantizer, shift), exact, rtol=1e-6)
+    assert (round_on_shifted_grid(np.array([numbers[0], numbers[0]]), quantizer, shift) == result[0]).all()
 
 
 @given(st.lists(st.floats(-1e4, 1e4, width=32), min_size=1, max_size=20))
@@ -183,3 +185,38 @@ def test_the_dynamic_quantizer_is_that_of_onnx(values: list[float]) -> None:
         assert np.isclose(float(quantizer.scale), float(scale), rtol=1e-5)
         assert abs(float(quantizer.zero_point) - float(zero)) <= 1
         assert (np.abs(quantizer.codes_of(numbers).astype(int) - codes.astype(int)) <= 1).all()
+
+
+def part_error(values: list[float], numbers: list[float]) -> tuple[PartError, Comparison]:
+    """The error of one tensor, with a step of 0.1, and the verdict."""
+    parts = Parts.__new__(Parts)
+    parts.errors = {"y": PartError()}
+    wide = {"y": np.array(numbers, np.float32)}
+    parts._add("y", np.array(values, np.float32), wide, (-np.inf, np.inf), None)
+    for draw in range(4):
+        parts._add("y", wide["y"] + np.float32(0.05), wide, (-np.inf, np.inf), draw)
+    return parts.errors["y"], judging._part("y", parts.errors["y"], "side")
+
+
+def test_what_is_infinite_in_the_float_network_is_left_out() -> None:
+    error, verdict = part_error([1.03, 2.0, -1e38], [1.0, 2.0, -np.inf])
+    assert error.count == 2
+    assert verdict.status == "pass"
+
+
+def test_what_is_not_a_number_in_the_file_alone_fails() -> None:
+    assert part_error([1.0, np.nan], [1.0, 2.0])[1].status == "fail"
+    assert part_error([1.0, np.inf], [1.0, 2.0])[1].status == "fail"
+
+
+def test_an_error_where_no_step_explains_any_fails() -> None:
+    error = PartError(count=100, squares=1.0)
+    assert judging._part("y", error, "side").status == "fail"
+
+
+def test_integers_are_not_measured_in_steps() -> None:
+    """The place of the largest element may be another one."""
+    parts = Parts.__new__(Parts)
+    parts.errors = {"best": PartError()}
+    parts._add("best", np.array([3]), {"best": np.array([700])}, (-np.inf, np.inf), None)
+    assert parts.errors["best"].count == 0
