@@ -11,6 +11,7 @@ import onnx
 from ...runtime.compiled.session import SessionError
 from ..results.comparison import FAIL, PASS, Comparison
 from ..sides.records import Array
+from .coarse import Coarse, coarse_notes, is_coarse
 from .float_form import FloatForm
 from .outliers import Outlier, channel_sizes, outlier, outlier_notes
 from .parts import PartError
@@ -134,6 +135,7 @@ def judge_ranges(
         if not max(part.error, part.expected_error) <= part.rounding:  # NaN is an error, too
             result.append((cells.cell_computing(tensor), _part(tensor, part, side)))
     notes = _saturation_note(form, deviations, given)
+    notes += coarse_notes(_coarse(form, deviations, cells))
     return result, notes + outlier_notes(_of_weights(form, cells), _of_values(form, deviations, cells))
 
 
@@ -178,6 +180,14 @@ def _part(tensor: str, part: PartError, side: str) -> Comparison:
 def _allowed(count: int) -> float:
     """Return the allowed ratio for a tensor: larger for few elements, whose errors differ by chance."""
     return ALLOWED_RATIO * (1.0 + 8.0 / count)
+
+
+def _coarse(form: FloatForm, deviations: Mapping[str, Deviation], cells: TensorCells) -> Iterator[Coarse]:
+    """Yield the tensors whose quantizers are coarse."""
+    for each in form.quantized:
+        one, step = deviations.get(each.codes), each.quantizer.step
+        if one is not None and is_coarse(one.typical, step):
+            yield Coarse(cells.cell_computing(each.tensor), each.name, one.typical, step, *each.quantizer.range())
 
 
 def _of_weights(form: FloatForm, cells: TensorCells) -> Iterator[tuple[str, str, Outlier]]:

@@ -11,6 +11,7 @@ from onnx import TensorProto, helper
 
 from ...runtime.compiled.isolated import IsolatedSession
 from ..sides.records import Array
+from .coarse import typical_size
 from .float_form import FloatForm
 from .outliers import channel_sizes
 from .parts import SHIFTS, PartError, Parts, tensors
@@ -31,6 +32,7 @@ class Deviation:
         end_to_end: error in steps in the whole quantized file.
         index: index of the largest error end to end.
         values: values of the float network and the file at that index.
+        typical: the median of the absolute values that aren't 0, in the sample where it is largest.
         channels: the largest absolute value of each channel in the float network, by axis.
     """
 
@@ -43,6 +45,7 @@ class Deviation:
     end_to_end: float = 0.0
     index: tuple[int, ...] | None = None
     values: tuple[float, float] = (0.0, 0.0)
+    typical: float = 0.0
     channels: dict[int, Array] = field(default_factory=dict)
 
     @property
@@ -109,6 +112,7 @@ def _compare(deviation: Deviation, each: QuantizedTensor, numbers: Array, codes:
     deviation.count += numbers.size
     if quantizer.scale.size == 1:
         deviation.add_channels(matter)
+        deviation.typical = max(deviation.typical, typical_size(matter))
     beyond = quantizer.beyond(matter)
     deviation.beyond += int((beyond > 0).sum())
     deviation.clipped += float((beyond**2).sum())
