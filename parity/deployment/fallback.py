@@ -14,6 +14,8 @@ from ...runtime.providers import PROVIDERS
 from ..sides.provider_notes import by_cell, nodes_left
 from .kernels import nodes_without_cuda, version_of_table
 
+SMALL = 1024
+
 
 def usable_accelerators() -> list[str]:
     """Return the names of the known providers, other than the CPU, that ONNX Runtime can use on this machine."""
@@ -34,6 +36,9 @@ def fallback_notes(path: Path) -> list[str]:
     The file is loaded on the accelerators of this machine; for CUDA without a GPU, a table of kernels is asked.
     """
     model = onnx.load(path, load_external_data=False)
+    for tensor in model.graph.initializer:  # shapes and dtypes are all that matters, and some bytes of sizes
+        if len(tensor.raw_data) > SMALL:
+            tensor.ClearField("raw_data")
     usable, notes = usable_accelerators(), list[str]()
     for name in usable:
         try:
