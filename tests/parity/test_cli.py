@@ -16,6 +16,7 @@ from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner, Result
+from onnx import helper
 
 from cellbridge.parity.cli import main
 from cellbridge.parity.report.report import Report
@@ -28,6 +29,7 @@ import torch
 model = torch.nn.Linear(3, 2)
 inputs = (torch.randn(4, 3),)
 """
+ONNX = helper.make_model(helper.make_graph([], "empty", [], [])).SerializeToString()
 PASSING = report(CONVNET)
 FAILING = report(CONVNET, cell("head", "Linear", failing()))
 
@@ -59,7 +61,7 @@ class Engine:
         sys.stderr.write("noise of a library\n")
         logging.getLogger("library").error("log of a library")
         if save_onnx is not None:
-            save_onnx.write_bytes(b"onnx")
+            save_onnx.write_bytes(ONNX)
         if isinstance(self.result, BaseException):
             raise self.result
         return self.result
@@ -171,7 +173,7 @@ def test_the_files_are_written_whatever_the_verdict(engine: Engine, folder: Path
     parity("run", "net.py", "--json", "r.json", "--junit", "r.xml", "--save-onnx", "m.onnx")
     assert json.loads((folder / "r.json").read_text()) == found.to_dict()
     assert ElementTree.parse(folder / "r.xml").getroot().tag == "testsuites"
-    assert (folder / "m.onnx").read_bytes() == b"onnx"
+    assert (folder / "m.onnx").read_bytes() == ONNX
     assert names(folder) == ["m.onnx", "net.py", "r.json", "r.xml"]
 
 
@@ -298,7 +300,7 @@ def test_export_writes_what_was_checked(engine: Engine, folder: Path) -> None:
     result = parity("export", "net.py", "-o", "m.onnx")
     assert (result.exit_code, result.stdout) == (0, "wrote m.onnx\n")
     assert engine.given["grads"] is True
-    assert (folder / "m.onnx").read_bytes() == b"onnx"
+    assert (folder / "m.onnx").read_bytes() == ONNX
 
 
 def test_export_writes_nothing_where_parity_fails(engine: Engine, folder: Path) -> None:
