@@ -106,7 +106,7 @@ def named_inputs(path: Path, user_file: ModelFile) -> dict[str, Array]:
 
 
 def add_quantized_vectors(
-    folder: Path, floats: Path, samples: Calibration, report: Report, bits: int, costs_note: str
+    folder: Path, floats: Path, samples: Calibration, report: Report, bits: int, taken_from: str
 ) -> None:
     """Add to a folder with a quantized `model.onnx` the inputs of the first sample, the outputs of the float network in
     float64, and the bars that quantizing leaves.
@@ -117,7 +117,7 @@ def add_quantized_vectors(
         samples: inputs by name.
         report: the comparison of the quantized file with the float32 file.
         bits: of weights.
-        costs_note: what the errors were taken from, in words.
+        taken_from: which samples the errors are of, in words.
     """
     from ..deployment.bundle import Verdict, write_bundle
     from ..deployment.quantized_vectors import quantized_vectors
@@ -136,7 +136,7 @@ def add_quantized_vectors(
     sentence = f"{report.network_verdict.sentence}, as its float32 file, and weights and steps are right"
     bars = (
         "Two right kernels may round a value\nmidway between two steps either way: an output may differ by twice the "
-        f"largest error that quantizing made\n{costs_note}, here {vectors.error:.2%} of the norm of the outputs."
+        f"largest error that quantizing made\n{taken_from}, here {vectors.error:.2%} of the norm of the outputs."
     )
     dtype = f"{bits} bits and float32"
     write_bundle(folder, vectors.inputs, vectors.outputs, Verdict(report.model, sentence, judged, dtype, bars, notes))
