@@ -24,16 +24,19 @@ class Cut:
     Attributes:
         tensor: its name in the float network.
         codes: the name of its codes in the file, or of the tensor itself where the file doesn't round it.
-        fed: the name, in the float network, of the tensor that the next part takes.
         quantizer: its quantizer; None where the file doesn't round it.
         bounds: range outside which its values don't matter.
     """
 
     tensor: str
     codes: str
-    fed: str
     quantizer: Quantizer | None = None
     bounds: tuple[float, float] = (-np.inf, np.inf)
+
+    @property
+    def fed(self) -> str:
+        """The name, in the float network, of the tensor that the next part takes."""
+        return self.tensor if self.quantizer is None else self.codes
 
 
 class Cuts:
@@ -49,7 +52,7 @@ class Cuts:
         self.quantized = quantized
         of_file = {name: node for node in quantized.graph.node for name in node.output}
         self.cuts = [
-            Cut(each.tensor, each.codes, each.codes, each.quantizer, each.bounds)
+            Cut(each.tensor, each.codes, each.quantizer, each.bounds)
             for each in form.quantized
             if each.quantizer.scale.size
         ]
@@ -60,7 +63,7 @@ class Cuts:
             for name in filter(None, node.output):
                 result = chains.numbers_behind(name)
                 if result is not None and not chains.reaches(result, rounded) and result not in outputs:
-                    self.cuts.append(Cut(result, form.name_in_file(result), result))
+                    self.cuts.append(Cut(result, form.name_in_file(result)))
         covered = {cut.tensor for cut in self.cuts}
         self.outputs = [value.name for value in form.model.graph.output if value.name not in covered]
 
@@ -105,7 +108,6 @@ def _cut(model: onnx.ModelProto, kinds: Mapping[str, int]) -> onnx.ModelProto:
     for node in graph.node:
         node.ClearField("name")  # ONNX Runtime refuses duplicates
         node.output[:] = [computed_name(name) if name in kinds else name for name in node.output]
-    {value.name for value in graph.input}
     for name, kind in kinds.items():
         if name in produced:
             graph.input.append(helper.make_tensor_value_info(name, kind, None))
