@@ -60,10 +60,15 @@ def _models(given: str) -> Iterator[str]:
         yield given
     elif head and _PATTERN.search(factory):
         yield from _listed(head, factory)
-    elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and names & {CASES, CHECKS}:
+    elif path.suffix == ".py" and path.is_file() and (names := _defined_names(path)) and _has_cases(names):
         yield from _listed(given, "")
     else:
         yield given
+
+
+def _has_cases(names: set[str]) -> bool:
+    """Whether a file that is given lists its models; in a model file, `checks` may be anything."""
+    return CASES in names or (CHECKS in names and not {"model", "inputs"} <= names)
 
 
 def _defined_names(file: Path) -> set[str] | None:

@@ -71,3 +71,8 @@ def test_a_check_that_is_not_there(file: Path) -> None:
         run_check(open_source(str(file)), str(file), "rigth")
     assert case_names(open_source(str(file)), str(file), "checks") == list(OUTCOMES)
     assert str(run_check(open_source(str(file)), str(file), "wrong::in two")) == "one is\nnot two"
+
+
+def test_a_model_file_may_use_the_name(file: Path) -> None:
+    file.write_text("model = inputs = checks = None\n")
+    assert find_models([str(file)]) == find_models([str(file.parent)]) == [str(file)]
