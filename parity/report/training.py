@@ -6,7 +6,7 @@ from rich.text import Text
 
 from ..results.comparison import PASS, Comparison, worst_ratio
 from ..results.training_result import KINDS, TrainingResult
-from .detail import INDENT, cause_lines, error_line, pluralize, times, value_lines
+from .detail import INDENT, cause_lines, digits_to_tell_apart, error_line, pluralize, times, value_lines
 from .layout import Piece, Row, paragraph, tree_lines
 
 MAX_NAMES = 4  # names of a list that are shown
@@ -89,6 +89,7 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
     if not report.recipe:
         subject = f"{report.model}: {_join_names(report.sides)} against {REFERENCE}, {pluralize(report.steps, 'step')}"
         lines += paragraph(f"{subject}, {report.dtype}", width, INDENT)
+        lines += paragraph(_loss_in_words(report), width, INDENT)
     for cause in report.causes:
         lines += cause_lines(cause, width)
     for explanation in dict.fromkeys(report.explanations):
@@ -96,6 +97,23 @@ def _differences(report: TrainingResult, width: int) -> list[Text]:
     for problem in dict.fromkeys(report.problems):
         lines += paragraph(problem, width, INDENT)
     return [*lines, Text(), *worst_lines(at_first, width)]
+
+
+def _loss_in_words(report: TrainingResult) -> str:
+    """Say what the loss of the first step that differs is on both sides; empty if no loss was compared."""
+    losses = [c for c in report.comparisons if c.kind == "loss" and c.call == report.differing]
+    failed = next((c for c in losses if c.status != PASS), None)
+    if not losses:
+        return ""
+    if failed is None:
+        return f"the loss of step {report.differing} is the same on both sides"
+    there, here = failed.reference_value, failed.candidate_value
+    if there is None or here is None:
+        return f"the loss of step {report.differing} differs"
+    digits = digits_to_tell_apart([there, here])
+    ratio = f": {here / there:.7g} times" if there else ""
+    values = f"{here:.{digits}g} in the {failed.side}, {there:.{digits}g} in {REFERENCE}"
+    return f"the loss of step {report.differing} is {values}{ratio}"
 
 
 def headline_in_words(report: TrainingResult) -> str:

@@ -15,9 +15,10 @@ class Cause:
     Attributes:
         kind: "attribute" (of an op, or a number in the code), "structure" (other nodes, operands or results), "weight",
             "state" (a buffer and its update, or what is kept from one call to the next), "gradient" (a branch is
-            detached, a parameter frozen), "precision" (values are rounded) or "optimizer" (of a training: the
-            optimizer, or what is done to gradients before it gets them); "onnxruntime" (a fault of ONNX Runtime, found
-            by running the same model with other settings) or "model" (the exported ONNX model is wrong).
+            detached, a parameter frozen), "precision" (values are rounded), "optimizer" (of a training: the
+            optimizer, or what is done to gradients before it gets them) or "loss" (of a training); "onnxruntime" (a
+            fault of ONNX Runtime, found by running the same model with other settings) or "model" (the exported ONNX
+            model is wrong).
         summary: the difference in words.
         fix: what to change in the candidate; empty if nothing better is known than the summary.
         error: the largest relative error, in float64, that is left with the change in the reference's Cell.

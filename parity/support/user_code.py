@@ -60,11 +60,24 @@ def _user_line(error: BaseException) -> str:
 
 def user_line(error: BaseException) -> str:
     """Return `file:line: text` of the last traceback line outside Python, installed packages and this package."""
-    own_rooms = (str(Path(__file__).parents[2] / room) for room in ("parity", "converter", "runtime"))
-    foreign = ("<frozen", *(folder + os.sep for folder in own_rooms))
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if not f.filename.startswith(foreign) and not is_installed(f.filename)] or frames[-1:]
-    return f"{_short(own[-1].filename)}:{own[-1].lineno}: {own[-1].line}"
+    return _format_line(([f for f in frames if _is_users(f.filename)] or frames[-1:])[-1])
+
+
+def calling_line() -> str:
+    """Return `file:line: text` of the innermost running line that `user_line` would take; empty if there is none."""
+    lines = [f for f in traceback.extract_stack() if _is_users(f.filename)]
+    return _format_line(lines[-1]) if lines else ""
+
+
+def _is_users(file: str) -> bool:
+    """Whether a file is neither Python's, nor an installed package's, nor ours."""
+    own_rooms = (str(Path(__file__).parents[2] / room) for room in ("parity", "converter", "runtime"))
+    return not file.startswith(("<frozen", *(folder + os.sep for folder in own_rooms))) and not is_installed(file)
+
+
+def _format_line(frame: traceback.FrameSummary) -> str:
+    return f"{_short(frame.filename)}:{frame.lineno}: {frame.line}"
 
 
 def _short(file: str) -> str:

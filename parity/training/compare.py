@@ -95,7 +95,7 @@ def compare_training(
 
         return TrainingNoise(run, truth, in_dtype, run(in_dtype, None, 0.5))
 
-    proofs = ScriptProofs(reference, cell, truth.draws, cells, weights)
+    proofs = ScriptProofs(reference, side, truth.draws, cells, weights)
     first = judge_training_side(report, side, truth, noise, lambda run: _problems(side, truth, run), proofs)
     if first is not None and (names := side.not_compared(truth.start, first.start)):
         report.notes.append(f"not compared, since the {side.noun} has no counterpart: {', '.join(sorted(names))}")

@@ -16,10 +16,11 @@ from ..verdicts.deviations import size
 from .quantities import LOSS, Quantities, TrainingRecord
 from .torch_updates import TorchUpdate
 from .training_config import TrainingConfig
+from .updates.accumulation import cause_of_accumulation
 from .updates.rules import Rule
 from .updates.search import Search
 from .updates.torch_rules import rule_of
-from .updates.trajectory import Trajectory, first_difference
+from .updates.trajectory import SIMILAR, Trajectory, first_difference
 from .updates.treatment import NORM, Treatment, treatments
 from .updates.words import causes_of_findings, causes_of_treatments
 
@@ -57,14 +58,12 @@ def prove(trajectory: Trajectory, deadline: float) -> Proofs:
     differing = first_difference(trajectory.gradients, trajectory.expected, trajectory.unit)
     if differing is not None:
         reference, candidate = _treatments(trajectory)
-        if reference is None:
-            return Proofs()
-        if candidate is None:
-            return Proofs(network=(
-                f"the gradients differ already in step {differing}, at the same parameters: compare the networks "
-                "(parity.compare), not the optimizers"
-            ))  # fmt: skip
-        causes += causes_of_treatments(reference, candidate, trajectory)
+        if reference is not None and candidate is not None:
+            causes += causes_of_treatments(reference, candidate, trajectory)
+        elif cause := cause_of_accumulation(trajectory):
+            causes.append(cause)
+        else:
+            return Proofs(network="" if reference is None else difference_in_words(trajectory, differing))
     if trajectory.differing():
         findings = Search(trajectory, deadline).findings()
         if not findings:
@@ -75,6 +74,23 @@ def prove(trajectory: Trajectory, deadline: float) -> Proofs:
         error = max((trajectory.error(name, rules) for name, rules in trajectory.plan.items()), default=0.0)
     steps, together = trajectory.steps, len(causes)
     return Proofs([replace(cause, error=error, steps=steps, together=together) for cause in causes])
+
+
+def difference_in_words(trajectory: Trajectory, step: int) -> str:
+    """Say by how much the gradients differ in a step, from 1, at the same parameters."""
+    expected, gradients = trajectory.expected[step - 1], trajectory.gradients[step - 1]
+    names = sorted(expected.keys() & gradients.keys())
+    there, here = (np.concatenate([of[name].ravel() for name in names]) for of in (expected, gradients))
+    square = float(there @ there)
+    factor = float(there @ here) / square if square else 0.0
+    place = f"in step {step}, at the same parameters"
+    if factor and size(here - factor * there) <= SIMILAR * size(here):
+        return f"the gradients are {factor:.7g} times those of the reference {place}"
+    lengths = [float(np.linalg.norm(array)) for array in (here, there)]
+    return (
+        f"the gradients differ already {place}: their norm is {lengths[0]:.4g} in the candidate, {lengths[1]:.4g} in "
+        "the reference, and they aren't multiples of each other"
+    )
 
 
 def _treatments(trajectory: Trajectory) -> tuple[Treatment | None, Treatment | None]:
@@ -108,7 +124,7 @@ def trajectory_of(
     return Trajectory(
         parameters,
         run.gradients,
-        [update.sums for update in updates],
+        [update.passes for update in updates],
         [update.gradients for update in updates],
         {name: rules for name, rules in plan.items() if rules},
         bars_of(comparisons),
@@ -116,6 +132,7 @@ def trajectory_of(
         max(1, len(roots)),
         batch_size,
         float(f"{scale:.6g}"),
+        run.passes or (),
     )
 
 
@@ -142,7 +159,7 @@ def trajectory_of_config(
     return Trajectory(
         [_of_kind(step, "parameter") for step in (run.start, *run.steps)],
         gradients,
-        sums,
+        [[step] for step in sums],
         [treatment.result(step) for step in sums],
         {name: [rule] * len(run.steps) for name in sums[0] if _moves(truth, name)},
         bars_of(comparisons),

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..sides.records import Array, Draw
+from .losses.calls import RecordedLoss
 
 
 class Quantity(NamedTuple):
@@ -50,6 +51,8 @@ class TrainingRecord:
         trained: whether a parameter was trained, by name.
         draws: random draws, in order.
         gradients: by parameter, what the optimizer got in each step; None where that isn't known.
+        passes: for each step, the gradients of each backward pass by parameter; None where that isn't known.
+        losses: the script's calls of torch's loss functions, in order.
     """
 
     start: Quantities
@@ -57,6 +60,8 @@ class TrainingRecord:
     trained: dict[str, bool] = field(default_factory=dict)
     draws: dict[Draw, Array] = field(default_factory=dict)
     gradients: list[dict[str, Array]] | None = None
+    passes: list[list[dict[str, Array]]] | None = None
+    losses: list[RecordedLoss] = field(default_factory=list)
 
     @property
     def overflowed(self) -> list[bool]:

@@ -17,10 +17,14 @@ from ..results.cause import Cause
 from ..results.comparison import Comparison
 from ..sides.records import Array, Draw
 from ..verdicts.judge import epsilon
+from .loss_proofs import LossTrials
+from .losses.calls import Change
+from .losses.parting import ScriptTrace, parting
 from .proofs import Proofs, deadline_after, prove, trajectory_of
 from .quantities import TrainingRecord
-from .scripts import TorchTraining
+from .scripts import ScriptSide, TorchTraining
 from .statistics import causes_of_statistics
+from .torch_candidate import TorchCandidate
 from .torch_updates import Layers, TorchUpdates
 from .updates.trajectory import Trajectory, first_difference
 
@@ -34,14 +38,14 @@ class ScriptProofs:
 
     Attributes:
         reference: the module and its script.
-        cell: the port, or another module.
+        side: the port, or another module.
         draws: the reference's random draws.
         cells: as for `compare`.
         weights: as for `compare`.
     """
 
     reference: TorchTraining
-    cell: Any
+    side: ScriptSide
     draws: Mapping[Draw, Array]
     cells: Mapping[str, str] | None
     weights: Mapping[Any, Any] | None
@@ -59,11 +63,13 @@ class ScriptProofs:
             )
         trajectory = trajectory_of(run, updates.steps, comparisons, epsilon("float64"), self._batch_size())
         proofs = Proofs() if trajectory is None else prove(trajectory, deadline)
-        if proofs.network and time.monotonic() < deadline:
-            in_eval_mode = self._in_eval_mode(run, comparisons, deadline)
-            proofs.explanations += [] if in_eval_mode else self._differences_of_cells(updates)
-            proofs = in_eval_mode or proofs
-        statistics = causes_of_statistics(self.reference.module, led, run, comparisons)
+        if trajectory is not None and proofs.network and time.monotonic() < deadline:
+            explained = self._in_eval_mode(run, comparisons, deadline) or self._with_another_loss(
+                run, updates, comparisons, trajectory, deadline
+            )
+            proofs.explanations += [] if explained else self._differences(run, updates)
+            proofs = explained or proofs
+        statistics = causes_of_statistics(self.reference.module, led, run, comparisons, self.side.weighs_old)
         proofs.causes += statistics.values()
         proofs.tensors |= {name for names in statistics for name in names}
         return proofs
@@ -99,24 +105,60 @@ class ScriptProofs:
                 return Proofs([replace(cause, together=len(causes)) for cause in causes], tensors=buffers)
         return None
 
-    def _differences_of_cells(self, updates: TorchUpdates) -> list[str]:
-        """What a comparison of the networks in train mode, on the first batch, says of the Cells at fault."""
+    def _with_another_loss(
+        self,
+        run: TrainingRecord,
+        updates: TorchUpdates,
+        comparisons: Sequence[Comparison],
+        trajectory: Trajectory,
+        deadline: float,
+    ) -> Proofs | None:
+        """Return the causes if both sides train alike when one of them computes another loss; None otherwise."""
+
+        def of_reference(change: Change) -> Trajectory | None:
+            changed = TorchUpdates(run.steps, change=change)
+            if isinstance(self._lead(changed), str):  # the script may not go on with another loss
+                return None
+            return trajectory_of(run, changed.steps, comparisons, epsilon("float64"), self._batch_size())
+
+        def of_candidate(change: Change) -> list[dict[str, Array]] | None:
+            if not isinstance(self.side, TorchCandidate):
+                return None
+            try:
+                return self.side.run_along(run, self.draws, change, None).gradients
+            except Exception:  # noqa: BLE001 the user's script may not go on with another loss
+                return None
+
+        return LossTrials(updates.losses, run.losses, of_reference, of_candidate).proofs(trajectory, deadline)
+
+    def _differences(self, run: TrainingRecord, updates: TorchUpdates) -> list[str]:
+        """What differs between the networks, or else between the scripts."""
+        said, agree = self._differences_of_cells(updates)
+        if agree and isinstance(self.side, TorchCandidate):
+            traces = ScriptTrace(), ScriptTrace()
+            self._lead(TorchUpdates(run.steps, trace=traces[0]))
+            self.side.run_along(run, self.draws, None, traces[1])
+            said += [place] if (place := parting(traces[0].calls, traces[1].calls)) else []
+        return said
+
+    def _differences_of_cells(self, updates: TorchUpdates) -> tuple[list[str], bool]:
+        """What a comparison of the networks in train mode, on the first batch, says, and whether they agree."""
         if updates.arguments is None:
-            return []
+            return [], False
         working = getattr(torch, self.reference.working_dtype)
         args, kwargs = pytree.tree_map_only(torch.Tensor, _rounder(working), updates.arguments)
         try:
             report = compare(
-                self.reference.module, self.cell, args, kwargs, cells=self.cells, weights=self.weights,
+                self.reference.module, self.side.network, args, kwargs, cells=self.cells, weights=self.weights,
                 train=True, dtype=self.reference.working_dtype, seed=self.reference.seed,
             )  # fmt: skip
         except CellbridgeError as error:
-            return [f"the networks can't be compared on the first batch: {error}".partition("\n")[0]]
+            return [f"the networks can't be compared on the first batch: {error}".partition("\n")[0]], False
         if not report.failing:
             return [
-                "on the first batch, in train mode, the networks agree Cell by Cell: look at the loss, at modes, and "
-                "at what the scripts do with gradients"
-            ]
+                "on the first batch, in train mode, the networks agree Cell by Cell: the loss differs, or what the "
+                "scripts do with gradients"
+            ], True
         said = []
         for path in report.failing[:MAX_CELLS]:
             cell = report.cells[path]
@@ -124,7 +166,7 @@ class ScriptProofs:
             said.append(
                 f"on the first batch, {path or 'the network itself'} differs: {'; '.join(texts) or 'see there'}"
             )
-        return said
+        return said, False
 
 
 def _rounder(dtype: torch.dtype) -> Callable[[torch.Tensor], torch.Tensor]:

@@ -65,6 +65,7 @@ class TorchTraining:
         generator = np.random.default_rng(jitter) if jitter is not None else None
         sampled = Draws(draws or {}, lambda: ("", 0))
         manual_seed(self.seed)
+        batches = [_cast(batch, self.working_dtype, dtype, as_tensor) for batch in self.batches]
         with contextlib.ExitStack() as stack:
             if dtype == "float64":
                 stack.enter_context(default_dtype(torch.float64))
@@ -72,8 +73,7 @@ class TorchTraining:
             stack.enter_context(torch.enable_grad())
             stack.enter_context(sampled)
             if updates is not None:
-                stack.enter_context(updates.watch(network))
-            batches = [_cast(batch, self.working_dtype, dtype, as_tensor) for batch in self.batches]
+                stack.enter_context(updates.watch(network, batches))
             _jitter_parameters(network, generator, units)
             for loss in self.script(network, batches):
                 training.steps.append(network_state(network) | _loss(loss))
@@ -90,9 +90,14 @@ class ScriptSide(TrainingSide, Protocol):
 
     Attributes:
         noun: what the network is, in messages.
+        network: the network, to be compared with the reference.
+        weighs_old: whether its layers call the weight of an old statistic `momentum`, as MindSpore's do, and not that
+            of the new one, as torch's do.
     """
 
     noun: str
+    network: Any
+    weighs_old: bool
 
     def mismatches(self) -> Iterator[str]:
         """Yield the parameters that can't be compared, each with the reason."""
@@ -105,6 +110,7 @@ class CellTraining:
     """A Cell and its training script; the Cell is left unchanged."""
 
     noun = "port"
+    weighs_old = True
 
     def __init__(
         self,
@@ -116,7 +122,7 @@ class CellTraining:
         working_dtype: str,
     ):
         self.framework = framework
-        self.cell = cell
+        self.network = cell
         self.script = script
         self.batches = batches
         self.weights = weights
@@ -156,7 +162,7 @@ class CellTraining:
                 training.gradients = None
             step.update(arrays)
 
-        with self.framework.prepare(self.cell, values, dtype, False, perturbed), contextlib.ExitStack() as stack:
+        with self.framework.prepare(self.network, values, dtype, False, perturbed), contextlib.ExitStack() as stack:
             if self.framework.sees_updates and not perturbed:
                 training.gradients = []
                 stack.enter_context(self.framework.observe_updates(updated))
@@ -164,7 +170,7 @@ class CellTraining:
                 stack.enter_context(self.framework.observe_draws(sampled))
             batches = [_cast(batch, self.working_dtype, dtype, self.framework.tensor) for batch in self.batches]
             training.start = self._tensors()
-            for loss in self.script(self.cell, batches):
+            for loss in self.script(self.network, batches):
                 training.steps.append(self._tensors() | _loss(loss))
                 if training.gradients is not None:
                     training.gradients.append(dict(step))

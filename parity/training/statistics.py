@@ -19,18 +19,24 @@ STATISTICS = ("running_mean", "running_var")
 
 
 def causes_of_statistics(
-    module: torch.nn.Module, led: TrainingRecord, run: TrainingRecord, comparisons: Sequence[Comparison]
+    module: torch.nn.Module,
+    led: TrainingRecord,
+    run: TrainingRecord,
+    comparisons: Sequence[Comparison],
+    weighs_old: bool,
 ) -> dict[tuple[str, ...], Cause]:
     """Return the causes for statistics that move a constant times as far as the reference's, by their names.
 
-    A statistic becomes `(1 - momentum) * old + momentum * new`. From the same old one and with the same new one, its
-    change is proportional to the momentum.
+    In torch, a statistic becomes `(1 - momentum) * old + momentum * new`. From the same old one and with the same new
+    one, its change is proportional to the momentum.
 
     Args:
         module: the reference.
         led: the reference's training, led along the candidate's: each step starts from the candidate's statistics.
         run: the candidate's training.
         comparisons: of the candidate with the reference, with the bars.
+        weighs_old: whether the candidate's layers call the weight of the old statistic `momentum`, as MindSpore's do,
+            and not that of the new one, as torch's do.
     """
     bars, result = bars_of(comparisons, "buffer"), {}
     for path, layer in module.named_modules():
@@ -49,7 +55,7 @@ def causes_of_statistics(
         estimate = float(theirs @ ours) / square * momentum if square else 0.0
         found = next((number for number in plain_numbers(estimate) if _agree(changes, limits, number / momentum)), None)
         if found:
-            result[names] = _cause(path, momentum, float(f"{1 - found:.10g}"), len(run.steps))
+            result[names] = _cause(path, momentum, found, weighs_old, len(run.steps))
     return result
 
 
@@ -69,11 +75,22 @@ def _agree(changes: dict[str, list[tuple[Array, Array]]], limits: dict[str, list
     )
 
 
-def _cause(path: str, momentum: float, candidate: float, steps: int) -> Cause:
+def _cause(path: str, reference: float, candidate: float, weighs_old: bool, steps: int) -> Cause:
+    """Return the cause; both momenta are the weights of the new statistic, as torch writes them."""
+    if weighs_old:
+        needed, given = (float(f"{1 - number:.10g}") for number in (reference, candidate))
+        summary = (
+            f"{path}: momentum is {given:g} in the candidate, where it is the weight of the old statistic, and "
+            f"{reference:g} in the reference, where it is the weight of the new one"
+        )
+    else:
+        needed, given = reference, candidate
+        summary = f"{path}: momentum is {given:g} in the candidate, {reference:g} in the reference"
+        if abs(given + reference - 1) < 1e-9 and given != reference:
+            summary += ": in torch it is the weight of the new statistic, not of the old one"
     return Cause(
         "attribute",
-        f"{path}: momentum is {candidate:g} in the candidate, where it is the weight of the old statistic, and "
-        f"{momentum:g} in the reference, where it is the weight of the new one",
-        f"write momentum={1 - momentum:g}",
-        attribute="momentum", reference_value=momentum, candidate_value=candidate, steps=steps,
+        summary,
+        f"write momentum={needed:g}",
+        attribute="momentum", reference_value=reference, candidate_value=given, steps=steps,
     )  # fmt: skip

@@ -10,6 +10,8 @@ import torch
 
 from ..modules.prefixes import Prefixes
 from ..sides.records import Array, Draw
+from .losses.calls import Change
+from .losses.parting import ScriptTrace
 from .quantities import Quantities, Quantity, TrainingRecord
 from .scripts import TorchTraining, TrainingScript, network_state
 from .torch_updates import TorchUpdates
@@ -36,6 +38,7 @@ class TorchCandidate:
     """
 
     noun = NAME
+    weighs_old = False
 
     def __init__(
         self,
@@ -53,10 +56,11 @@ class TorchCandidate:
             self.checks += (("rounding", working_dtype),)
         self._reference = network_state(reference)
         self._prefixes = Prefixes.between(reference, candidate, cells)
-        module = copy.deepcopy(candidate)
-        self._own = network_state(module)
-        self._load(module, reference)
-        self._training = TorchTraining(module, script, batches, working_dtype, seed)
+        self.network = copy.deepcopy(candidate)
+        self._own = network_state(self.network)
+        self._load(self.network, reference)
+        self._training = TorchTraining(self.network, script, batches, working_dtype, seed)
+        self._own_names: dict[Quantity, Quantity] = {}
 
     def _load(self, module: torch.nn.Module, reference: torch.nn.Module) -> None:
         """Give a module the reference's values where names and shapes are the same."""
@@ -69,17 +73,40 @@ class TorchCandidate:
 
     def run(self, dtype: str, draws: Mapping[Draw, Array]) -> TrainingRecord:
         """Train with the reference's random draws; the record has the reference's names."""
-        updates = TorchUpdates([])
+        return self._run(dtype, draws, TorchUpdates([]))
+
+    def run_along(
+        self, record: TrainingRecord, draws: Mapping[Draw, Array], change: Change | None, trace: ScriptTrace | None
+    ) -> TrainingRecord:
+        """Train in float64, led along an earlier training, and return the record.
+
+        Args:
+            record: the earlier training.
+            draws: random draws to replay.
+            change: computes another loss; None for the script's own.
+            trace: records what the script computes; None if that isn't needed.
+        """
+        guide = [
+            {self._own_names[q]: array for q, array in step.items() if q in self._own_names} for step in record.steps
+        ]
+        return self._run("float64", draws, TorchUpdates(guide, change=change, trace=trace))
+
+    def _run(self, dtype: str, draws: Mapping[Draw, Array], updates: TorchUpdates) -> TrainingRecord:
         record = self._training.run(dtype, draws, updates=updates)
+        self._own_names = {Quantity(q.kind, self._prefixes.rename(q.name)): q for q in record.start}
         record.start = self._renamed(record.start)
         record.steps = [self._renamed(step) for step in record.steps]
         record.trained = {self._prefixes.rename(name): trained for name, trained in record.trained.items()}
+        record.losses = updates.losses
         if not any(step.repeated for step in updates.steps):
-            record.gradients = [
-                {self._prefixes.rename(name): gradient for name, gradient in step.gradients.items()}
-                for step in updates.steps
+            record.gradients = [self._renamed_gradients(step.gradients) for step in updates.steps]
+            record.passes = [
+                [self._renamed_gradients(gradients) for gradients in step.passes] for step in updates.steps
             ]
         return record
+
+    def _renamed_gradients(self, gradients: Mapping[str, Array]) -> dict[str, Array]:
+        return {self._prefixes.rename(name): gradient for name, gradient in gradients.items()}
 
     def run_perturbed(self, draws: Mapping[Draw, Array]) -> None:
         """Return None: both sides hold the same numbers in the same precision."""

@@ -182,8 +182,7 @@ def _explain(
         report.explanations += [*([proofs.network] if proofs.network else []), *proofs.explanations]
         if proofs.causes or proofs.network:  # what else differs in that step isn't a consequence of its update
             step = min(c.call for c in failures)
-            failures = [c for c in failures if c.call == step and c.kind in ("loss", "buffer")]
-            failures = [c for c in failures if c.tensor not in proofs.tensors]
+            failures = [c for c in failures if c.call == step and c.kind == "buffer" and c.tensor not in proofs.tensors]
     report.explanations += explanations(truth, run, failures)
 
 

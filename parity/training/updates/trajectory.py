@@ -30,7 +30,8 @@ class Trajectory:
     Attributes:
         parameters: the candidate's parameters before the first and after every step, by name in the torch module.
         gradients: what the candidate's optimizer got in each step.
-        sums: the sum of the reference's gradients since its update before, at the candidate's parameters.
+        passes: the gradients of each of the reference's backward passes since its update before, at the candidate's
+            parameters.
         expected: what the reference's optimizer got in each step there.
         plan: the reference's rules.
         bars: returns how far a parameter may be off after a step, from 0.
@@ -38,11 +39,12 @@ class Trajectory:
         batches: number of backward passes per step in the reference.
         batch_size: number of examples of a batch; 0 if unknown.
         scale: factor of the loss in the reference's backward pass; 1 if unknown.
+        own_passes: the gradients of each of the candidate's backward passes; empty if unknown.
     """
 
     parameters: Sequence[Gradients]
     gradients: Sequence[Gradients]
-    sums: Sequence[Gradients]
+    passes: Sequence[Sequence[Gradients]]
     expected: Sequence[Gradients]
     plan: Plan
     bars: Callable[[str, int], float]
@@ -50,6 +52,12 @@ class Trajectory:
     batches: int = 1
     batch_size: int = 0
     scale: float = 1.0
+    own_passes: Sequence[Sequence[Gradients]] = ()
+
+    @functools.cached_property
+    def sums(self) -> Sequence[Gradients]:
+        """The sum of the reference's gradients since its update before, at the candidate's parameters."""
+        return [sum_of(passes) for passes in self.passes]
 
     @property
     def steps(self) -> int:
@@ -69,7 +77,8 @@ class Trajectory:
             self,
             parameters=self.parameters[: count + 1],
             gradients=self.gradients[:count],
-            sums=self.sums[:count],
+            passes=self.passes[:count],
+            own_passes=self.own_passes[:count],
             expected=self.expected[:count],
             plan={name: rules[:count] for name, rules in self.plan.items()},
         )
@@ -84,7 +93,7 @@ class Trajectory:
             [{name: part(array) for name, array in step.items()} for step in steps]
             for steps in (self.parameters, self.gradients)
         )
-        return replace(self, parameters=parameters, gradients=gradients, sums=(), expected=())
+        return replace(self, parameters=parameters, gradients=gradients, passes=(), expected=(), own_passes=())
 
     def changes(self, name: str) -> list[Array]:
         """The candidate's change of a parameter in each step."""
@@ -134,6 +143,15 @@ class Trajectory:
     def differing(self) -> list[str]:
         """The parameters that the reference's rules don't explain."""
         return [name for name in self.parameters[0] if not self.agrees([name], self.plan)]
+
+
+def sum_of(passes: Iterable[Gradients]) -> dict[str, Array]:
+    """Return the sum of the gradients of several backward passes; a pass needn't have a gradient of each parameter."""
+    result: dict[str, Array] = {}
+    for gradients in passes:
+        for name, gradient in gradients.items():
+            result[name] = result[name] + gradient if name in result else gradient
+    return result
 
 
 def first_difference(one: Sequence[Gradients], other: Sequence[Gradients], unit: float) -> int | None:

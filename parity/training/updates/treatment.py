@@ -38,8 +38,8 @@ class Treatment:
     def result(self, gradients: Gradients) -> Gradients:
         """Return what the optimizer gets."""
         if self.clip_first:
-            return _times(_clipped(gradients, self.clip, self.limit), self.factor)
-        return _clipped(_times(gradients, self.factor), self.clip, self.limit)
+            return _times(clipped(gradients, self.clip, self.limit), self.factor)
+        return clipped(_times(gradients, self.factor), self.clip, self.limit)
 
     def explains(self, sums: Sequence[Gradients], results: Sequence[Gradients], unit: float) -> bool:
         """Whether the optimizer got this in every step."""
@@ -147,8 +147,8 @@ def _times(gradients: Gradients, factor: float) -> Gradients:
     return {name: gradient * factor for name, gradient in gradients.items()}
 
 
-def _clipped(gradients: Gradients, clip: str, limit: float) -> Gradients:
-    """Clip as `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` do."""
+def clipped(gradients: Gradients, clip: str, limit: float) -> Gradients:
+    """Return gradients clipped as `torch.nn.utils.clip_grad_norm_` and `clip_grad_value_` do."""
     if clip == VALUE:
         return {name: np.clip(gradient, -limit, limit) for name, gradient in gradients.items()}
     if clip == EACH:

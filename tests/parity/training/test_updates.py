@@ -48,7 +48,9 @@ def trajectory(reference: Rule, candidate: Rule, noise: float = 0.0, bar: float 
     parameters = [{"w": p + noise * RNG.normal(size=p.shape)} for p in follow(candidate)]
     gradients = [{"w": g} for g in GRADIENTS]
     plan = {"w": [reference] * STEPS}
-    return Trajectory(parameters, gradients, gradients, gradients, plan, lambda name, step: bar, 2.0**-52)
+    return Trajectory(
+        parameters, gradients, [[step] for step in gradients], gradients, plan, lambda name, step: bar, 2.0**-52
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,7 +125,7 @@ def test_noise_proves_nothing(bar: float) -> None:
 
 def test_two_numbers_are_not_read_from_one_element() -> None:
     step = [{"w": np.ones(1)}]
-    one = Trajectory([{"w": np.ones(1)}, {"w": np.zeros(1)}], step, step, step, {"w": [Rule(SGD, 0.1)]},
+    one = Trajectory([{"w": np.ones(1)}, {"w": np.zeros(1)}], step, [step], step, {"w": [Rule(SGD, 0.1)]},
                      lambda name, step: 1e-12, 2.0**-52)  # fmt: skip
     assert Search(one, time.monotonic() + 5).findings() == []
 

@@ -1,0 +1,1 @@
+"""The loss functions that training scripts call, and what differs between both sides' loss."""
