@@ -10,6 +10,7 @@ import torch
 from torch._export.utils import _collect_all_valid_cia_ops_for_aten_namespace
 from torch.export import exported_program
 
+from . import creation_rules
 from .libraries import replace_attribute
 from .tables.table import TABLE
 
@@ -31,6 +32,7 @@ def decompositions() -> dict[Any, Any]:
     rules = dict(default) | torch._decomp.get_decompositions(EXTRA)
     sampler = torch.ops.aten.grid_sampler_2d.default
     rules[sampler] = functools.partial(_grid_sampler, rules[sampler])
+    rules |= creation_rules.RULES
     return {
         operator: rule
         for operator, rule in rules.items()

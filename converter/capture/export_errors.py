@@ -89,6 +89,17 @@ _ADVICE = (
 )
 
 
+_NESTED = (
+    "nested tensors (torch.nested) can't be converted: each of their rows has a length of its own, and a program's "
+    "tensors have one size along each axis"
+)
+_NESTED_ADVICE = (
+    "\n  what to do: compute with the padded tensor and a mask instead: x.to_padded_tensor(0.0) before the model is "
+    "called, or torch.nn.utils.rnn.pad_sequence(rows, batch_first=True), and torch.where(mask, y, 0.0) where padding "
+    "could enter a result"
+)
+
+
 @contextlib.contextmanager
 def silence_torch_logs() -> Iterator[None]:
     """Within the context, torch neither prints nor logs the graph of a model that it refuses: the error is enough.
@@ -125,6 +136,9 @@ def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
     except Exception as error:
         raise_if_eager_fails(module, args, kwargs)
         message = str(error).strip()
+        if _is_about_nested_tensors(error):
+            place = _frame(error)
+            raise ConversionError(_NESTED + (f"\n  at {place}" if place else "") + _NESTED_ADVICE) from error
         advice = next((text for pattern, text in _ADVICE if pattern.search(message)), None)
         # for a data-dependent decision torch adds many lines that only its developers need
         summary = _first_lines(
@@ -137,6 +151,13 @@ def explain_errors(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[
         if advice:
             lines.append(f"  what to do: {advice}")
         raise ConversionError("\n".join(lines)) from error
+
+
+def _is_about_nested_tensors(error: Exception) -> bool:
+    """Whether torch refuses a nested tensor: its messages may speak of sizes alone, where its own code fails."""
+    frames = traceback.extract_tb(error.__traceback__)
+    inside = any("/torch/nested/" in frame.filename.replace(os.sep, "/") for frame in frames)
+    return inside or re.search(r"nested_tensor|NestedTensor|NestedInt", str(error)) is not None
 
 
 def raise_if_eager_fails(module: torch.nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

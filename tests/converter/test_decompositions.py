@@ -64,3 +64,26 @@ def test_in_place_operators_become_functional(check):
         target for target in TABLE if target.split(".")[1].endswith("_") and not target.split(".")[1].startswith("_")
     ]
     check(lambda x: x.clone().add_(1).sub_(x[0]).div_(3).neg_().relu_(), normal(3, 4))
+
+
+@pytest.mark.parametrize("dtype", [None, torch.float64, torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("length", [0, 1, 2, 7, 8])
+def test_windows_and_frequencies_made_of_numbers(check, length, dtype):
+    functions = (torch.bartlett_window, torch.blackman_window, torch.hamming_window, torch.hann_window)
+    windows = [torch.signal.windows.cosine, torch.signal.windows.kaiser, torch.signal.windows.nuttall]
+
+    def made(x):
+        named = [f(length, periodic=p, dtype=dtype) for f in (*functions, torch.kaiser_window) for p in (True, False)]
+        named += [torch.kaiser_window(length, periodic=False, beta=beta, dtype=dtype) for beta in (0.0, 5.5)]
+        frequencies = [torch.fft.fftfreq(length, 0.3, dtype=dtype), torch.fft.rfftfreq(length, 0.3, dtype=dtype)]
+        return [
+            x,
+            *named,
+            *(frequencies if length else []),
+            *([] if is_half else [f(length, dtype=dtype) for f in windows]),
+        ]
+
+    is_half = dtype in (torch.float16, torch.bfloat16)
+    # an angle below 2 pi has an error of 2^-9 in float16, and of 2^-6 in bfloat16
+    tolerances = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float64: None}
+    check(made, normal(2, 3), tolerance=tolerances.get(dtype, 1e-6))
