@@ -50,8 +50,9 @@ class Options:
         only: globs of Cell paths; others are skipped.
         skip: globs of Cell paths to skip.
         fail_fast: stop after the first comparison of a side that fails.
-        diagnose_seconds: the longest search for the causes of failures, in seconds; 0 for none. None: as long as the
-            comparison took, and at least 10 seconds.
+        diagnose_seconds: the longest search for the causes of failures, in seconds; 0 for none. None: 600 s. The search
+            itself is bounded by what it computes, so that it finds the same on a slow machine; a note says if it is
+            cut.
         provider: ONNX Runtime's execution provider, by its name in `runtime.providers`.
         seed: seed of the cotangents and of torch's random numbers.
         loss: maps the module's outputs to a scalar, whose gradients are the cotangents.

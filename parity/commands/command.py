@@ -335,7 +335,8 @@ diagnose_option = click.option(
     "--diagnose-seconds",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="Longest search for the causes of failures; 0 for none. Default: as long as the comparison, or 10 s.",
+    help="Cut the search for the causes of failures after this time; 0 for none. It is bounded by what it computes, "
+    "and the report says if it was cut. Default: 600 s.",
 )
 
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 
+from ..diagnosis.budget import Budget
 from ..diagnosis.cell_program import Network
 from ..diagnosis.program_in_torch import program_in_torch
 from ..report.report import Report
@@ -68,18 +68,17 @@ class CauseSearch:
         return side.name in self.failing_records or (outputs and isinstance(side, (RunsInOnnxRuntime, HasProgram)))
 
     def run(
-        self, report: Report, side: Side, seconds: float, on_probe: tuple[Records, Records, Noise] | None = None
+        self, report: Report, side: Side, budget: Budget, on_probe: tuple[Records, Records, Noise] | None = None
     ) -> None:
-        """Look for the causes for this long, and add them to the report.
+        """Look for the causes, and add them to the report.
 
         Args:
             report: the report.
             side: the side that failed.
-            seconds: the longest search.
+            budget: what may be computed.
             on_probe: truth, records and noise of a probe, or of a second call, that failed where the first call on the
                 given inputs doesn't.
         """
-        deadline = time.monotonic() + seconds
         if side.name in self.failing_records:
             noise = self.noise("isolated", self.working_dtype)
             add_causes(
@@ -89,13 +88,13 @@ class CauseSearch:
                 self.truth,
                 self.failing_records.pop(side.name),
                 noise,
-                seconds,
+                budget,
                 grads=report.grads,
             )
         elif on_probe is not None and (on_probe[2].run.before or on_probe[2].run.second):
-            add_state_causes(report, self.reference, side, *on_probe, seconds)
+            add_state_causes(report, self.reference, side, *on_probe, budget)
         elif on_probe is not None:
-            add_causes(report, self.reference, side, *on_probe, seconds, grads=on_probe[2].run.grads)
+            add_causes(report, self.reference, side, *on_probe, budget, grads=on_probe[2].run.grads)
         else:
             add_precision_causes(report, self.reference, side)
         if isinstance(side, RunsInOnnxRuntime) and not side.capabilities.quantized:
@@ -104,7 +103,7 @@ class CauseSearch:
             def run_of(feeding: str) -> Run:
                 return replace(self.noise(feeding, dtype).run, dtype=dtype, grads=False)
 
-            add_runtime_causes(report, side, self.truth, run_of, deadline)
+            add_runtime_causes(report, side, self.truth, run_of, budget)
         if isinstance(side, ExportedSide):
             add_roundings(report, self.reference, side, self.noise("isolated", self.working_dtype))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from ...runtime.errors import CellbridgeError
+from ..diagnosis.budget import Budget, BudgetSpentError
 from ..diagnosis.cell_graphs import cell_graph
 from ..diagnosis.cell_program import Network, TensorKey
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
 from ..diagnosis.settings import in_words_of_settings, with_fixes
-from ..options import Options
 from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.cause import Cause
@@ -33,16 +33,6 @@ from .noise import Noise
 from .setting_causes import HasSettings, agreement_with, causes_of_settings
 from .wrong_side import find_wrong_side
 
-LEAST_SECONDS = 10.0
-"""The search for causes may take as long as the run that found the failures, and at least this long."""
-
-
-def search_seconds(options: Options, started: float) -> float:
-    """Return how long to look for causes: as long as everything before, unless the options say otherwise."""
-    if options.diagnose_seconds is not None:
-        return options.diagnose_seconds
-    return max(time.monotonic() - started, LEAST_SECONDS)
-
 
 def add_causes(
     report: Report,
@@ -51,7 +41,7 @@ def add_causes(
     truth: Records,
     records: Records,
     noise: Noise,
-    seconds: float,
+    budget: Budget,
     *,
     grads: bool,
     check: str = "meaning",
@@ -66,7 +56,7 @@ def add_causes(
         truth: the reference's records in float64.
         records: the side's records of an isolated run in float64; of one in the working dtype if that is checked.
         noise: the reference's rounding error in isolated runs.
-        seconds: the longest search.
+        budget: what may be computed.
         grads: whether the runs have gradients.
         check: "meaning"; or "rounding", for a side that was recorded in the working dtype alone.
         feeding: that of the comparisons that judge a Cell itself.
@@ -89,15 +79,16 @@ def add_causes(
         their_parameters,
         parameters,
         end_to_end=feeding != "isolated",
+        budget=budget,
     )
-    deadline = time.monotonic() + seconds
-    diagnoses = Diagnoses(evidence, (reference, side), run, deadline)
+    budget.cells = len(paths)
+    diagnoses = Diagnoses(evidence, (reference, side), run)
     report.notes += diagnoses.notes
-    as_file = _AsFile(side, run, evidence, diagnoses.candidate, deadline)
+    as_file = _AsFile(side, run, evidence, diagnoses.candidate)
     in_gradients = [path for path in paths if _only_gradients(filter(shows, report.cells[path].comparisons))]
     if in_gradients and grads and diagnoses.whole is not None and not side.capabilities.recorded:
         find_wrong_side(report, (reference, truth), (side, records), in_gradients, run, diagnoses.whole)
-    for path in paths:
+    for budget.cell, path in enumerate(paths, 1):
         cell = report.cells[path]
         if cell.is_reference_wrong:
             continue
@@ -113,10 +104,11 @@ def add_causes(
             causes, graph = in_file
         if class_name:
             causes = with_fixes(causes, settings[0])
-        if isinstance(reference, HasSettings) and time.monotonic() < deadline:
-            causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
-            explains = partial(_explains, path, reference, settings[1], evidence, run)
-            causes = in_words_of_settings(causes, *settings, explains)
+        if isinstance(reference, HasSettings):
+            with suppress(BudgetSpentError):
+                causes = causes or causes_of_settings(path, reference, settings[1], evidence, run)
+                explains = partial(_explains, path, reference, settings[1], evidence, run)
+                causes = in_words_of_settings(causes, *settings, explains)
         cell.causes += causes
         cell.add_graph(graph)
         if path in diagnosis.failing:
@@ -146,7 +138,6 @@ class _AsFile:
     run: Run
     evidence: Evidence
     candidate: Network | None
-    deadline: float
 
     @cached_property
     def diagnosis(self) -> Diagnosis | None:
@@ -157,7 +148,7 @@ class _AsFile:
             network = Network.of(self.side.reference_in_a_file(), self.run)
         except CellbridgeError:  # the causes stay as they are
             return None
-        return Diagnosis(self.evidence, network, self.candidate, self.deadline)
+        return Diagnosis(self.evidence, network, self.candidate)
 
     def causes(self, path: str, known: list[Cause]) -> tuple[list[Cause], CellGraph | None] | None:
         """Return fewer causes of a Cell than are known, and its graph; None if there are none."""

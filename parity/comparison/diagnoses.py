@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 
 from ...runtime.errors import CellbridgeError
+from ..diagnosis.budget import CAPTURE
 from ..diagnosis.cell_program import Network
 from ..diagnosis.diagnose import Diagnosis
 from ..diagnosis.evidence import Evidence
@@ -30,7 +30,6 @@ class Diagnoses:
     evidence: Evidence
     sides: tuple[Side, Side]
     run: Run
-    deadline: float
     reference: Network | None = field(init=False)
     candidate: Network | None = field(init=False)
     notes: list[str] = field(init=False, default_factory=list)
@@ -40,21 +39,22 @@ class Diagnoses:
         others = "no cause was looked for", "common mistakes were tried to find causes"
         self.reference, self.candidate = map(self._read, self.sides, others)
         if self.reference is not None:
-            self.whole = Diagnosis(self.evidence, self.reference, self.candidate, self.deadline)
+            self.whole = Diagnosis(self.evidence, self.reference, self.candidate)
 
     def of(self, path: str, index: int) -> Diagnosis | None:
-        """Return the search for a Cell that fails in the call of that number; None if it can't be captured in time."""
+        """Return the search for a Cell that fails in the call of that number; None if it can't be captured."""
         reference, candidate = self.reference, self.candidate
         is_read = reference is not None and (candidate is not None or not isinstance(self.sides[1], TorchSide))
-        if is_read or time.monotonic() > self.deadline:
+        if is_read or self.evidence.budget.is_spent:
             return self.whole
+        self.evidence.budget.spend(CAPTURE)
         reference, candidate = (
             network or self._read_cell(side, path, index)
             for network, side in zip((reference, candidate), self.sides, strict=True)
         )
         if reference is None or (candidate is None and reference is self.reference):
             return self.whole
-        return Diagnosis(self.evidence, reference, candidate, self.deadline)
+        return Diagnosis(self.evidence, reference, candidate)
 
     def _read(self, side: Side, otherwise: str) -> Network | None:
         if not isinstance(side, HasProgram):

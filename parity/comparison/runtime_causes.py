@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
+from ..diagnosis.budget import Budget
 from ..diagnosis.runtime_faults.experiment import Expected, Experiment
 from ..diagnosis.runtime_faults.find import find_cause
 from ..results.cell_report import CellReport
@@ -26,7 +27,7 @@ class RunsInOnnxRuntime(Protocol):
 
 
 def add_runtime_causes(
-    report: NetworkResult, side: RunsInOnnxRuntime, truth: Records, run_of: Callable[[str], Run], deadline: float
+    report: NetworkResult, side: RunsInOnnxRuntime, truth: Records, run_of: Callable[[str], Run], budget: Budget
 ) -> None:
     """Look for what makes ONNX Runtime fail in the Cells in which no other side fails.
 
@@ -35,7 +36,7 @@ def add_runtime_causes(
         side: the side that runs in ONNX Runtime.
         truth: the reference's records in float64.
         run_of: the settings of the side's run, for "isolated" or "end to end".
-        deadline: the time, as `time.monotonic()` counts, at which the search ends.
+        budget: the time for the search; how many settings are tried doesn't depend on it.
     """
     models: dict[str, RuntimeModel] = {}
     for path in report.failing:
@@ -52,7 +53,7 @@ def add_runtime_causes(
             key = boundary_of(path, c, model.outputs)
             if c.feeding == feeding and key is not None and key in truth.values:
                 expected[model.outputs[key]] = Expected(truth.values[key], c.bar)
-        cause = find_cause(Experiment(model, expected, deadline)) if expected else None
+        cause = find_cause(Experiment(model, expected, budget)) if expected else None
         if cause is not None:
             cell.causes.append(cause)
 

@@ -66,7 +66,12 @@ def causes_of_settings(
 def agreement_with(
     path: str, reference: HasSettings, values: Mapping[str, Any], evidence: Evidence, run: Run
 ) -> Agreement:
-    """Return how the reference's module with other values of attributes agrees with the candidate."""
+    """Return how the reference's module with other values of attributes agrees with the candidate.
+
+    Raises:
+        BudgetSpentError: nothing may be computed any more.
+    """
+    evidence.spend_run()
     try:
         with reference.with_settings(path, values):
             return evidence.judge_records(path, reference.run(run))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.visible import visible_name
+from ..diagnosis.budget import Budget, BudgetSpentError
 from ..diagnosis.evidence import Agreement, Evidence
 from ..report.report import Report
 from ..results.cause import Cause
@@ -27,7 +27,7 @@ Names = list[StateName]
 
 
 def add_state_causes(
-    report: Report, reference: Side, side: Side, truth: Records, records: Records, noise: Noise, seconds: float
+    report: Report, reference: Side, side: Side, truth: Records, records: Records, noise: Noise, budget: Budget
 ) -> None:
     """Name what Cells that fail after other calls keep from these, if they agree without it.
 
@@ -38,16 +38,21 @@ def add_state_causes(
         truth: the reference's records in float64, of the last call.
         records: the side's.
         noise: the reference's rounding error; its run has the calls before.
-        seconds: the longest search.
+        budget: what may be computed.
     """
     run = replace(noise.run, dtype="float64")
-    evidence = Evidence(truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads)
-    search = _Search(reference, side, run, evidence, time.monotonic() + seconds)
+    evidence = Evidence(
+        truth, records, lambda key: noise.error(key, "meaning"), noise.run.dtype, run.grads, budget=budget
+    )
+    search = _Search(reference, side, run, evidence)
     for path, cell in report.cells.items():
         failures = [c for c in cell.failures if c.side == side.name and c.status == FAIL]
         by_itself = any(c.feeding == "isolated" or c.kind == "call" for c in failures)
         if by_itself or (run.feed is None and not path and failures):
-            cell.causes += search.attributes(path) or search.state(path)
+            try:
+                cell.causes += search.attributes(path) or search.state(path)
+            except BudgetSpentError:  # which the budget notes
+                return
 
 
 @dataclass
@@ -58,7 +63,6 @@ class _Search:
     side: Side
     run: Run
     evidence: Evidence
-    deadline: float
 
     @cached_property
     def _kept(self) -> tuple[Kept, Kept]:
@@ -98,11 +102,13 @@ class _Search:
         """Return how the sides agree in a Cell if names of each are put back to what they were before all calls.
 
         End to end, the outputs of the root are compared.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
         """
         path = path if self.run.feed is not None else ""
-        failed = Agreement(0.0, 0.0, 0, frozenset(), gradients=False)
-        if time.monotonic() > self.deadline:
-            return failed
+        for _ in (*ours[:1], *theirs[:1]):
+            self.evidence.spend_run()
         try:
             evidence = self.evidence.of_reference
             if ours:
@@ -113,7 +119,7 @@ class _Search:
                 records = self.side.run(replace(self.run, forget=frozenset(theirs)))
             return evidence.judge_records(path, records)
         except CellbridgeError:  # it doesn't run without them
-            return failed
+            return Agreement(0.0, 0.0, 0, frozenset(), gradients=False)
 
     def _cause(self, summary: str, fix: str, agreement: Agreement, names: Names) -> Cause:
         ours, theirs = self._kept

@@ -9,8 +9,9 @@ from dataclasses import replace
 
 from ...converter.capture.cell_hooks import notify_calls
 from ...runtime.errors import UsageError
+from ..diagnosis.budget import Budget
 from ..options import Options
-from ..probing.prober import Prober
+from ..probing.prober import LEAST_SECONDS, Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..sides.interpreter_side import InterpreterSide
@@ -19,7 +20,6 @@ from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from ..verdicts.judge import Tolerance
 from .cause_search import CauseSearch
-from .causes import LEAST_SECONDS, search_seconds
 from .cells import cell_reports, non_finite_notes, owners, require_elements, require_finite, require_repeatable
 from .choices import ChoiceFinder
 from .comparer import Comparer, compare_parameters, fails
@@ -250,9 +250,10 @@ class Trial:
         if self.prober is not None:
             on_probe = self.prober.evidence.pop(side.name, on_probe)
         if on_probe is not None or self._search.is_needed(side):
-            seconds = search_seconds(self.options, self._started)
-            self.progress.stage(f"causes, at most {seconds:.0f} s", None)
-            self._search.run(report, side, seconds, on_probe)
+            budget = Budget.of(self.options.diagnose_seconds, self.truth)
+            self.progress.stage("causes", None)
+            self._search.run(report, side, budget, on_probe)
+            report.notes += [budget.note] if budget.note else []
         self._search.find_odd_one_out(report)
 
     def _judge_rounding(self, side: Side, run: Run, comparer: Comparer, found: CellComparisons) -> CellComparisons:

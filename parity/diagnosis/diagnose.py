@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
+from .budget import FEWER_CAUSES, BudgetSpentError
 from .catalogue.table import ENTRIES
 from .cell_graphs import cell_graph
 from .cell_program import CellProgram, Network
@@ -24,10 +25,9 @@ class Diagnosis:
     """Looks for the causes of failing Cells.
 
     Attributes:
-        evidence: what the candidate computed.
+        evidence: what the candidate computed, and what may be computed to explain it.
         reference: the reference as a program.
         candidate: the candidate as a program; None if it can't be captured.
-        deadline: the time, as `time.monotonic()` counts, at which the search ends.
         failing: the first call in which each Cell fails, with its number, once its causes were looked for.
         changed: the reference's Cells with a change of the catalogue that was proved, by path.
         explained: for the Cells whose causes were proved, by path, the two programs and those of their differences.
@@ -36,7 +36,6 @@ class Diagnosis:
     evidence: Evidence
     reference: Network
     candidate: Network | None
-    deadline: float
     failing: dict[str, tuple[int, CellProgram]] = field(default_factory=dict)
     changed: dict[str, CellProgram] = field(default_factory=dict)
     explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
@@ -46,8 +45,12 @@ class Diagnosis:
         for number, cell in self._failing_calls(path):
             self.failing.setdefault(path, (number, cell))
             found = self._from_difference(cell, number, class_name)
-            if len(found) != 1:
-                found = self._from_catalogue(cell) or found
+            if not found:
+                with suppress(BudgetSpentError):  # which the budget notes
+                    found = self._from_catalogue(cell, self.evidence)
+            elif len(found) > 1:
+                with self.evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
+                    found = self._from_catalogue(cell, replace(self.evidence, budget=part)) or found
             if found:
                 return found
         return []
@@ -115,15 +118,17 @@ class Diagnosis:
             for cause in found
         ]
 
-    def _from_catalogue(self, cell: CellProgram) -> list[Cause]:
-        """Return the first change of the catalogue that explains the candidate's values."""
+    def _from_catalogue(self, cell: CellProgram, evidence: Evidence) -> list[Cause]:
+        """Return the first change of the catalogue that explains the candidate's values.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
+        """
         for entry in ENTRIES:
-            for hypothesis in entry(cell, self.evidence):
-                if time.monotonic() > self.deadline:
-                    return []
+            for hypothesis in entry(cell, evidence):
                 try:
                     program = hypothesis.make()
-                    agreement = self.evidence.judge(cell, program)
+                    agreement = evidence.judge(cell, program)
                 except INVALID:
                     continue
                 if agreement.holds:
@@ -165,10 +170,8 @@ class Diagnosis:
 
     def _agreement(self, comparison: Comparison, cell: CellProgram, adopted: list[Difference]) -> Agreement | None:
         """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
-        if time.monotonic() > self.deadline:
-            return None
         try:
             found = self.evidence.judge(cell, comparison.mixture(adopted))
-        except INVALID:
+        except (*INVALID, BudgetSpentError):  # what was found until then is still proved
             return None
         return found if found.holds else None

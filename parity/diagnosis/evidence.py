@@ -25,10 +25,13 @@ from ..sides.records import (
 )
 from ..verdicts.deviations import error, size
 from ..verdicts.judge import Tolerance, judge
+from .budget import Budget, work_of, work_of_run
 from .cell_program import CellProgram, TensorKey
 
 _ABSENT = np.zeros((0,))
 """In place of a tensor that wasn't recorded; it has the shape of none."""
+BACKWARD = 2
+"""What a backward pass costs, in forward passes."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +71,7 @@ class Evidence:
         parameters: the candidate's parameters by name, as far as they are known.
         reference_parameters: the reference's.
         end_to_end: whether the candidate's backward pass was its own, so that other gradients arrived at its outputs.
+        budget: what may be computed; judging a program takes from it.
     """
 
     truth: Records
@@ -78,6 +82,7 @@ class Evidence:
     parameters: Mapping[str, Array] = field(default_factory=dict)
     reference_parameters: Mapping[str, Array] = field(default_factory=dict)
     end_to_end: bool = False
+    budget: Budget = field(default_factory=Budget)
 
     @property
     def of_reference(self) -> Evidence:
@@ -94,14 +99,19 @@ class Evidence:
         """Compare a program of a Cell, by default the reference's own, with the candidate.
 
         Gradients are computed only if the outputs agree: no program of which the outputs differ is the candidate's.
+        The reference's own program, which says whether there is a cause to look for, is judged without end.
 
         Raises:
             CellbridgeError: the program doesn't run on the recorded values.
+            BudgetSpentError: nothing may be computed any more.
         """
+        if program is not None:
+            self.budget.spend(work_of(program))
         program = program or cell.program
         forward = self._agreement(self._forward(cell, program), gradients=False)
         if forward.failing or not self.grads or not self._has_gradients(cell):
             return forward
+        self.budget.spent += BACKWARD * work_of(program)
         backward = self._agreement(self._backward(cell, program), gradients=True)
         return Agreement(
             max(forward.worst, backward.worst),
@@ -110,6 +120,14 @@ class Evidence:
             backward.failing | self._trained_otherwise(program),
             gradients=True,
         )
+
+    def spend_run(self) -> None:
+        """Take a run of the whole network from the budget.
+
+        Raises:
+            BudgetSpentError: nothing may be computed any more.
+        """
+        self.budget.spend(work_of_run(self.truth))
 
     def of_reference_holds(self, path: str) -> bool:
         """Whether the reference itself agrees with the candidate in a Cell."""
@@ -152,7 +170,9 @@ class Evidence:
 
         Raises:
             CellbridgeError: the program doesn't run on the recorded values.
+            BudgetSpentError: nothing may be computed any more.
         """
+        self.budget.spend(work_of(program))
         return self._agreement(self._forward(cell, program), gradients=False).worst
 
     def _forward(self, cell: CellProgram, program: Program) -> Iterator[tuple[TensorKey, Array, Array]]:

@@ -6,7 +6,6 @@ had. So every Cell is judged alone, as in `parity run`, and end to end too.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -17,12 +16,13 @@ import torch
 
 from ...converter.exclusive import one_at_a_time
 from ...recorder import library_versions
-from ..comparison.causes import add_causes, search_seconds
+from ..comparison.causes import add_causes
 from ..comparison.cells import cell_reports, owners, require_elements, require_finite
 from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.measured_errors import remeasure
 from ..comparison.noise import Noise
 from ..comparison.value_judge import ValueJudge
+from ..diagnosis.budget import Budget
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
@@ -95,7 +95,6 @@ class _Comparison:
         progress: Progress,
         names: NameMap | None,
     ) -> None:
-        self.started = time.monotonic()
         self.reference, self.options, self.progress = reference, options, progress
         progress.stage("reference", 2)
         first = reference.run(Run("float64", grads=False))
@@ -221,12 +220,13 @@ class _Comparison:
 
     def _add_causes(self, report: Report, check: str, dtype: str, fed: Records, records: Records, noise: Noise) -> None:
         """Look for causes: what was recorded is the evidence, of a network that got the same values."""
-        seconds = search_seconds(self.options, self.started)
-        if seconds == 0:
+        if self.options.diagnose_seconds == 0:
             return
-        self.progress.stage(f"causes, at most {seconds:.0f} s", None)
+        budget = Budget.of(self.options.diagnose_seconds, fed)
+        self.progress.stage("causes", None)
         network = RecordedNetwork(self.side, dtype, 0, report.failing)
         side: Side = network if network.has_program else self.side
         add_causes(
-            report, self.reference, side, fed, widened(records, fed), noise, seconds, grads=report.grads, check=check
+            report, self.reference, side, fed, widened(records, fed), noise, budget, grads=report.grads, check=check
         )
+        report.notes += [budget.note] if budget.note else []

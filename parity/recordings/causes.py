@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ..comparison.causes import add_causes, search_seconds
+from ..comparison.causes import add_causes
 from ..comparison.noise import Noise
+from ..diagnosis.budget import Budget
 from ..options import Options
 from ..report.report import Report
 from ..sides.records import OUTPUT, Array, Records, Side, gradient_key
@@ -39,16 +40,13 @@ class DifferingRun:
     records: Records
     noise: Noise
 
-    def add_causes(
-        self, report: Report, sides: Sequence[RecordedSide], options: Options, started: float, progress: Progress
-    ) -> None:
+    def add_causes(self, report: Report, sides: Sequence[RecordedSide], options: Options, progress: Progress) -> None:
         """Look for the causes in the programs of the recordings, and add them to the report.
 
         Args:
             report: the report.
             sides: the reference and the candidate.
             options: how long to look.
-            started: when the judgement began, as `time.monotonic()` counts.
             progress: receives the stage.
         """
         reference, candidate = (
@@ -61,18 +59,19 @@ class DifferingRun:
                 "writes one"
             )
             return
-        seconds = search_seconds(options, started)
-        if seconds == 0:
+        if options.diagnose_seconds == 0:
             return
-        progress.stage(f"causes, at most {seconds:.0f} s", None)
+        budget = Budget.of(options.diagnose_seconds, self.truth)
+        progress.stage("causes", None)
         truth = replace(self.truth, cotangents=_cotangents(self.truth))
         fed = copy(self.noise)
         fed.run = replace(self.noise.run, feed=truth)
         side: Side = candidate if candidate.has_program else sides[1]
         add_causes(
-            report, reference, side, truth, widened(self.records, truth), fed, seconds,
+            report, reference, side, truth, widened(self.records, truth), fed, budget,
             grads=report.grads, check=self.check, feeding=EQUAL_INPUTS,
         )  # fmt: skip
+        report.notes += [budget.note] if budget.note else []
 
 
 def widened(records: Records, truth: Records) -> Records:

@@ -8,7 +8,6 @@ doesn't: its inputs and what the Cells that it called returned; backward, the gr
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
@@ -138,7 +137,6 @@ class _Judgement:
         self.grads = options.grads and ours.capabilities.gradients and self.theirs.capabilities.gradients
         self.notes = [*self.theirs.notes, *_notes(reference, candidate)]
         self.recorded: set[str] = set()  # paths of the Cells that both have
-        self.started = time.monotonic()
         self.differing: DifferingRun | None = None
 
     def report(self, progress: Progress) -> Report:
@@ -173,7 +171,7 @@ class _Judgement:
             notes=list(dict.fromkeys(self.notes)),
         )
         if self.differing is not None and report.failing:
-            self.differing.add_causes(report, (self.ours, self.theirs), self.options, self.started, progress)
+            self.differing.add_causes(report, (self.ours, self.theirs), self.options, progress)
         return report
 
     def _compare(self, check: str, dtype: str, step: int) -> list[tuple[str, Comparison]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
@@ -19,15 +18,12 @@ from ....runtime.compiled.session import SessionError
 from ...sides.records import Array
 from ...sides.runtime_model import RuntimeModel
 from ...verdicts.deviations import size
+from ..budget import NODE, Budget
 
 NOT_OPTIMIZED = 0  # ORT_DISABLE_ALL
 LOG_INFO = 1
 REPEATS = 3  # runs that must be right
-MIN_SECONDS = 1.0  # for one run, so that the last one before the deadline can end
-
-
-class BudgetSpentError(Exception):
-    """The time for the search is over."""
+MIN_SECONDS = 1.0  # for one run, so that the last one that is begun can end
 
 
 @dataclass(frozen=True)
@@ -87,13 +83,13 @@ class Experiment:
     Args:
         model: the model, its inputs, and how the side runs it.
         expected: the results that are wrong, by the names of outputs.
-        deadline: the time, as `time.monotonic()` counts, after which nothing is run.
+        budget: the time for the search.
     """
 
-    def __init__(self, model: RuntimeModel, expected: Mapping[str, Expected], deadline: float) -> None:
+    def __init__(self, model: RuntimeModel, expected: Mapping[str, Expected], budget: Budget) -> None:
         self.model = model
         self.expected = expected
-        self.deadline = deadline
+        self.budget = budget
         self._results: dict[Settings, dict[str, Array] | None] = {}
 
     def is_right(self, settings: Settings) -> bool:
@@ -164,15 +160,13 @@ class Experiment:
     def _session(
         self, model: onnx.ModelProto | str | PathLike[str], settings: Settings, **options: Any
     ) -> contextlib.closing[IsolatedSession]:
-        left = self.deadline - time.monotonic()
-        if left <= 0:
-            raise BudgetSpentError
+        self.budget.spend(NODE)  # processes are few, and take time rather than work
         provider = settings.provider or self.model.provider
         return contextlib.closing(
             IsolatedSession(
                 model,
                 provider,
-                max(left, MIN_SECONDS),
+                max(self.budget.seconds_left, MIN_SECONDS),
                 options=settings.options | options,
                 disabled=settings.disabled,
             )

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ...results.cause import Cause
-from .experiment import DEFAULT, NOT_OPTIMIZED, BudgetSpentError, Expected, Experiment, Settings
+from ..budget import BudgetSpentError
+from .experiment import DEFAULT, NOT_OPTIMIZED, Expected, Experiment, Settings
 from .nodes import WrongNode, first_wrong_node, interpret
 from .optimizers import optimizers_in, responsible
 

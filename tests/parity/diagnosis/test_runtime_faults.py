@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,11 +17,11 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.parity.comparison.noise import Noise
+from cellbridge.parity.diagnosis.budget import Budget, BudgetSpentError
 from cellbridge.parity.diagnosis.runtime_faults import find
 from cellbridge.parity.diagnosis.runtime_faults.experiment import (
     DEFAULT,
     REPEATS,
-    BudgetSpentError,
     Expected,
     Experiment,
     Settings,
@@ -166,7 +165,7 @@ class Planted(Experiment):
     """An experiment of which it is known with which settings the result is right."""
 
     def __init__(self, is_right: Callable[[Settings], bool], log: str = "", provider: str = "cpu") -> None:
-        super().__init__(RuntimeModel(VECTOR, {}, {}, provider), {}, time.monotonic() + 60)
+        super().__init__(RuntimeModel(VECTOR, {}, {}, provider), {}, Budget())
         self.rule, self.text, self.runs = is_right, log, 0
 
     def is_right(self, settings: Settings) -> bool:
@@ -242,12 +241,12 @@ def test_a_run_that_is_right_by_chance_proves_nothing() -> None:
 def experiment(expected: Array, seconds: float = 60) -> Experiment:
     inputs = {"x": np.arange(6, dtype=np.float32).reshape(2, 3), "v": np.array([0.1, 0.2], np.float32)}
     run = RuntimeModel(VECTOR, inputs, {Key("", 0, OUTPUT, "y"): "y"}, "cpu")
-    return Experiment(run, {"y": Expected(expected, 1e-6)}, time.monotonic() + seconds)
+    return Experiment(run, {"y": Expected(expected, 1e-6)}, Budget(seconds))
 
 
 def test_a_model_that_is_wrong_itself_is_no_fault_of_onnx_runtime() -> None:
     given = RuntimeModel(ROWS, {"x": np.ones((65536, 8), np.float32)}, {}, "cpu")
-    cause = find_cause(Experiment(given, {"y": Expected(np.zeros(8), 1000.0)}, time.monotonic() + 60))
+    cause = find_cause(Experiment(given, {"y": Expected(np.zeros(8), 1000.0)}, Budget()))
     assert cause is not None
     assert cause.kind == "model"
 
