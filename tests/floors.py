@@ -13,6 +13,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
             "onnxruntime_package.py",
             "tensor_like.py",
             "current_trace.py",
+            "per_thread.py",
             "registration.py",
             "lowering/workarounds.py",
         ),

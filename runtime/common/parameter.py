@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..current_trace import current
+from ..eager.tape import Tape
+from ..per_thread import PerThread
 from .dtype import dtype_name, float32, int32
 from .elements import Data
 from .tensor import Tensor, as_data, from_array, initialize
@@ -31,6 +33,8 @@ class Parameter(Tensor):
         TypeError: `requires_grad` isn't a bool, or `default_input` can't be a tensor.
     """
 
+    _tape = PerThread[Tape | None](None)  # each thread differentiates on its own tape
+    _number = PerThread(0)
     _is_leaf = True
     _requires_grad: bool
     _is_buffer = False  # untrained state of a Cell, such as moving statistics: becomes a buffer of programs

@@ -14,6 +14,7 @@ from ..common.tensor import Tensor
 from ..current_trace import current
 from ..eager import tape
 from ..eager.backward import Forward
+from ..per_thread import PerThread
 from . import cell_call
 from .cell_hooks import Hookable
 from .cell_state import Stateful
@@ -39,6 +40,7 @@ class Cell(Hookable, Stateful):
     internal_params: list[Parameter]
     bprop: Any = None
     _shares_parameters = False  # whether its ParameterTuples hold other Cells' Parameters, whose names may clash
+    _forward_run = PerThread[cell_call.RecordedForward | None](None)
     _params: dict[str, Parameter]
     _cells: dict[str, Cell]
     _auto_prefix: bool
@@ -60,7 +62,6 @@ class Cell(Hookable, Stateful):
         self._compute_dtype: Any = None
         self._amp_level: str | None = None
         self._init_hooks()
-        self._forward_run: cell_call.RecordedForward | None = None
         if flags:
             self.add_flags(**flags)
 
@@ -102,7 +103,7 @@ class Cell(Hookable, Stateful):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state that `copy.deepcopy` copies: all attributes except a recorded forward run."""
-        return self.__dict__ | {"_forward_run": None}
+        return {name: value for name, value in self.__dict__.items() if name != "_forward_run"}
 
     # ---- attributes ----
 
