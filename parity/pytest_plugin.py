@@ -21,11 +21,13 @@ from typing import Any
 import pytest
 
 from .inputs.contract import NEEDED, missing_definitions
+from .options import Options
 from .pytest_options import add_options, settings_of
 from .pytest_pages import SUMMARY, Overview, add_page, name_of_file, summary_of, summary_without_report, write_page
 from .sides.names import CONVERSIONS
 
 ROOT = "(root)"
+IN_SETTINGS = "given in pytest's settings"
 SETTINGS = pytest.StashKey[dict[str, Any]]()
 SKIPPED_FILES = pytest.StashKey[list[str]]()
 
@@ -66,9 +68,18 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
     return None
 
 
-def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
-    """Report the ignored files that were given explicitly, or define only one of `model` and `inputs`."""
-    return config.stash[SKIPPED_FILES]
+def pytest_report_collectionfinish(config: pytest.Config, items: list[pytest.Item]) -> list[str]:
+    """Report a tolerance that the Cells are judged by, and the files that are ignored.
+
+    Of these, those that were given explicitly, or define only one of `model` and `inputs`.
+    """
+    if not any(isinstance(item, CellItem) for item in items):
+        return config.stash[SKIPPED_FILES]
+    from .results.conditions import Conditions
+
+    given = {name: config.stash[SETTINGS][name] for name in ("rtol", "atol")}
+    within = Conditions(Options(**given), dict.fromkeys(given, IN_SETTINGS)).within
+    return [*config.stash[SKIPPED_FILES], *([f"parity: Cells are judged {within}"] if within else [])]
 
 
 @pytest.hookimpl(wrapper=True)
@@ -112,7 +123,6 @@ class ParityFile(pytest.File):
         from ..runtime.visible import visible_name
         from .comparison.cells import can_run
         from .inputs import model_file
-        from .options import Options
         from .sides.known_frameworks import name_of_port
         from .support.user_code import report_user_errors
 
@@ -201,6 +211,8 @@ class ParityFile(pytest.File):
                         model=self.path.name,
                         **settings,
                     )
+            given = [name for name in ("rtol", "atol", "only", "skip") if settings[name] not in (None, [])]
+            report.conditions.sources |= dict.fromkeys(given, IN_SETTINGS)
             found = {_name(*item): outcome for item, outcome in outcomes(report, self.items).items()}
             if folder is None:
                 return {"outcomes": found}

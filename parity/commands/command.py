@@ -70,6 +70,9 @@ class Command(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command, and turn exceptions into messages."""
+        from .project_options import say_options
+
+        say_options(ctx)
         try:
             with clean_up_on_sigterm(), tuned_process(), deadline(ctx.params.pop("timeout")):
                 return super().invoke(ctx)
@@ -134,11 +137,11 @@ class Group(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; the exit code is `UNREAD` if stdout or stderr has no reader."""
-        from .project_options import project_options
+        from .project_options import load_project_options
 
         with _closed_pipe_is_no_error():
             try:
-                ctx.default_map = project_options(self)
+                load_project_options(self, ctx)
             except UsageError as error:
                 say_error(error, str(error), ctx)
                 raise click.exceptions.Exit(error.exit_code) from error

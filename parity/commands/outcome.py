@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 from rich.console import Console
 from rich.text import Text
 
@@ -15,6 +16,7 @@ from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
 from .command import REFERENCE_WRONG, command_with
+from .project_options import project_file
 
 if TYPE_CHECKING:  # a report is imported where there is one, so that `--help` is quick
     from ..report.base import BaseReport
@@ -53,10 +55,24 @@ def file_of(model: str) -> str:
     return head if head and factory.isidentifier() else model
 
 
+def name_sources(report: BaseReport) -> None:
+    """Let the verdict say of each of its conditions where the user gave it: on the command line, or in which file."""
+    context = click.get_current_context()
+    in_words = {ParameterSource.COMMANDLINE: "given on the command line"}
+    if (file := project_file(context)) is not None:
+        in_words[ParameterSource.DEFAULT_MAP] = f"from {file}"
+    names = {"grads": "no_grad"}
+    for name in ("rtol", "atol", "grads", "only", "skip"):
+        source = context.get_parameter_source(names.get(name, name))
+        if source in in_words:
+            report.conditions.sources[name] = in_words[source]
+
+
 def finish(
     report: BaseReport, verbose: bool, files_by_format: Mapping[str, str | None], repro: str | None = None
 ) -> None:
     """Write a report to the requested files, by format, print it, and exit with its verdict as the code."""
+    name_sources(report)
     for name, path in files_by_format.items():
         if path is not None:
             FORMATS[name].write(report, path)
@@ -108,7 +124,11 @@ def print_report(report: BaseReport, verbose: bool) -> None:
 
 
 def require_parity(report: BaseReport, verbose: bool, output: str, html: str | None) -> None:
-    """Write the page that is asked for; print a failing report and exit with code 1; print only the notes of others."""
+    """Write the page that is asked for; print a failing report and exit with code 1.
+
+    Of others, print the notes alone, and the verdict if it has conditions.
+    """
+    name_sources(report)
     if html is not None:
         report.write_html(html)
     if report.failed:
@@ -116,5 +136,5 @@ def require_parity(report: BaseReport, verbose: bool, output: str, html: str | N
         _suggest(report, page=html is None, repro=False)
         echo(f"error: {output} was not written, since parity fails (--no-check writes it anyway)", err=True)
         raise click.exceptions.Exit(1)
-    for note in report.notes:
+    for note in [*report.notes, *([report.sentence] if report.conditions.in_words() else [])]:
         echo(f"note: {note}", err=True)

@@ -1,39 +1,87 @@
-"""Options from `[tool.parity]` in pyproject.toml, by the names that they have on the command line."""
+"""Options from `[tool.parity]` in pyproject.toml, by the names that they have on the command line.
+
+The file comes with a project, which may be somebody else's. It may say how that is judged; it may not write, run or
+connect to anything.
+"""
 
 from __future__ import annotations
 
 import difflib
-import tomllib
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from ...runtime.errors import UsageError
+from ...runtime.visible import visible_name, visible_text
+from ..report.layout import echo
+from .project_file import read_project_file
 
-PROJECT_FILE = "pyproject.toml"
+FILE = f"{__name__}.file"  # in the meta of a context
+
+JUDGING = frozenset({
+    "train", "eval", "dtype", "seed", "provider", "inputs", "shape",  # what is computed
+    "no-grad", "probe", "no-probe", "rtol", "atol", "only", "skip", "strict",  # what is compared, and how
+    "fail-fast", "diagnose-seconds", "timeout", "verbose",
+})  # fmt: skip
+"""The options that the file may set. Others write files, start processes, or say what a command does."""
+PATHS = frozenset({"inputs"})
+"""Those of them that are paths, which must be of the file's folder."""
+LONGEST = 1000
+"""The most characters of a value."""
 
 
-def project_options(group: click.Group) -> dict[str, dict[str, Any]]:
-    """Return the defaults of each command's options, from the pyproject.toml of this folder or the nearest one above.
+def load_project_options(group: click.Group, context: click.Context) -> None:
+    """Let the options of pyproject.toml be the defaults of the command that runs.
 
     `[tool.parity]` has options of all commands that know them, `[tool.parity.run]` those of one.
 
     Raises:
-        UsageError: the file isn't TOML, or an option doesn't exist or has a value of another type.
+        UsageError: the file can't be read, or an option doesn't exist, has a value of another type, or isn't one that a
+            project may set.
     """
-    file = next((f for f in (p / PROJECT_FILE for p in (Path.cwd(), *Path.cwd().parents)) if f.is_file()), None)
-    if file is None:
-        return {}
-    try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{file}: {error}") from error
+    project = read_project_file(Path.cwd())
+    if project is None:
+        return
+    file, data = project
+    context.default_map = _defaults(file, data, group)
+    context.meta[FILE] = file
+
+
+def project_file(context: click.Context) -> str | None:
+    """Return the name of the file that gave the command its defaults, from the current folder; None without one."""
+    file = context.meta.get(FILE)
+    return None if file is None else visible_name(os.path.relpath(file))
+
+
+def say_options(context: click.Context) -> None:
+    """Print on stderr which options the command takes from the file."""
+    words: list[str] = []
+    for option in context.command.params:
+        name = str(option.name)
+        if context.get_parameter_source(name) is ParameterSource.DEFAULT_MAP and isinstance(option, click.Option):
+            words += words_of(option, context.lookup_default(name))
+    if words:
+        echo(f"from {project_file(context)}: {' '.join(words)}", err=True)
+
+
+def words_of(option: click.Option, value: Any) -> list[str]:
+    """Return an option and its value as words of a command line."""
+    if option.is_flag:
+        return [(option.opts if value else option.secondary_opts)[-1]]
+    values = value if option.multiple else [value]
+    return [f"{option.opts[-1]}={visible_text(str(one))}" for one in values]
+
+
+def _defaults(file: Path, data: Mapping[str, Any], group: click.Group) -> dict[str, dict[str, Any]]:
+    """Return the values of each command's options, by the names of its parameters."""
     tool = data.get("tool", {})
     table = tool.get("parity", {}) if isinstance(tool, dict) else {}
     if not isinstance(table, dict):
-        raise UsageError(f"{file}: [tool.parity] must be a table of options")
+        raise UsageError(f"{visible_name(str(file))}: [tool.parity] must be a table of options")
     shared = {name: value for name, value in table.items() if not isinstance(value, dict)}
     own = {name: value for name, value in table.items() if isinstance(value, dict)}
     known = {option for command in group.commands.values() for option in _options(command)}
@@ -59,25 +107,72 @@ def _options(command: click.Command) -> dict[str, click.Option]:
 
 
 def _require_known(file: Path, table: str, given: Mapping[str, Any], known: set[str], what: str = "option") -> None:
+    """Raise `UsageError` for a name that isn't known, or that of an option which a project may not set."""
+    allowed = known & JUDGING if what == "option" else known
     for name in given:
+        where = f"{visible_name(str(file))}: [{table}]"
         if name not in known:
-            close = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(known))}"
-            raise UsageError(f"{file}: [{table}] has no {what} {name}: {hint}")
+            close = difflib.get_close_matches(name[:LONGEST], allowed, n=1)
+            hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(sorted(allowed)) or 'none'}"
+            raise UsageError(f"{where} has no {what} {visible_name(name)[:LONGEST]}: {hint}")
+        if name not in allowed:
+            raise UsageError(
+                f"{where} sets {name}, which a project can't: it may say how something is judged, and not what is "
+                f"written, run or connected to\n"
+                f"  what to do: take {name} out of the file, and give --{name} on the command line if it is meant"
+            )
 
 
 def _value(file: Path, name: str, value: Any, option: click.Option) -> Any:
     """Return a value as click takes it: a list for an option that may be repeated, else a flag, a number or a text."""
+    where = f"{visible_name(str(file))}: {name}"
     if option.multiple:
         values = value if isinstance(value, list) else [value]
-        if all(isinstance(one, (str, int, float)) for one in values):
-            return [str(one) for one in values]
-        raise UsageError(f"{file}: {name} needs a list of texts, given {value!r}")
+        if all(isinstance(one, (str, int, float)) and not isinstance(one, bool) for one in values):
+            return [_text(where, one, option) for one in values]
+        raise UsageError(f"{where} needs a list of texts, given {_shown(value)}")
     if option.is_flag != isinstance(value, bool):
         needed = "true or false" if option.is_flag else "a value, not a flag"
-        raise UsageError(f"{file}: {name} needs {needed}, given {value!r}")
+        raise UsageError(f"{where} needs {needed}, given {_shown(value)}")
     if f"--{name}" in option.secondary_opts:  # eval = true, of --train/--eval
         return not value
+    if isinstance(value, bool):
+        return value
     if not isinstance(value, (str, int, float)):
-        raise UsageError(f"{file}: {name} needs a text or a number, given {value!r}")
-    return value
+        raise UsageError(f"{where} needs a text or a number, given {_shown(value)}")
+    text = _text(where, value, option)
+    return _inside(file, name, text) if name in PATHS else text
+
+
+def _text(where: str, value: object, option: click.Option) -> str:
+    """Return a value as the text that the option takes on the command line."""
+    text = str(value)
+    if len(text) > LONGEST:
+        raise UsageError(f"{where} has {len(text)} characters, at most {LONGEST} are taken")
+    try:
+        option.type.convert(text, option, None)
+    except click.BadParameter as error:
+        raise UsageError(f"{where}: {visible_text(error.message)}") from error
+    return text
+
+
+def _shown(value: object) -> str:
+    """Return a value in a few words."""
+    if isinstance(value, (list, dict)):
+        return "a list" if isinstance(value, list) else "a table"
+    return visible_text(repr(value))[:60]
+
+
+def _inside(file: Path, name: str, path: str) -> str:
+    """Return the path of a file in the folder of pyproject.toml, or below it."""
+    folder = file.parent.resolve()
+    try:
+        full = (folder / path).resolve()
+    except (OSError, ValueError, RuntimeError) as error:
+        raise UsageError(f"{visible_name(str(file))}: {name} isn't a path: {error}") from error
+    if not full.is_relative_to(folder):
+        raise UsageError(
+            f"{visible_name(str(file))}: {name} must be a file of its folder, given {visible_name(path)}\n"
+            f"  what to do: give --{name} on the command line"
+        )
+    return str(full)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name
@@ -19,6 +20,7 @@ from ..support.files import make_folder
 from ..support.times import time_in_words
 from .command import EXIT_CODES, INTERRUPTED, Command, parse_size
 from .outcome import require_outputs
+from .project_options import project_file, words_of
 from .run import run
 from .sweep_comparison import SHOWN, compare_sweep_files
 
@@ -41,11 +43,23 @@ class SweepCommand(Command):
         with run.make_context("parity run", ["model.py", *options], parent=None) as of_run:
             if models := [one for one in of_run.params["models"] if one != "model.py"]:
                 raise click.UsageError(f"after -- there are options of parity run, not models: {models[0]!r}", ctx)
+            from_project = list(_words_of_project(ctx, of_run))
             given = [p.opts[0] for p in run.params if p.name in OF_A_SWEEP and of_run.params.get(p.name) is not None]
         if given:
             raise click.UsageError(f"{given[0]} is for one model: give it before --, if parity sweep has it", ctx)
-        ctx.meta["run options"] = options
+        if from_project:
+            echo(f"from {project_file(ctx)}: {' '.join(from_project)}", err=True)
+        ctx.meta["run options"] = [*from_project, *options]
         return super().parse_args(ctx, own)
+
+
+def _words_of_project(ctx: click.Context, of_run: click.Context) -> Iterator[str]:
+    """Yield the options of `parity run` that pyproject.toml gives and the command line doesn't."""
+    values = (ctx.find_root().default_map or {}).get("run", {})
+    for option in run.params:
+        if option.name in values and of_run.get_parameter_source(option.name) is not ParameterSource.COMMANDLINE:
+            assert isinstance(option, click.Option)
+            yield from words_of(option, values[option.name])
 
 
 @click.command(cls=SweepCommand, epilog=EXIT_CODES)
@@ -176,7 +190,7 @@ class _Progress:
         self.done += 1
         left = (time.monotonic() - self.started) / self.done * (self.total - self.done)
         rest = f", about {time_in_words(left)} left" if self.done < self.total else ""
-        reason = "" if result.outcome == "holds" else f": {result.reason}"
+        reason = "" if result.holds_in_full else f": {result.reason}"
         mark = MARKS[result.outcome]
         name = visible_name(result.model)
         echo(f"{mark} {self.done} of {self.total}  {name}  {time_in_words(result.seconds)}{reason}{rest}")
@@ -209,7 +223,7 @@ def _finish(results: Sequence[Result], verbose: bool, output: str) -> NoReturn:
         these = [one for one in results if one.outcome == outcome]
         shown = these if verbose else [] if outcome == "holds" else these[:SHOWN]
         for one in shown:
-            why = "" if outcome == "holds" else f": {one.cause or one.reason}"
+            why = "" if one.holds_in_full else f": {one.cause or one.reason}"
             echo(f"{MARKS[outcome]} {visible_name(one.model)}{why}")
         if outcome != "holds" and len(these) > len(shown):
             echo(f"  ... and {len(these) - len(shown)} more (-v lists all)")

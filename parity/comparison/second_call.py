@@ -10,6 +10,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...runtime.errors import UsageError
+from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.records import Records, Run, Side
 from ..verdicts.judge import Tolerance
@@ -35,6 +36,7 @@ class SecondCall:
         owners: the Cell of each parameter and buffer.
         rounded: sides whose numbers may have been rounded to float32.
         choices: finds what the reference has chosen.
+        options: `rtol` and `atol` replace the computed bars.
 
     Attributes:
         evidence: by name of a side that failed, truth, records and noise of the run in float64.
@@ -48,6 +50,7 @@ class SecondCall:
         owners: Mapping[str, str],
         rounded: Sequence[Side],
         choices: ChoiceFinder,
+        options: Options,
     ) -> None:
         self.reference = reference
         self.first = first
@@ -55,6 +58,7 @@ class SecondCall:
         self.owners = owners
         self.rounded = rounded
         self.choices = choices
+        self.options = options
         self.evidence: dict[str, tuple[Records, Records, Noise]] = {}
 
     def repeat(self, *, calls_twice: bool) -> Records:
@@ -100,7 +104,8 @@ class SecondCall:
     def _compare(
         self, side: Side, run: Run, truth: Records, noise: Noise, feeding: str = SECOND_CALL
     ) -> list[tuple[str, Comparison]]:
-        values = ValueJudge(truth, noise, Tolerance(noise.run.dtype), is_port=side.capabilities.is_port)
+        tolerance = Tolerance(noise.run.dtype, self.options.rtol, self.options.atol)
+        values = ValueJudge(truth, noise, tolerance, is_port=side.capabilities.is_port)
         comparer = Comparer(side.name, feeding, values, self.owners, grads=False)
         records = side.run(run)
 

@@ -14,6 +14,7 @@ from ..options import Options
 from ..probing.prober import LEAST_SECONDS, Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
+from ..results.conditions import Conditions
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Records, Run, Side
 from ..sides.torch_side import TorchSide
@@ -84,7 +85,7 @@ class Trial:
         self.owners = owners(self.cells, reference, self.truth)
         self._choices = ChoiceFinder(reference)
         self._second_call = SecondCall(
-            reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices
+            reference, self.replayed, self.working_dtype, self.owners, rounded, self._choices, options
         )
         with self._choices.watched:
             again = self._second_call.repeat(calls_twice=any(side.capabilities.second_call for side in sides))
@@ -136,6 +137,7 @@ class Trial:
             seed=self.options.seed,
             cells=self.cells,
             strict=self.options.strict,
+            conditions=Conditions(self.options),
             probes=[] if self.prober is None else self.prober.judged,
             error_shares=self._shares.found,
         )

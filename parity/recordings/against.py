@@ -27,6 +27,7 @@ from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
+from ..results.conditions import Conditions
 from ..results.modes import mode_notes
 from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
 from ..sides.torch_side import TorchSide
@@ -215,6 +216,7 @@ class _Comparison:
             seed=self.options.seed,
             cells=self.cells,
             strict=self.options.strict,
+            conditions=Conditions(self.options),
             notes=list(dict.fromkeys(notes)),
         )
 

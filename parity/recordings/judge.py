@@ -23,6 +23,7 @@ from ..report.globs import list_names
 from ..report.report import Report
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
+from ..results.conditions import Conditions
 from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
@@ -168,6 +169,7 @@ class _Judgement:
             seed=self.reference.index.seed or 0,
             cells=self.cells,
             strict=self.options.strict,
+            conditions=Conditions(self.options),
             notes=list(dict.fromkeys(self.notes)),
         )
         if self.differing is not None and report.failing:

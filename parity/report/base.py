@@ -10,6 +10,7 @@ from typing import Any
 from rich.text import Text
 
 from ...runtime.errors import ParityError
+from ..results.conditions import Conditions
 from . import terminal
 from .cases import Case
 from .html import writer
@@ -24,12 +25,14 @@ class BaseReport(ABC):
         sides: names of the sides that were compared with the reference.
         dtype: working dtype.
         notes: remarks for the reader, e.g. what couldn't be compared.
+        conditions: settings that make the verdict say less, which it therefore names.
     """
 
     model: str
     sides: list[str]
     dtype: str
     notes: list[str]
+    conditions: Conditions
 
     @property
     @abstractmethod
@@ -40,6 +43,11 @@ class BaseReport(ABC):
     def failed(self) -> bool:
         """Whether something differs or is missing; false too where nothing can be said against a side."""
         return not self.ok
+
+    @property
+    @abstractmethod
+    def sentence(self) -> str:
+        """The verdict in words."""
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -71,7 +79,7 @@ class BaseReport(ABC):
 
     def properties(self) -> list[tuple[str, str]]:
         """Return names and values of properties of the whole report."""
-        return []
+        return [("verdict", self.sentence)]
 
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failures, if there are any."""

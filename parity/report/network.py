@@ -74,7 +74,9 @@ def _tree_lines(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
         lines.append(Text(f"… and {pluralize(len(tree_rows) - len(rows), 'line')} more (-v shows them)", "dim"))
     compared = [c for cell in report.cells.values() for c in cell.comparisons]
     if compared:
-        legend = f"1.0× is {report.reference}'s own rounding error, measured against float64."
+        given = report.conditions.tolerance
+        unit = given or f"{report.reference}'s own rounding error, measured against float64"
+        legend = f"1.0× is {unit}."
         if any(_is_different(c) for c in compared):
             legend += " ≠ isn't rounding: it differs in float64 too, or in shape, or is missing."
         lines += [Text(), *paragraph(legend, width, style="dim")]
@@ -246,10 +248,11 @@ def remarks(report: NetworkResult) -> list[str]:
 def verdict_in_words(report: NetworkResult) -> str:
     """Return the verdict on the whole network in a sentence."""
     compared = [cell for cell in report.cells.values() if cell.comparisons]
+    conditions = ", ".join(report.conditions_in_words)
     if report.ok:
         sides = [f"{side} ({_compared_parts(side, compared)})" for side in report.sides]
         agreed = f"{join_names(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
-        return f"Parity holds: {agreed} in {pluralize(len(compared), 'Cell')}"
+        return f"Parity holds{conditions and f' {conditions}'}: {agreed} in {pluralize(len(compared), 'Cell')}"
     if not report.failed:
         names = summarize_paths(report.reference_wrong, report.cells)
         return f"Nothing fails, but {report.reference}'s gradient is wrong in {names}"
@@ -258,7 +261,9 @@ def verdict_in_words(report: NetworkResult) -> str:
     if not report.failing and report.strict and report.divided_differently:
         return f"The structure differs, which strict doesn't allow: {list_names(report.divided_differently)}"
     names = summarize_paths(report.failing, report.cells)
-    return f"Parity fails in {pluralize(len(report.failing), 'Cell')}: {names}"
+    within = report.conditions.within
+    fails = f"Parity fails {within}," if within else "Parity fails"
+    return f"{fails} in {pluralize(len(report.failing), 'Cell')}: {names}"
 
 
 def _compared_parts(side: str, cells: list[CellReport]) -> str:

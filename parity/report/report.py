@@ -21,6 +21,11 @@ class Report(NetworkResult, BaseReport):
     Printed, it shows the tree of Cells with verdicts, the failing Cells in detail, and a summary.
     """
 
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return network.verdict_in_words(self)
+
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
         """Return the tree of Cells, the failing Cells in detail, and the summary."""
         return network.report_lines(self, width, verbose)
@@ -56,5 +61,5 @@ class Report(NetworkResult, BaseReport):
         return repro.write(self, path)
 
     def properties(self) -> list[tuple[str, str]]:
-        """Return the port of each module, and the source of each Parameter's value."""
-        return network_properties(self)
+        """Return the verdict, the port of each module, and the source of each Parameter's value."""
+        return [*super().properties(), *network_properties(self)]

@@ -44,7 +44,8 @@ def _table(report: TrainingResult, width: int) -> list[Text]:
             columns = [_verdict([c for c in of_kind if c.side == side]) for side in report.sides]
             rows.append(Row((), ((SEVERAL[kind], ""), (count, "dim"), *columns)))
     lines = tree_lines((f"After {pluralize(report.steps, 'step')}", "tensors", *report.sides), rows, width, left=1)
-    legend = f"1.0× is {REFERENCE}'s own rounding error, measured against float64."
+    unit = report.conditions.tolerance or f"{REFERENCE}'s own rounding error, measured against float64"
+    legend = f"1.0× is {unit}."
     if any(c.check == "meaning" for c in report.failures):
         legend += " ≠ isn't rounding: it differs in float64 too, or in shape."
     return [*lines, Text(), *paragraph(legend, width, style="dim")]
@@ -118,9 +119,10 @@ def _loss_in_words(report: TrainingResult) -> str:
 
 def headline_in_words(report: TrainingResult) -> str:
     """Return the verdict on the training runs in a sentence."""
+    within = report.conditions.within and f" {report.conditions.within}"
     if report.ok:
         after = f"after each of {pluralize(report.steps, 'step')}"
-        return f"Training parity holds: {_what_agrees(report)} with {REFERENCE} {after}"
+        return f"Training parity holds{within}: {_what_agrees(report)} with {REFERENCE} {after}"
     if not report.comparisons:
         return "No step was compared, so training parity is not shown"
     if report.differing is None:
@@ -128,7 +130,7 @@ def headline_in_words(report: TrainingResult) -> str:
     if report.recipe:
         differing = [side for side in report.sides if report.first_of(side)]
         verb = "differs" if len(differing) == 1 else "differ"
-        return f"Training parity fails: {_join_names(differing)} {verb} from {REFERENCE}"
+        return f"Training parity fails{within}: {_join_names(differing)} {verb} from {REFERENCE}"
     tensors = {c.tensor for c in report.failures if c.call == report.differing}
     of = len({c.tensor for c in report.comparisons})
     return f"The trainings differ from step {report.differing} on, in {len(tensors)} of {of} tensors"

@@ -11,7 +11,7 @@ from .base import BaseReport
 from .cases import Case, training_cases
 from .html.page import Page
 from .html.training_page import training_page
-from .training import training_lines
+from .training import headline_in_words, training_lines
 
 
 class TrainingReport(TrainingResult, BaseReport):
@@ -19,6 +19,11 @@ class TrainingReport(TrainingResult, BaseReport):
 
     Printed, it shows a table of the kinds of tensors by sides, the first differences, and their probable causes.
     """
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words."""
+        return headline_in_words(self)
 
     def lines(self, width: int, verbose: bool = False) -> list[Text]:
         """Return the table and the first differences; `verbose` adds nothing."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
+from .conditions import Conditions
 from .error_shares import ErrorShares
 from .network_verdict import NetworkVerdict, network_verdict
 from .quantization_costs import QuantizationCosts
@@ -38,6 +39,7 @@ class NetworkResult:
         error_shares: for the sides of which a Cell's forward pass fails, how much each Cell contributes to the error.
         reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
         quantization: what 8 bits cost, if that was measured.
+        conditions: settings that make the verdict say less, which it therefore names.
     """
 
     model: str
@@ -59,6 +61,7 @@ class NetworkResult:
     error_shares: list[ErrorShares] = field(default_factory=list)
     reproducible: list[Reproducible] = field(default_factory=list)
     quantization: QuantizationCosts | None = None
+    conditions: Conditions = field(default_factory=Conditions)
 
     @property
     def ok(self) -> bool:
@@ -92,7 +95,12 @@ class NetworkResult:
         """Whether the networks as a whole are the same function, whatever their Cells do."""
         comparisons = [(path, c) for path, cell in self.cells.items() for c in cell.comparisons]
         lone = sum(difference.kind == LONE_PARAMETER for difference in self.structure)
-        return network_verdict(self.sides, comparisons, lone)
+        return network_verdict(self.sides, comparisons, lone, self.conditions.tolerance)
+
+    @property
+    def conditions_in_words(self) -> list[str]:
+        """The conditions of the verdict as phrases, `within the tolerance atol=1e-5, ...`; empty if there are none."""
+        return self.conditions.in_words(self.cells)
 
     @property
     def failing(self) -> list[str]:
@@ -145,6 +153,7 @@ class NetworkResult:
             "probes": self.probes,
             "inputs": self.inputs,
             "strict": self.strict,
+            "conditions": self.conditions.to_dict(self.cells),
             "worst_input": self.worst[1].input if self.worst else None,
             "error_shares": [shares.to_dict() for shares in self.error_shares],
             "quantization": None if self.quantization is None else self.quantization.to_dict(),
@@ -154,6 +163,7 @@ class NetworkResult:
 
     def __repr__(self) -> str:
         verdict = "parity holds" if self.ok else f"parity fails in {', '.join(map(repr, self.failing)) or 'no Cell'}"
+        verdict = ", ".join([verdict, *self.conditions_in_words])
         return f"<{type(self).__name__} of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
 
     def join(self, other: NetworkResult) -> None:

@@ -33,17 +33,19 @@ class NetworkVerdict:
         because: for NOT_SAME and NOT_KNOWN, the reason; for LESS_PRECISE, what is least precise; otherwise what was
             compared.
         side: the side that this is about: the worst, if there are several.
+        within: the tolerance that was given, in words; empty where the bars were computed.
     """
 
     verdict: str
     because: str
     side: str = ""
+    within: str = ""
 
     @property
     def sentence(self) -> str:
         """The verdict in words."""
         if self.verdict == SAME:
-            return f"{SAME}, by its {self.because}"
+            return f"{SAME}{f' within {self.within}' if self.within else ''}, by its {self.because}"
         side = f"{self.side}: " if self.side else ""
         return f"{side}{self.verdict}, because {self.because}"
 
@@ -53,7 +55,7 @@ class NetworkVerdict:
 
 
 def network_verdict(
-    sides: Sequence[str], comparisons: Iterable[tuple[str, Comparison]], lone_parameters: int = 0
+    sides: Sequence[str], comparisons: Iterable[tuple[str, Comparison]], lone_parameters: int = 0, within: str = ""
 ) -> NetworkVerdict:
     """Return the worst verdict on some sides.
 
@@ -61,9 +63,10 @@ def network_verdict(
         sides: names of the sides.
         comparisons: all comparisons of a report, each with the path of its Cell.
         lone_parameters: number of parameters that only one side has, whose gradients aren't compared.
+        within: the tolerance that was given instead of the computed bars, in words.
     """
     decisive = [(path, c) for path, c in comparisons if _is_decisive(path, c)]
-    verdicts = [_of_side(side, [(path, c) for path, c in decisive if c.side == side]) for side in sides]
+    verdicts = [_of_side(side, [(path, c) for path, c in decisive if c.side == side], within) for side in sides]
     if not verdicts:
         return NetworkVerdict(NOT_KNOWN, "nothing was compared")
     worst = max(verdicts, key=lambda one: _WORST_LAST.index(one.verdict))
@@ -79,27 +82,27 @@ def _is_decisive(path: str, c: Comparison) -> bool:
     return (not path and c.kind in _OF_ROOT) or c.kind in _OF_ALL or (c.kind == "call" and c.status == FAIL)
 
 
-def _of_side(side: str, decisive: list[tuple[str, Comparison]]) -> NetworkVerdict:
+def _of_side(side: str, decisive: list[tuple[str, Comparison]], within: str) -> NetworkVerdict:
     failed = [(path, c) for path, c in decisive if c.status == FAIL]
     different = [(path, c) for path, c in failed if c.check != "rounding" or c.index is None]
     if different:
-        return NetworkVerdict(NOT_SAME, _reason(*different[0]), side)
+        return NetworkVerdict(NOT_SAME, _reason(*different[0], within), side)
     if not any(c.kind == "output" for _, c in decisive):
         return NetworkVerdict(NOT_KNOWN, "its outputs were not compared end to end", side)
     if missing := [(path, c) for path, c in decisive if c.status == NOT_COMPARED]:
-        return NetworkVerdict(NOT_KNOWN, _reason(*missing[0]), side)
+        return NetworkVerdict(NOT_KNOWN, _reason(*missing[0], within), side)
     if any(c.status == REFERENCE_WRONG for _, c in decisive):
         return NetworkVerdict(NOT_KNOWN, "gradients of the reference are wrong, which it can't be judged by", side)
     if failed:
         worst = max(failed, key=lambda one: one[1].severity)
         if any(c.check == "meaning" for _, c in decisive):
-            return NetworkVerdict(LESS_PRECISE, _reason(*worst), side)
-        return NetworkVerdict(NOT_KNOWN, f"{_reason(*worst)}, and nothing was compared in float64", side)
+            return NetworkVerdict(LESS_PRECISE, _reason(*worst, within), side)
+        return NetworkVerdict(NOT_KNOWN, f"{_reason(*worst, within)}, and nothing was compared in float64", side)
     gradients = any(c.kind.endswith("gradient") and c.status == PASS for _, c in decisive)
-    return NetworkVerdict(SAME, "outputs and gradients" if gradients else "outputs", side)
+    return NetworkVerdict(SAME, "outputs and gradients" if gradients else "outputs", side, within)
 
 
-def _reason(path: str, c: Comparison) -> str:
+def _reason(path: str, c: Comparison, within: str) -> str:
     """Why a comparison fails, in a clause."""
     if c.kind == "call":
         return f"{path or 'it'} {c.reason}"
@@ -108,4 +111,5 @@ def _reason(path: str, c: Comparison) -> str:
     name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
     if c.index is None:
         return f"of its {name}{call}: {c.reason}"
-    return f"its {name} is off by {c.error:.3g}{call}, {c.ratio:.3g} times {UNITS.get(c.check, 'a step')}"
+    unit = within if within and c.check in UNITS else UNITS.get(c.check, "a step")
+    return f"its {name} is off by {c.error:.3g}{call}, {c.ratio:.3g} times {unit}"

@@ -7,6 +7,7 @@ from typing import Any
 
 from .cause import Cause
 from .comparison import PASS, SCHEMA_VERSION, Comparison
+from .conditions import Conditions
 
 KINDS = (
     "loss",
@@ -37,6 +38,7 @@ class TrainingResult:
         causes: why parameters differ, proved by replaying the candidate's updates.
         explanations: probable causes of the differences in the first step that differs.
         notes: remarks for the reader, e.g. what couldn't be compared.
+        conditions: settings that make the verdict say less, which it therefore names.
     """
 
     model: str
@@ -49,6 +51,7 @@ class TrainingResult:
     causes: list[Cause] = field(default_factory=list)
     explanations: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    conditions: Conditions = field(default_factory=Conditions)
 
     @property
     def failures(self) -> list[Comparison]:
@@ -90,6 +93,7 @@ class TrainingResult:
             "dtype": self.dtype,
             "steps": self.steps,
             "recipe": self.recipe,
+            "conditions": self.conditions.to_dict(),
             "first_step_that_differs": self.differing,
             "first_kind_that_differs": next((c.kind for c in self.first), None),
             "first_tensors_that_differ": list(dict.fromkeys(c.tensor for c in self.first)),

@@ -29,6 +29,7 @@ ORDER: tuple[Outcome, ...] = HOLDS, UNCLEAR, NOT_JUDGED, FAILS
 OUTCOMES: dict[int, Outcome] = {0: HOLDS, 1: FAILS, 4: UNCLEAR}
 """The outcomes that exit codes of `parity run` stand for, if it wrote a report; others are "not judged"."""
 CHECK_HOLDS = "the check holds"
+PARITY_HOLDS = "parity holds"
 MAX_REASON = 300
 _FAILED = re.compile(r"^failed: (.*)", re.MULTILINE | re.DOTALL)
 _ERROR = re.compile(r"^[Ee]rror: (.*)", re.MULTILINE | re.DOTALL)
@@ -63,6 +64,11 @@ class Result:
     report: bytes = b""
     output: str = ""
     page: bytes = b""
+
+    @property
+    def holds_in_full(self) -> bool:
+        """Whether parity holds without conditions, such as a tolerance that replaces the computed bar."""
+        return self.outcome == HOLDS and self.reason in (PARITY_HOLDS, CHECK_HOLDS)
 
 
 def judge_model(
@@ -112,7 +118,9 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     causes += [one["summary"] for one in document.get("causes", [])]  # of a training
     outcome = OUTCOMES[ended.code]
     where = ", ".join(cell["path"] or "(root)" for cell in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
-    reason = {HOLDS: "parity holds", FAILS: "parity fails", UNCLEAR: "gradients of the reference are wrong"}[outcome]
+    within = ", ".join(document.get("conditions", {}).get("in_words", []))
+    holds = f"{PARITY_HOLDS} {within}" if within else PARITY_HOLDS
+    reason = {HOLDS: holds, FAILS: "parity fails", UNCLEAR: "gradients of the reference are wrong"}[outcome]
     return Result(
         model, outcome, reason + (f" in {where}" if where else ""), ended.code, ended.seconds, ended.memory,
         failing=f"{len(wrong)} of {len(judged)} Cells" if cells else "",

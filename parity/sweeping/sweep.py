@@ -12,7 +12,7 @@ from pathlib import Path
 from ..report.html.overview import Summary, page_name
 from .limits import Limits
 from .local import on_this_machine
-from .result import HOLDS, NOT_JUDGED, Result, judge_model
+from .result import HOLDS, Result, judge_model
 from .store import Store
 
 
@@ -105,7 +105,7 @@ def summaries(results: Sequence[Result], folder: Path) -> list[Summary]:
     lines = []
     for one in results:
         page = page_of(one.model)
-        verdict = one.reason if one.outcome == NOT_JUDGED else one.outcome
+        verdict = one.reason
         found = page if (folder / page).exists() else ""
         lines.append(Summary(one.model, one.outcome, verdict, one.failing, one.cause, one.seconds, found))
     return lines

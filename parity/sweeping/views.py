@@ -49,6 +49,8 @@ def write_junit(results: Sequence[Result], path: str | Path) -> None:
         case = ElementTree.SubElement(suite, "testcase", classname="parity sweep", name=clean(one.model))
         case.set("time", f"{one.seconds:.3f}")
         if one.outcome == HOLDS:
+            if not one.holds_in_full:
+                ElementTree.SubElement(case, "system-out").text = clean(one.reason)
             continue
         kind = "error" if one.outcome == NOT_JUDGED else "failure"
         element = ElementTree.SubElement(case, kind, type=one.outcome, message=clean(one.reason))

@@ -20,6 +20,7 @@ from ..inputs.sizes import format_sizes, other_sizes, resize
 from ..options import Options, from_keywords
 from ..report.training_report import TrainingReport
 from ..results.comparison import Comparison
+from ..results.conditions import Conditions
 from ..results.modes import mode_notes
 from ..results.notes import warnings_as_notes
 from ..sides.names import COMPILED, INTERPRETER
@@ -119,6 +120,7 @@ def check_training(
     report = TrainingReport(
         model or type(module).__name__, [side.name for side in sides], options.dtype, chosen.steps, str(chosen)
     )
+    report.conditions = Conditions(options)
     report.notes += mode_notes(module, True) + notes + capture_notes + size_notes
     report.notes += _input_notes(given, has_more, chosen)
     if elsewhere:

@@ -463,3 +463,20 @@ def test_an_assertion_that_fails_without_a_folder_for_pages(pytester: pytest.Pyt
     result = pytester.runpytest_inprocess()
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.no_fnmatch_line("*to look at it*")
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments"), [("parity_atol = 1e9", []), ("", ["--parity-atol", "1e9"])], ids=["ini", "option"]
+)
+def test_a_tolerance_is_said(pytester: pytest.Pytester, settings: str, arguments: list[str]) -> None:
+    write(pytester)
+    pytester.makefile(".ini", pytest=f"[pytest]\n{settings}\n")
+    result = pytester.runpytest_inprocess("-q", "parity_net.py", *arguments)
+    words = "within the tolerance atol=1e9 (given in pytest's settings), which replaces the computed bar"
+    result.stdout.fnmatch_lines([f"parity: Cells are judged {words}"])
+
+
+def test_computed_bars_need_no_word(pytester: pytest.Pytester) -> None:
+    write(pytester)
+    result = pytester.runpytest_inprocess("-q", "parity_net.py")
+    result.stdout.no_fnmatch_line("*tolerance*")
