@@ -1,4 +1,7 @@
-"""Wrappers around a module (`torch.compile`, `DataParallel`, checkpoints), which are removed while it is converted."""
+"""Wrappers around a module (`torch.compile`, `DataParallel`, checkpoints), which are removed while it is converted.
+
+Programs of `torch.export` are replaced by modules, too.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+from ..exported.modules import is_exported, module_of_program, without_guards
+
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
@@ -18,13 +23,14 @@ PARALLEL = (torch.nn.DataParallel, torch.nn.parallel.DistributedDataParallel)
 
 
 def unwrap_arguments(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """A decorator: the function receives its module arguments without wrappers."""
+    """A decorator: the function receives its module arguments without wrappers, and exported programs as modules."""
 
     @functools.wraps(function)
     def wrapper(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         with contextlib.ExitStack() as stack:
 
             def unwrap_value(value: Any) -> Any:
+                value = as_module(value)
                 return stack.enter_context(unwrap(value)) if isinstance(value, torch.nn.Module) else value
 
             keywords: Any = {name: unwrap_value(value) for name, value in kwargs.items()}
@@ -53,11 +59,16 @@ def unwrap(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
         yield root
 
 
+def as_module(value: Any) -> Any:
+    """The module of a program of `torch.export`; any other value itself."""
+    return module_of_program(value) if isinstance(value, torch.export.ExportedProgram) else value
+
+
 def _innermost(module: torch.nn.Module) -> torch.nn.Module:
     """The module within any number of wrappers."""
     while (attribute := _attribute(module)) is not None:
         module = getattr(module, attribute)
-    return module
+    return without_guards(module) if is_exported(module) else module
 
 
 def _attribute(module: torch.nn.Module) -> str | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ...runtime.errors import UsageError
+from ..inputs.torch_files import is_torch_file
 from ..options import OptionKeywords
 from ..support.progress import TerminalProgress
 from .command import EXIT_CODES, Command, JudgingOptions, judging_options
@@ -73,5 +74,9 @@ def compare(
 
 
 def _is_model_file(target: str) -> bool:
-    """Whether the target is path/model.py, path/model.py:factory or package.module:factory."""
-    return Path(file_of(target)).suffix == ".py" or (file_of(target) != target and not Path(target).exists())
+    """Whether the target is path/model.py, path/model.py:factory, package.module:factory or path/program.pt2."""
+    return (
+        Path(file_of(target)).suffix == ".py"
+        or is_torch_file(target)
+        or (file_of(target) != target and not Path(target).exists())
+    )

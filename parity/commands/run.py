@@ -74,7 +74,8 @@ def run(
     (cells and weights define the mapping of its Cells and Parameters). With checkpoint, safetensors files, model() may
     return a module on the meta device.
 
-    MODEL may also be an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with the arrays of
+    MODEL may also be a program of torch.export (.pt2), which is judged on its example inputs; nothing in the file is
+    run. Or it is an ONNX file: then the interpreter, torch and ONNX Runtime are compared on it, with the arrays of
     --inputs, or with generated inputs, whose shapes --shape sets. A file that can't be read as a program is compared as
     a whole, without its Cells.
 

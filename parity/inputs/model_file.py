@@ -29,6 +29,7 @@ from ...runtime.errors import UsageError
 from ...runtime.visible import encodable_name
 from ..support.user_code import format_user_error, report_user_errors
 from .generated_cases import source_of_case
+from .torch_files import is_torch_file, load_torch_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -103,13 +104,17 @@ def load(target: str, seed: int = 0, *, on_meta: bool = False) -> ModelFile:
     """Run a model file and return its network and inputs.
 
     Args:
-        target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]` or `package.module:factory`.
+        target: `path/model.py`, `path/model.py:factory`, `path/cases.py[case]`, `package.module:factory`, or
+            `path/program.pt2`.
         seed: seed of torch's random number generator.
         on_meta: leave a module whose weights are in files on the meta device.
 
     Raises:
         UsageError: the file doesn't exist, raises, or lacks a definition. The user's exception is the cause.
     """
+    if is_torch_file(target):
+        module, args, kwargs, dynamic_shapes = load_torch_file(target)
+        return ModelFile(module, args, kwargs, None, dynamic_shapes, target)
     user_file, module = _open(target, seed)
     mapped = None if on_meta else user_file.map_checkpoint(module)
     every_input = user_file.inputs()
@@ -139,6 +144,8 @@ def load_candidate(target: str, seed: int = 0) -> Candidate:
     Raises:
         UsageError: as for `load`.
     """
+    if is_torch_file(target):
+        return Candidate(load_torch_file(target)[0], None, None)
     user_file, module = _open(target, seed)
     user_file.map_checkpoint(module)
     return Candidate(module, *(user_file.mapping(name, module) for name in ("cells", "weights")))
@@ -225,16 +232,18 @@ class _UserFile:
         """Return the network: the attribute `name`, or its result if it is a function."""
         from torch import nn
 
+        from ...converter.capture.wrappers import as_module
+
         if not hasattr(self.source, name):
             raise UsageError(self._no_model(name))
-        value = getattr(self.source, name)
+        value = as_module(getattr(self.source, name))
         if isinstance(value, nn.Module):
             return value
         if not callable(value):
             raise UsageError(
                 f"{self.label}: `{name}` must be an nn.Module or a function returning one, it is {_a(value)}"
             )
-        result = self.call(name, value)
+        result = as_module(self.call(name, value))
         if not isinstance(result, nn.Module):
             raise UsageError(
                 f"{self.label}: {name}() must return an nn.Module, it returned {_a(result)}{_missing_return(result)}"

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...recorder import as_stored
 from ...runtime.ir.types import as_dtype, is_floating
@@ -31,6 +32,7 @@ from .sketch import bits, sketch
 
 
 @one_at_a_time
+@unwrap_arguments
 def take_snapshot(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
 ) -> Snapshot:
@@ -53,6 +55,7 @@ def take_snapshot(
 
 
 @one_at_a_time
+@unwrap_arguments
 def take_runtime_snapshot(
     module: torch.nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
 ) -> Snapshot:

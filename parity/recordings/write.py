@@ -11,6 +11,7 @@ from typing import Any, Protocol, Unpack
 
 import torch
 
+from ...converter.capture.wrappers import unwrap_arguments
 from ...converter.exclusive import one_at_a_time
 from ...recorder import PROGRAM, Recorder
 from ...runtime.errors import CellbridgeError, UsageError
@@ -33,6 +34,7 @@ from .training_run import TrainingRun
 
 
 @one_at_a_time
+@unwrap_arguments
 def record(
     module: torch.nn.Module,
     args: Any,

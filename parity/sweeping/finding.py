@@ -13,6 +13,7 @@ from pathlib import Path
 from ...runtime.errors import UsageError
 from ...runtime.visible import visible_name, visible_text
 from ..inputs.generated_cases import CASES, CHECKS
+from ..inputs.torch_files import SUFFIXES
 from .limits import Limits, run_limited
 from .python_files import parse
 
@@ -27,7 +28,8 @@ def find_models(given: Iterable[str]) -> list[str]:
     """Return the models that are meant, each once, in the order in which they are given.
 
     Args:
-        given: a model file, an ONNX file, a folder, whose model files and ONNX files are meant, inner ones too;
+        given: a model file, an ONNX file, a program of torch.export (.pt2); a folder, whose files of these kinds are
+            meant, inner ones too;
             `model.py:factory` or `package.module:factory`, in which `*` and `?` of the factory stand for any text;
             a file that defines `cases()`, or `checks()`, each of which is then `file.py::name`.
 
@@ -46,10 +48,12 @@ def find_models(given: Iterable[str]) -> list[str]:
 def _models(given: str) -> Iterator[str]:
     path = Path(given)
     if path.is_dir():
-        for file in sorted(one for one in path.rglob("*") if one.suffix in (".py", ".onnx") and one.is_file()):
+        for file in sorted(
+            one for one in path.rglob("*") if one.suffix in (".py", ".onnx", *SUFFIXES) and one.is_file()
+        ):
             if any(part.startswith((".", "__pycache__")) for part in file.relative_to(path).parts):
                 continue
-            names = None if file.suffix == ".onnx" else _defined_names(file)
+            names = _defined_names(file) if file.suffix == ".py" else None
             if names is None or {"model", "inputs"} <= names:
                 yield str(file)
             elif names & {CASES, CHECKS}:
