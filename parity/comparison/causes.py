@@ -21,6 +21,7 @@ from ..report.report import Report
 from ..reproduction.failing_cell import FailingCell
 from ..results.cause import Cause
 from ..results.cell_graph import CellGraph
+from ..results.cell_report import NOT_FOUND
 from ..results.comparison import FAIL, Comparison
 from ..sides.exported_side import ExportedSide
 from ..sides.imported import is_imported
@@ -110,6 +111,8 @@ def add_causes(
                 explains = partial(_explains, path, reference, settings[1], evidence, run)
                 causes = in_words_of_settings(causes, *settings, explains)
         cell.causes += causes
+        if not causes and path in diagnosis.exchanged:
+            cell.explanations.append(NOT_FOUND)
         cell.add_graph(graph)
         if path in diagnosis.failing:
             number, program = diagnosis.failing[path]

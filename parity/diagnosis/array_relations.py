@@ -12,6 +12,8 @@ from ...runtime.visible import visible_name
 from ..sides.records import Array
 
 MAX_RANK = 5
+MAX_BLOCKS = 12
+"""The most blocks whose order is listed."""
 FEW = 0.05
 """The largest share of elements that are called few."""
 
@@ -80,6 +82,8 @@ def _permuted_axis(reference: Array, candidate: Array) -> str:
             return f"has its halves exchanged {place}"
         if (shift := order.index(0)) and order == [*range(len(order) - shift, len(order)), *range(len(order) - shift)]:
             return f"is rolled by {shift} {place}"
+        if (of_blocks := _blocks(order)) and len(of_blocks) <= MAX_BLOCKS:
+            return f"has its {len(of_blocks)} blocks {place} in the order {', '.join(map(str, of_blocks))}"
         shown = ", ".join(map(str, order[:8])) + (", ..." if len(order) > 8 else "")
         return f"is in another order {place} ({shown})"
     return ""
@@ -97,6 +101,15 @@ def _order(ours: Array, theirs: Array) -> list[int] | None:
             return None
         order.append(found.pop(0))
     return order
+
+
+def _blocks(order: list[int]) -> list[int]:
+    """Return the order of the fewest blocks of equal size that are moved as a whole; empty if single rows are moved."""
+    for size in range(len(order) // 2, 1, -1):
+        starts = order[::size]
+        if len(order) % size == 0 and order == [start + n for start in starts for n in range(size)]:
+            return [start // size for start in starts] if all(start % size == 0 for start in starts) else []
+    return []
 
 
 def _reversed_axes(reference: Array, candidate: Array) -> tuple[int, ...]:

@@ -19,6 +19,9 @@ from .evidence import Agreement, Evidence
 from .linear_forms import as_linear
 from .rebuilding import INVALID
 
+MAX_STRUCTURAL = 3
+"""The most changes of nodes, operands and shapes that are a cause together; more are another way to write a Cell."""
+
 
 @dataclass(frozen=True)
 class Diagnosis:
@@ -30,6 +33,7 @@ class Diagnosis:
         candidate: the candidate as a program; None if it can't be captured.
         failing: the first call in which each Cell fails, with its number, once its causes were looked for.
         changed: the reference's Cells with a change of the catalogue that was proved, by path.
+        exchanged: the failing Cells of which only the exchange of most of the program is proved, which is no cause.
         explained: for the Cells whose causes were proved, by path, the two programs and those of their differences.
     """
 
@@ -38,6 +42,7 @@ class Diagnosis:
     candidate: Network | None
     failing: dict[str, tuple[int, CellProgram]] = field(default_factory=dict)
     changed: dict[str, CellProgram] = field(default_factory=dict)
+    exchanged: set[str] = field(default_factory=set)
     explained: dict[str, tuple[Comparison, list[Difference]]] = field(default_factory=dict)
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
@@ -110,9 +115,14 @@ class Diagnosis:
         if needed is None:
             return []
         adopted, agreement = needed
+        together = changes(adopted, comparison)
+        structural = [change for change in together if any(map(comparison.is_structural, change.differences))]
+        if len(structural) > MAX_STRUCTURAL or comparison.is_another_program(adopted):
+            self.exchanged.add(cell.path)
+            return []
         self.explained[cell.path] = comparison, adopted
         arrays = {name: p.data for name, p in self.reference.program.parameters.items()}
-        found = [describe(change, comparison, class_name, arrays) for change in changes(adopted, comparison)]
+        found = [describe(change, comparison, class_name, arrays) for change in together]
         return [
             replace(cause, error=agreement.relative, gradients=agreement.gradients, together=len(found))
             for cause in found

@@ -23,6 +23,9 @@ from .alignment import Pair, align, comparable
 from .cell_program import CellProgram
 from .rebuilding import append
 
+FEW_NODES = 4
+"""So many nodes in place of others may be one change, even if the Cell has no more."""
+
 Kind = Literal["attribute", "constant", "operand", "nodes", "output", "update", "parameter", "buffer", "trained"]
 
 
@@ -141,6 +144,24 @@ class Comparison:
         if not isinstance(identity, tuple) or identity[0] != "node":
             return False
         return self.pairs[identity[1]][side] is None
+
+    def is_another_program(self, adopted: Sequence[Difference]) -> bool:
+        """Whether some differences together exchange so much of the program that they say nothing of a cause.
+
+        The candidate's values follow from its own nodes, so that this much is proved of any two programs.
+        """
+        replaced = sum(len(d.nodes) for d in adopted), sum(len(d.other_nodes) for d in adopted)
+        sizes = len(self.reference.program.nodes), len(self.candidate.program.nodes)
+        return max(replaced) > FEW_NODES and any(2 * n > size for n, size in zip(replaced, sizes, strict=True))
+
+    def is_structural(self, difference: Difference) -> bool:
+        """Whether a difference is in how the program is built: in nodes, operands, results or shapes."""
+        return difference.kind in ("nodes", "operand", "output") or self._is_shape(difference)
+
+    def _is_shape(self, difference: Difference) -> bool:
+        """Whether a difference is in the shape that a node gives to what it makes."""
+        i = difference.pair[0]
+        return i is not None and difference.kind == "attribute" and difference.name in ("shape", "permutation", "axes")
 
     @cached_property
     def _constants(self) -> tuple[dict[Value | None, Array], dict[Value | None, Array]]:

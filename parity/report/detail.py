@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.text import Text
 
 from ..results.cause import Cause
-from ..results.cell_report import CellReport
+from ..results.cell_report import NOT_FOUND, CellReport
 from ..results.comparison import REFERENCE_WRONG, Comparison
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
@@ -41,7 +41,8 @@ def cell_detail(
         lines += paragraph(f"wrong side: {cell.wrong_side_in_words}", width, INDENT, "yellow")
     lines += causes_lines(cell, width)
     possible = [] if cell.causes else cell.explanations
-    explained = [line for text in possible for line in paragraph(f"possible cause: {text}", width, INDENT, "yellow")]
+    texts = [text if text == NOT_FOUND else f"possible cause: {text}" for text in possible]
+    explained = [line for text in texts for line in paragraph(text, width, INDENT, "yellow")]
     if everything:
         for comparison in sorted(cell.differences, key=lambda c: importance(c, report)):
             lines += _comparison_lines(comparison, cell, report, width)

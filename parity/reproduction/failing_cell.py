@@ -6,6 +6,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from ...converter.onnx_out.export import to_onnx
 from ...runtime.errors import CellbridgeError, ConversionError
 from ...runtime.storage.safetensors_bytes import to_bytes
@@ -81,8 +83,9 @@ class FailingCell:
                 if gap > LEAST_GAP:
                     deadline = time.monotonic() + SECONDS
                     threshold = max(LEAST_GAP, KEPT * min(gap, 1.0))
-                    case = fewer_nodes(case, measure, threshold, deadline)
-                    return smaller(case, measure, threshold, deadline).without_unused(), measure, threshold
+                    fails = _finite(measure) if np.isfinite(gap) else measure
+                    case = fewer_nodes(case, fails, threshold, deadline)
+                    return smaller(case, fails, threshold, deadline).without_unused(), measure, threshold
         raise ConversionError("the programs of both sides compute the same when they are run alone")
 
     def _write_with_onnxruntime(self, folder: Path, case: Case, cell: CellReport) -> None:
@@ -115,6 +118,16 @@ class FailingCell:
             raise
         text = readme(case, script, cell, self.side, printed, packages, is_changed=self.candidate is None)
         (folder / README).write_text(text, encoding="utf-8")
+
+
+def _finite(measure: Measure) -> Measure:
+    """Return the measure for a case whose results have one shape: a smaller one of other shapes is another failure."""
+
+    def measured(case: Case) -> Gap:
+        found = measure(case)
+        return found if np.isfinite(found.relative) else Gap(0.0, 1.0)
+
+    return measured
 
 
 def _gap(case: Case, measure: Measure) -> Gap:

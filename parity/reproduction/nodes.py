@@ -14,6 +14,7 @@ import numpy as np
 
 from ...runtime.ir.program import Program
 from ...runtime.ir.types import Value, is_floating
+from ...runtime.programs.interpreter import execute
 from ..diagnosis.alignment import align
 from ..diagnosis.rebuilding import INVALID
 from ..sides.records import Array
@@ -22,6 +23,9 @@ from .gaps import Measure, difference
 
 SAME = 1e-10
 """Values are the same in both programs up to this difference, relative to the largest element."""
+
+FED = "fed"
+"""The name of a value that is put in the place of another."""
 
 ValuePair = tuple[Value, Value]
 
@@ -53,6 +57,27 @@ class _Pairs:
     def floating(self) -> list[ValuePair]:
         return [pair for pair, a, b in self.values if is_floating(a.dtype) and is_floating(b.dtype)]
 
+    def are_one_place(self, case: Case, pair: ValuePair) -> bool:
+        """Whether two values are the same place of both programs, so that a difference between them is the failure.
+
+        They are if the candidate computes the reference's result from the reference's value. Where it is the gradients
+        that differ, the values of one place are the same.
+        """
+        if pair == (case.reference.outputs[0], case.candidate.outputs[0]):
+            return True
+        ours, theirs = next((a, b) for known, a, b in self.values if known == pair)
+        if ours.shape != theirs.shape:
+            return False
+        if case.gradients:
+            return _agree(ours, theirs)
+        rest = part(case.candidate, case.candidate.outputs[0], {pair[1]: Value(FED, pair[1].type)})
+        arrays = [ours if value.name == FED else case.tensors[value.name].data for value in rest.inputs]
+        try:
+            (result,), (expected,) = execute(rest, arrays), execute(case.reference, case.arrays(case.reference))
+        except INVALID:  # the candidate needs a value of another kind there
+            return False
+        return result.shape == expected.shape and _agree(expected, result)
+
 
 def fewer_nodes(case: Case, fails: Measure, threshold: float, deadline: float) -> Case:
     """Return the case with fewer nodes.
@@ -75,7 +100,7 @@ def fewer_nodes(case: Case, fails: Measure, threshold: float, deadline: float) -
     for pair in pairs.floating:
         if time.monotonic() > deadline:
             break
-        if holds(_cut(case, pair, [])):
+        if pairs.are_one_place(case, pair) and holds(_cut(case, pair, [])):
             output = pair
             break
     cuts: list[tuple[ValuePair, Array]] = []
@@ -86,7 +111,7 @@ def fewer_nodes(case: Case, fails: Measure, threshold: float, deadline: float) -
         if pair[0] is output[0] or pair[1] is output[1] or not _computes(best.reference, pair[0]):
             continue
         tried = _cut(case, output, [*cuts, (pair, array)])
-        if holds(tried):
+        if _has_one_source(case, tried, pair) and holds(tried):
             cuts, best = [*cuts, (pair, array)], tried
     return best
 
@@ -100,6 +125,17 @@ def _cut(case: Case, output: ValuePair, cuts: list[tuple[ValuePair, Array]]) -> 
         ours[v] = theirs[w] = new
         tensors[new.name] = Tensor(array, "a value that both sides compute alike")
     return Case(part(case.reference, output[0], ours), part(case.candidate, output[1], theirs), tensors, case.gradients)
+
+
+def _has_one_source(case: Case, tried: Case, cut: ValuePair) -> bool:
+    """Whether no program takes a cut value while the other one takes what it is computed from.
+
+    Both would then start from numbers of their own, and differ for no reason of the candidate's.
+    """
+    *_, name = tried.tensors  # the last one that was cut
+    sources = {value.name for program, v in zip(case.programs, cut, strict=True) for value in part(program, v).inputs}
+    taken = [{value.name for value in program.inputs} for program in tried.programs]
+    return not any(name in other and name not in names and sources & names for names, other in (taken, taken[::-1]))
 
 
 def _computes(program: Program, value: Value) -> bool:

@@ -12,6 +12,12 @@ from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison, j
 PROGRAM = "the program"
 
 
+NOT_FOUND = (
+    "cause: not found: most of the Cell is computed in another way in the candidate, and no known mistake explains it"
+)
+"""Stands in place of a cause where only the exchange of most of the program explains the candidate."""
+
+
 @dataclass
 class CellReport:
     """All comparisons of one Cell, over all its calls.

@@ -18,6 +18,7 @@ ENTRIES: tuple[Entry, ...] = (
     by_values.outputs,
     weights.layouts,
     weights.exchanges,
+    weights.blocks,
     attributes.attributes,
     attributes.constants,
     regrouping.padding_modes,

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import permutations
 
 import numpy as np
 
 from ....runtime.ir.program import Program
+from ....runtime.ops import slicing
+from ....runtime.tracing import SymbolicTensor
 from ....runtime.visible import visible_name
 from ...results.cause import Cause
 from ...sides.records import Array
 from ..array_relations import relation
 from ..cell_program import CellProgram
 from ..evidence import Evidence
-from .hypothesis import Hypothesis
+from .hypothesis import Hypothesis, with_changed_value
+
+BLOCKS = (2, 3, 4)
+"""The numbers of blocks that rows consist of: queries, keys and values, or the gates of a recurrent layer."""
 
 Change = Callable[[Array], Array]
 
@@ -32,8 +38,11 @@ def values(cell: CellProgram, evidence: Evidence) -> Iterator[Hypothesis]:
         cause = Cause("weight", summary, f"copy {shown} from the reference", attribute=name)
         yield Hypothesis(cause, partial(_with_arrays, cell.program, {name: array}))
     if len(other) > 1:
-        names = ", ".join(map(visible_name, other))
-        cause = Cause("weight", f"{names} have other values in the candidate", "copy them from the reference")
+        names = _listed([visible_name(name) for name in other])
+        relations = {relation(own[name], array) for name, array in other.items()}
+        how = relations.pop() if len(relations) == 1 else ""
+        how = f"each {how}" if how else "have other values"
+        cause = Cause("weight", f"{names} {how} in the candidate", "copy them from the reference")
         yield Hypothesis(cause, partial(_with_arrays, cell.program, other))
 
 
@@ -85,6 +94,57 @@ def _interleave(data: Array, axis: int) -> Array:
 def _thirds(data: Array, axis: int) -> Array:
     first, second, third = np.split(data, 3, axis)
     return np.concatenate([second, first, third], axis)
+
+
+def blocks(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
+    """Yield the blocks of rows of parameters, such as gates, read in each other order: of all parameters, and of each.
+
+    The candidate's parameters are the reference's, and so are the places of their gradients: what differs is the code.
+    """
+    program = cell.program
+    rows: dict[int, list[str]] = {}
+    for name, parameter in program.parameters.items():
+        if parameter.data.ndim:
+            rows.setdefault(parameter.data.shape[0], []).append(name)
+    several = [names for names in rows.values() if len(names) > 1]
+    for names in (*several, *([name] for name in program.parameters)):
+        shape = program.parameters[names[0]].data.shape
+        for order in orders_of_blocks(shape[0]) if shape else ():
+            shown = _listed([visible_name(name) for name in names])
+            summary = (
+                f"the {len(order)} blocks of rows of {shown} are read in the order {_in_words(order)} in the candidate"
+            )
+            attribute = names[0] if len(names) == 1 else ""
+            yield Hypothesis(
+                Cause("weight", summary, attribute=attribute), partial(_with_blocks, program, tuple(names), order)
+            )
+
+
+def orders_of_blocks(rows: int) -> Iterator[tuple[int, ...]]:
+    """Yield the orders, but the own, of as many blocks as a recurrent or attention layer stacks in its rows."""
+    for count in BLOCKS:
+        if rows % count == 0 and rows > count:
+            yield from (order for order in permutations(range(count)) if order != tuple(range(count)))
+
+
+def _with_blocks(program: Program, names: tuple[str, ...], order: tuple[int, ...]) -> Program:
+    def reordered(x: SymbolicTensor) -> SymbolicTensor:
+        size = x.value.type.sizes[0] // len(order)  # type: ignore[index]
+        parts = [slicing.slice(x, starts=(n * size,), stops=((n + 1) * size,), steps=(1,), axes=(0,)) for n in order]
+        result: SymbolicTensor = slicing.concat(*parts, axis=0)
+        return result
+
+    for name in names:
+        program = with_changed_value(program, program.parameters[name].value, reordered)
+    return program
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _in_words(order: tuple[int, ...]) -> str:
+    return ", ".join(map(str, order))
 
 
 def exchanges(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
