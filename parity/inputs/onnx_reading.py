@@ -36,12 +36,19 @@ class OnnxFile:
         program: the program, with positional inputs in the order of the file; None if it can't be read as one.
         error: the reason why it can't be read as a program.
         notes: assumptions of the conversion.
+        model: the model that was read in place of the file, if it was derived from it.
     """
 
     path: str
     program: Program | None
     error: ConversionError | None = None
     notes: tuple[str, ...] = ()
+    model: ModelProto | None = None
+
+    @property
+    def source(self) -> ModelProto | str:
+        """What ONNX Runtime runs: the file, or the model that was read in its place."""
+        return self.path if self.model is None else self.model
 
     @property
     def unknown(self) -> str:
@@ -68,8 +75,9 @@ def read(path: str, shapes: Shapes, model: ModelProto | None = None) -> OnnxFile
     except ConversionError as error:
         if not _is_inexpressible(error):
             raise
-        return OnnxFile(path, None, error)
-    return OnnxFile(path, program.replace(arguments=positional_arguments(len(program.inputs))), notes=tuple(notes))
+        return OnnxFile(path, None, error, model=model)
+    program = program.replace(arguments=positional_arguments(len(program.inputs)))
+    return OnnxFile(path, program, notes=tuple(notes), model=model)
 
 
 def _is_inexpressible(error: BaseException | None) -> bool:
@@ -82,12 +90,15 @@ def _is_inexpressible(error: BaseException | None) -> bool:
 
 
 def read_with_inputs(
-    path: str, declared: DeclaredInputs, inputs: str | None, seed: int
+    path: str, declared: DeclaredInputs, inputs: str | None, seed: int, model: ModelProto | None = None
 ) -> tuple[OnnxFile, list[Array]]:
-    """Return a file and inputs that it runs on, at sizes at which it can be read as a program if possible."""
+    """Return a file and inputs that it runs on, at sizes at which it can be read as a program if possible.
+
+    A `model` derived from the file is read in its place.
+    """
     unread: list[tuple[OnnxFile, list[Array]]] = []
     for arrays in runnable_inputs(path, declared, inputs, seed):
-        file = read(path, declared.shapes(arrays))
+        file = read(path, declared.shapes(arrays), model)
         if file.program is not None:
             return file, arrays
         unread.append((file, arrays))

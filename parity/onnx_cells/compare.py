@@ -15,7 +15,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ...converter.capture.cell_hooks import input_slots
-from ...converter.onnx_in.importing import from_onnx
+from ...converter.onnx_in.importing import from_onnx, read_model
 from ...converter.onnx_in.inputs import Shapes
 from ...converter.onnx_out.export import to_onnx
 from ...runtime import tree
@@ -27,6 +27,7 @@ from ...runtime.programs.gradient_program import differentiate
 from ...runtime.programs.interpreter import execute
 from ..comparison.judging import judge_sides
 from ..dtypes import HALVES, WORKING_DTYPES, cast_floating
+from ..inputs.onnx_draws import drawing_nodes, name_draws
 from ..inputs.onnx_optionals import first_line
 from ..inputs.onnx_reading import OnnxFile, dtype_of, read
 from ..inputs.sizes import format_sizes, other_sizes, resize
@@ -78,6 +79,8 @@ class ModuleAndFile:
         except CellbridgeError as error:
             if runtime is None:
                 raise
+            if self._draws:
+                raise UsageError(f"{self._draws}, and can't be read as a program: {first_line(error)}") from error
             runtime.name = CANDIDATE
             report = judge_sides(self._plain_side(args, kwargs), [runtime], self.options, self.progress)
             report.notes.append(f"only its results in ONNX Runtime were compared: {first_line(error)}")
@@ -86,7 +89,11 @@ class ModuleAndFile:
         options = self._options_for(alignment.side, notes)
         if runtime is not None and runtime.capabilities.quantized:
             options = replace(options, probe=False)  # quantizers have a range, that of the given inputs
-        sides: list[Side] = [alignment.side, *([runtime] if runtime is not None else [])]
+        sides: list[Side] = [alignment.side]
+        if self._draws:
+            notes.append(f"{self._draws}: {CANDIDATE} replayed the module's; ONNX Runtime can't, and wasn't compared")
+        elif runtime is not None:
+            sides.append(runtime)
         rounded: list[Side] = [alignment.reference, alignment.side]
         report = judge_sides(alignment.reference, sides, options, self.progress, rounded)
         report.notes += [*alignment.notes, *notes]
@@ -187,6 +194,15 @@ class ModuleAndFile:
         dtype = WORKING_DTYPES[self.options.dtype].onnxruntime
         name, provider = f"{CANDIDATE} in {ONNXRUNTIME}", self.options.provider
         return OnnxModelSide(name, self.candidate, args, kwargs, dtype=dtype, provider=provider, names=names)
+
+    @cached_property
+    def _draws(self) -> str:
+        """What the file draws, as a text; empty if it draws nothing."""
+        if isinstance(self.candidate, Program):
+            return ""
+        model = self.candidate if isinstance(self.candidate, onnx.ModelProto) else read_model(self.candidate)
+        nodes = drawing_nodes(model)
+        return f"{CANDIDATE} draws random numbers ({name_draws(nodes)})" if nodes else ""
 
     @cached_property
     def _open(self) -> OnnxFile | None:

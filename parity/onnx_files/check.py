@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from onnx import ModelProto
+
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_in.inputs import Shapes
 from ...converter.torch_out.export import to_torch
@@ -12,6 +14,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import BFLOAT16
 from ..comparison.judging import judge_sides
 from ..inputs.affordable import require_affordable
+from ..inputs.onnx_draws import share_draws
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import adapt_options, read_with_inputs, require_eval
@@ -48,7 +51,8 @@ def check_onnx(
     Returns:
         The report. The program as a torch module is the reference; the interpreter is compared with it Cell by Cell,
         with gradients. ONNX Runtime runs the file itself, and is compared at its outputs. A file that can't be read as
-        a program is compared as a whole: ONNX Runtime with and without its optimizations.
+        a program is compared as a whole: ONNX Runtime with and without its optimizations. Where the file draws random
+        numbers, all sides are given the same ones.
 
     Raises:
         UsageError: the file or the inputs can't be read or don't fit, or an option is wrong.
@@ -58,18 +62,23 @@ def check_onnx(
     require_eval(chosen)
     progress.stage("read", None)
     declared = read_declared_inputs(path, shapes, inputs)
-    report = _check(path, declared, inputs, chosen, progress)
+    (draws,) = share_draws(path)
+    report = _check(path, draws.model, declared, inputs, chosen, progress)
     if inputs is None:
         judge_without_optionals(
             report, path, path, declared, shapes or {},
-            lambda left_out: _check(path, read_declared_inputs(path, left_out), None, chosen, progress),
+            lambda left_out: _check(path, draws.model, read_declared_inputs(path, left_out), None, chosen, progress),
         )  # fmt: skip
+    report.notes += draws.notes
     return report
 
 
-def _check(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Options, progress: Progress) -> Report:
+def _check(
+    path: str, without_draws: ModelProto | None, declared: DeclaredInputs, inputs: str | None, chosen: Options,
+    progress: Progress,
+) -> Report:  # fmt: skip
     """Compare the sides of a file on inputs of one structure."""
-    file, arrays = read_with_inputs(path, declared, inputs, chosen.seed)
+    file, arrays = read_with_inputs(path, declared, inputs, chosen.seed, without_draws)
     if file.program is None:
         return compare_whole(file, file, declared, declared, arrays, chosen, progress, generated=inputs is None)
     if inputs is None:
@@ -81,7 +90,7 @@ def _check(path: str, declared: DeclaredInputs, inputs: str | None, chosen: Opti
         INTERPRETER, file.program, args, {}, working_dtype=chosen.dtype, seed=chosen.seed, second_call=False
     )
     runtime = OnnxModelSide(
-        ONNXRUNTIME, path, declared.arguments(args), {}, dtype=runtime_dtype, provider=chosen.provider
+        ONNXRUNTIME, file.source, declared.arguments(args), {}, dtype=runtime_dtype, provider=chosen.provider
     )
     reference: Side = interpreter
     sides: list[Side] = [runtime]

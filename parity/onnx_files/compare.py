@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Unpack
 
+from onnx import ModelProto
+
 from ...converter.exclusive import one_at_a_time
 from ...converter.onnx_in.importing import read_model
 from ...converter.onnx_in.inputs import Shapes, input_names
@@ -16,6 +18,7 @@ from ...runtime.ir.types import Constant
 from ...runtime.tree import sequence
 from ..dtypes import HALVES
 from ..inputs.affordable import require_affordable
+from ..inputs.onnx_draws import share_draws
 from ..inputs.onnx_inputs import DeclaredInputs, generate, read_declared_inputs
 from ..inputs.onnx_optionals import judge_without_optionals
 from ..inputs.onnx_reading import (
@@ -72,7 +75,8 @@ def compare_onnx(
         too, if the inputs are generated. Numbers such as 1 / sqrt(2), and weights that
         one file has multiplied by the scale of a batch norm, may be rounded differently in the two files. If a file
         can't be read as a program, the results of ONNX Runtime on both files are compared. If one file is quantized,
-        the float file is the reference, whichever is given first; see docs/quantized.md.
+        the float file is the reference, whichever is given first; see docs/quantized.md. Random draws are the same
+        numbers in both files.
 
     Raises:
         UsageError: a file or the inputs can't be read or don't fit.
@@ -109,6 +113,7 @@ class _FilePair:
         others: names of the candidate's inputs.
         quantized: the quantized candidate with its float network, if it is quantized.
         notes: notes for the report.
+        derived: models that are read in the place of the files: without random draws, or without quantizers.
     """
 
     reference: str
@@ -117,6 +122,7 @@ class _FilePair:
     others: list[str]
     quantized: QuantizedFile | None
     notes: list[str]
+    derived: tuple[ModelProto | None, ModelProto | None] = (None, None)
 
 
 def _compare_pair(
@@ -126,14 +132,15 @@ def _compare_pair(
     reference, candidate, names, others, quantized = (
         pair.reference, pair.candidate, pair.names, pair.others, pair.quantized,
     )  # fmt: skip
-    fixed_reference, arrays = read_with_inputs(reference, declared, inputs, chosen.seed)
+    own, other = pair.derived
+    fixed_reference, arrays = read_with_inputs(reference, declared, inputs, chosen.seed, own)
     fixed_shapes = rename_shapes(others, names, declared.shapes(arrays))
     structure = {} if declared.ranked else fixed_shapes
     theirs = read_declared_inputs(candidate, structure or rename_shapes(others, names, declared.structure(arrays)))
     open_sizes = inputs is None and declared.ranked and any(symbols_in(value.shape) for value in declared.values)
     if open_sizes:
-        first = read(reference, given)
-        second = _read_candidate(candidate, quantized, rename_shapes(others, names, given))
+        first = read(reference, given, own)
+        second = read(candidate, rename_shapes(others, names, given), other)
         if first.program is not None and second.program is not None:
             try:
                 return _compare_programs(first, second, declared, theirs, arrays, None, chosen, shown, quantized)
@@ -141,7 +148,7 @@ def _compare_pair(
                 not_open = f"{error}".partition("\n")[0]
         else:
             not_open = str(first.error or second.error).partition("\n")[0]
-    first, second = fixed_reference, _read_candidate(candidate, quantized, fixed_shapes)
+    first, second = fixed_reference, read(candidate, fixed_shapes, other)
     if first.program is None or second.program is None:
         return compare_whole(first, second, declared, theirs, arrays, chosen, shown, generated=inputs is None)
     report = _compare_programs(first, second, declared, theirs, arrays, inputs, chosen, shown, quantized, fixed=True)
@@ -194,13 +201,23 @@ def _compare_programs(
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
     with_runtime = quantized is None
     files = TwoPrograms(
-        first.path, second.path, theirs, *programs, alike, bool(narrow), options, runtime_dtype, shown, with_runtime
+        first.path,
+        second.path,
+        second.source,
+        theirs,
+        *programs,
+        alike,
+        bool(narrow),
+        options,
+        runtime_dtype,
+        shown,
+        with_runtime,
     )
     report = whole = files.judge_inputs(arrays)
     if not alike and not narrow and with_runtime and whole.failed:
         from .placing import place_in_cells  # torch takes seconds to import, and is needed for this alone
 
-        report = place_in_cells(whole, first.program, second.path, arrays, options, shown)
+        report = place_in_cells(whole, first.program, second, arrays, options, shown)
     elif not alike:
         notes.append("the models were compared as a whole: their Cells or parameters are not the same")
     if report is whole and inputs is None and not fixed and not (options.fail_fast and report.failed):
@@ -233,11 +250,11 @@ def _pair_files(reference: str, candidate: str) -> _FilePair:
         quantized = QuantizedFile(candidate, models[1], reference, models[0])
         notes.insert(0, HOW)
     names, others = (input_names(model.graph) for model in models)
-    return _FilePair(reference, candidate, names, others, quantized, notes)
-
-
-def _read_candidate(path: str, quantized: QuantizedFile | None, shapes: Shapes) -> OnnxFile:
-    return read(path, shapes, None if quantized is None else quantized.form.model)
+    if quantized is not None:
+        return _FilePair(reference, candidate, names, others, quantized, notes, (None, quantized.form.model))
+    draws = share_draws(reference, candidate)
+    notes += [note for one in draws for note in one.notes]
+    return _FilePair(reference, candidate, names, others, None, notes, (draws[0].model, draws[1].model))
 
 
 def _samples(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ...converter.torch_out.export import to_torch
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.program import Program
+from ..inputs.onnx_reading import OnnxFile
 from ..onnx_cells.compare import ModuleAndFile
 from ..options import Options
 from ..report.report import Report
@@ -17,14 +18,19 @@ from ..support.tensors import as_tensors
 
 
 def place_in_cells(
-    whole: Report, reference: Program, candidate: str, arrays: Sequence[Array], options: Options, progress: Progress
+    whole: Report,
+    reference: Program,
+    candidate: OnnxFile,
+    arrays: Sequence[Array],
+    options: Options,
+    progress: Progress,
 ) -> Report:
     """Return a report on the Cells of the reference, if two files differ as a whole and the Cells can be found.
 
     Args:
         whole: the report on the files as a whole, which fails.
         reference: the program of the first file.
-        candidate: path of the second file.
+        candidate: the second file.
         arrays: inputs of the reference.
         options: options of the run.
         progress: receives the stages of the run.
@@ -35,14 +41,16 @@ def place_in_cells(
         return whole
     try:
         module = to_torch(_with_names_of_users(reference))
-        report = ModuleAndFile(module, candidate, options, progress).judge_inputs(as_tensors(arrays), {})
+        report = ModuleAndFile(module, candidate.source, options, progress).judge_inputs(as_tensors(arrays), {})
     except CellbridgeError as error:
         whole.notes.append(f"{note}; the Cells were not found: {error}".partition("\n")[0])
         return whole
     if not any(report.failing):  # the root alone, as before, or nothing
         whole.notes.append(f"{note}; none of the Cells that were found fails")
         return whole
-    report.notes.append(f"the Cells are those of {whole.reference}; in {candidate}, they were found by their values")
+    report.notes.append(
+        f"the Cells are those of {whole.reference}; in {candidate.path}, they were found by their values"
+    )
     return report
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto
 
 from ...runtime import tree
 from ...runtime.errors import CellbridgeError, UsageError
@@ -32,10 +33,14 @@ TINY = 2e-7  # tiny numbers that converters to half precision enlarge so that th
 
 @dataclass(frozen=True)
 class TwoPrograms:
-    """Two files and the programs read from them, to be compared on any inputs."""
+    """Two files and the programs read from them, to be compared on any inputs.
+
+    ONNX Runtime runs the `source` of the candidate: the file, or a model derived from it.
+    """
 
     reference: str
     candidate: str
+    source: ModelProto | str
     inputs: DeclaredInputs
     first: Program
     second: Program
@@ -62,7 +67,7 @@ class TwoPrograms:
         name, dtype, provider = f"{self.candidate} in onnxruntime", self.runtime_dtype, self.options.provider
         kind = _InHalf if self.rounding_only else OnnxModelSide
         runtime = kind(
-            name, self.candidate, others, {}, dtype=dtype, provider=provider,
+            name, self.source, others, {}, dtype=dtype, provider=provider,
             arrange=lambda *given: self.inputs.arguments(self._arrange(*given)),
         )  # fmt: skip
         return judge_sides(reference, [side, runtime], self.options, self.progress, rounded=[reference, side])

@@ -45,7 +45,7 @@ def compare_whole(
     def reference_side(arrays: list[Array]) -> Side:
         if first.program is None:
             name = NOT_OPTIMIZED if alone else first.path
-            return OnnxReferenceSide(name, first.path, ours.arguments(arrays), {}, optimized=not alone, **how)
+            return OnnxReferenceSide(name, first.source, ours.arguments(arrays), {}, optimized=not alone, **how)
         names = output_names(first.path)
         named = len(set(names)) == len(first.program.outputs)
         program = with_named_outputs(first.program, names) if named else first.program
@@ -54,7 +54,7 @@ def compare_whole(
     def compare(reference: Side, arrays: list[Array]) -> Report:
         others = theirs.arguments(reorder(theirs.values, ours.values, arrays))
         name = ONNXRUNTIME if alone else f"{second.path} in onnxruntime"
-        return judge_sides(reference, [OnnxModelSide(name, second.path, others, {}, **how)], options, progress)
+        return judge_sides(reference, [OnnxModelSide(name, second.source, others, {}, **how)], options, progress)
 
     try:
         report = compare(reference_side(arrays), arrays)
