@@ -160,7 +160,7 @@ def sweep(
     changed = None if changed_since is None else changed_models(found, changed_since)
     with Store.write(Path(output), ctx.meta["run options"], _versions()) as store:
         waiting = remaining(found, store, rerun or "", changed)
-        progress = _Progress(len(waiting), len(found))
+        progress = _Progress(len(waiting), len(found), output)
         try:
             judge_all(
                 waiting, store, Machines(limits, workers, ray), None if folder is None else Path(folder), progress.say
@@ -178,10 +178,10 @@ def sweep(
 class _Progress:
     """Prints a line for each model, with an estimate of the time that is left."""
 
-    def __init__(self, total: int, found: int) -> None:
+    def __init__(self, total: int, found: int, output: str) -> None:
         self.total, self.done, self.started = total, 0, time.monotonic()
         if total < found:
-            echo(f"{found - total} of {found} models have a result already")
+            echo(f"{found - total} of {found} models have a result already, in {output} (--rerun all judges again)")
 
     def say(self, result: Result) -> None:
         """Print the line of a result."""

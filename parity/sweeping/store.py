@@ -7,17 +7,20 @@ import shlex
 import sqlite3
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from ...runtime.errors import UsageError
-from ...runtime.visible import visible_name
-from .result import ORDER, Result
+from ...runtime.visible import visible_name, visible_text
+from .database import Budget, connect, has_schema, only_writer
+from .result import NOT_JUDGED, ORDER, OUTCOMES, Result
 
 FORMAT, VERSION = "cellbridge-sweep", 1
 MAX_REPORT = 2**30
 """Bytes of the largest report that is read."""
+MAX_SECONDS = 1e9
+"""More than any process has run."""
 
 _TABLES = (
     "CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
@@ -37,11 +40,16 @@ class Store:
         versions: versions of libraries that the sweep began with.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self.path, self._connection = path, connection
-        about = dict(connection.execute("SELECT name, value FROM about"))
-        self.options: list[str] = json.loads(about["options"])
-        self.versions: dict[str, str] = json.loads(about["versions"])
+    def __init__(self, path: Path, connection: sqlite3.Connection, budget: Budget) -> None:
+        self.path, self._connection, self._budget = path, connection, budget
+        about = _require_format(connection, path)
+        options, versions = json.loads(about["options"]), json.loads(about["versions"])
+        if not isinstance(options, list) or not isinstance(versions, dict):
+            raise ValueError("what it says of options or versions is damaged")
+        if not all(isinstance(text, str) for text in (*options, *versions.values())):
+            raise ValueError("what it says of options or versions is damaged")
+        self.options: list[str] = options
+        self.versions: dict[str, str] = versions
 
     @classmethod
     @contextmanager
@@ -52,10 +60,12 @@ class Store:
             UsageError: the file isn't the results of a sweep, was made with other options or by another version of the
                 format, or another sweep writes it.
         """
-        with _only_writer(path):
+        with only_writer(path):
+            is_new = not path.exists() or not path.stat().st_size
+            if not is_new:  # before anything in it is changed
+                _require_same_options(cls.read(path), options)
             with _as_usage_errors(path):
-                is_new = not path.exists() or not path.stat().st_size
-                connection = sqlite3.connect(path)
+                connection, budget = connect(path, read_only=False)
                 # a result is saved without waiting for the disk; after a power failure, the last ones may be missing
                 connection.execute("PRAGMA journal_mode=WAL")
                 connection.execute("PRAGMA synchronous=NORMAL")
@@ -66,14 +76,8 @@ class Store:
                         for statement in _TABLES:
                             connection.execute(statement)
                         connection.executemany("INSERT INTO about VALUES (?, ?)", about.items())
-                _require_format(connection, path)
-                store = cls(path, connection)
+                store = cls(path, connection, budget)
             try:
-                if store.options != list(options):
-                    raise UsageError(
-                        f"{path} was made with other options of parity run: {shlex.join(store.options) or 'none'}\n"
-                        "  what to do: give the same after --, or another file with -o"
-                    )
                 yield store
             finally:
                 with suppress(sqlite3.OperationalError):  # somebody reads it: then its log stays beside it
@@ -90,9 +94,11 @@ class Store:
         if not path.is_file():
             raise UsageError(f"no such file: {path}")
         with _as_usage_errors(path):
-            connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)
-            _require_format(connection, path)
-            return cls(path, connection)
+            return cls(path, *connect(path, read_only=True))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
 
     def add(self, result: Result) -> None:
         """Save a result, in the place of an older one of the same model, before this returns."""
@@ -101,12 +107,14 @@ class Store:
             result.cause, result.output, result.report,
         )  # fmt: skip
         values = ", ".join("?" * len(row))
+        self._budget.renew()
         with _as_usage_errors(self.path), self._connection:
             self._connection.execute(f"INSERT OR REPLACE INTO results VALUES ({values}, datetime('now'))", row)
 
     def results(self) -> dict[str, Result]:
         """Return what was saved, by model, without the reports."""
         with _as_usage_errors(self.path):
+            self._budget.renew()
             rows = self._connection.execute(f"SELECT {_COLUMNS} FROM results ORDER BY rowid").fetchall()
             results = [_result(row) for row in rows]
         return {result.model: result for result in results}
@@ -118,60 +126,70 @@ class Store:
             UsageError: it is damaged.
         """
         with _as_usage_errors(self.path):
+            self._budget.renew()
             row = self._connection.execute("SELECT report FROM results WHERE model = ?", (model,)).fetchone()
             if row is None or not row[0]:
                 return {}
+            if not isinstance(row[0], bytes):
+                raise ValueError(f"the report on {visible_name(model)} is damaged")
             decompressor = zlib.decompressobj()
             text = decompressor.decompress(row[0], MAX_REPORT)
             document = json.loads(text)
         return document if isinstance(document, dict) else {}
 
 
-@contextmanager
-def _only_writer(path: Path) -> Iterator[None]:
-    """Within the context, no other process can write the results; a lock of SQLite's, which ends with the process."""
-    lock = path.with_name(f"{path.name}.lock")
-    try:
-        connection = sqlite3.connect(lock, timeout=0, isolation_level=None)
-        connection.execute("BEGIN EXCLUSIVE")
-    except sqlite3.OperationalError as error:
-        if "locked" in str(error):
-            raise UsageError(f"another sweep writes {path}: wait for its end, or give another file with -o") from error
-        raise UsageError(f"can't write {path}: {error}") from error
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
-        connection.close()
+def _require_same_options(store: Store, options: Sequence[str]) -> None:
+    """Raise `UsageError` unless a file, which is closed, is sound and was made with these options of `parity run`."""
+    with closing(store):
+        store.results()
+    if store.options != list(options):
+        raise UsageError(
+            f"{store.path} was made with other options of parity run: {shlex.join(store.options) or 'none'}\n"
+            "  what to do: give the same after --, or another file with -o"
+        )
 
 
 @contextmanager
 def _as_usage_errors(path: Path) -> Iterator[None]:
     try:
         yield
-    except (sqlite3.Error, zlib.error, KeyError, ValueError) as error:
-        raise UsageError(f"can't use {path}: {error}") from error
+    except (sqlite3.Error, zlib.error, KeyError, ValueError, RecursionError) as error:
+        reason = "reading it doesn't end" if str(error) == "interrupted" else visible_text(str(error))[:300]
+        raise UsageError(f"can't use {path}: {reason}") from error
 
 
 def _result(row: Sequence[Any]) -> Result:
-    """Return the result in a row; `ValueError` if it isn't one."""
+    """Return the result in a row; `ValueError` if it isn't one. SQLite keeps values of any type in any column."""
     model, outcome, reason, code, seconds, memory, failing, cause, output = row
-    texts = model, reason, failing, cause, output
-    if outcome not in ORDER or not all(isinstance(text, str) for text in texts):
+    is_whole = (
+        all(isinstance(text, str) for text in (model, reason, failing, cause, output))
+        and outcome in ORDER
+        and isinstance(code, int) and abs(code) < 2**31
+        and (outcome == NOT_JUDGED or OUTCOMES.get(code) == outcome)
+        and isinstance(seconds, float) and 0 <= seconds < MAX_SECONDS
+        and isinstance(memory, int) and memory >= 0
+    )  # fmt: skip
+    if not is_whole:
         raise ValueError(f"the result of {visible_name(str(model))} is damaged")
-    return Result(model, outcome, reason, int(code), float(seconds), int(memory), failing, cause, output=output)
+    return Result(model, outcome, reason, code, seconds, memory, failing, cause, output=output)
 
 
-def _require_format(connection: sqlite3.Connection, path: Path) -> None:
-    """Raise `UsageError` unless the file holds the results of a sweep, in the version of the format that is known."""
-    try:
-        about = dict(connection.execute("SELECT name, value FROM about"))
-    except sqlite3.Error:
-        about = {}
-    if about.get("format") != FORMAT:
+def _require_format(connection: sqlite3.Connection, path: Path) -> dict[str, str]:
+    """Return what a file says of itself, if it holds the results of a sweep and nothing else, in the known format.
+
+    Raises:
+        UsageError: it doesn't.
+    """
+    about: dict[Any, Any] = {}
+    with suppress(sqlite3.DatabaseError):  # it is no database, or a damaged one
+        if has_schema(connection, _TABLES):
+            about = dict(connection.execute("SELECT name, value FROM about LIMIT 10"))
+    if about.get("format") != FORMAT or not all(isinstance(value, str) for value in about.values()):
         raise UsageError(f"{path} isn't the results of a sweep: give the name of a new file, or of one that it wrote")
     if about.get("version") != str(VERSION):
+        version = visible_name(about.get("version", "none"))[:40]
         raise UsageError(
-            f"{path} has version {about.get('version')} of the format; this release reads version {VERSION}\n"
+            f"{path} has version {version} of the format; this release reads version {VERSION}\n"
             "  what to do: use the release that wrote it, or give a new file"
         )
+    return about

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from cellbridge.parity.sweeping import database
 from cellbridge.parity.sweeping.result import Outcome, Result
 from cellbridge.parity.sweeping.store import Store
 from cellbridge.runtime.errors import UsageError
@@ -125,7 +126,7 @@ def _lacking_table(path: Path) -> None:
         (lambda path: path.write_bytes(b"not a database, but some other file" * 100), "isn't the results of a sweep"),
         (lambda path: path.write_bytes(path.read_bytes()[:5000]), "s.db"),
         (_damaged_result, "the result of a.py is damaged"),
-        (_lacking_table, "no such table"),
+        (_lacking_table, "isn't the results of a sweep"),
         (lambda path: path.unlink(), "no such file"),
     ],
 )
@@ -143,3 +144,22 @@ def test_a_report_that_is_damaged(tmp_path: Path) -> None:
         connection.execute("UPDATE results SET report = ?", (b"no zlib",))
     with pytest.raises(UsageError, match="can't use"):
         Store.read(tmp_path / "s.db").report("a.py")
+
+
+def test_a_statement_that_does_not_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LEAST_BUDGET", 1_000_000)
+    write(tmp_path / "s.db", result("a.py"))
+    connection, budget = database.connect(tmp_path / "s.db", read_only=True)
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+        connection.execute(endless).fetchall()
+    budget.renew()
+    assert connection.execute("SELECT count(*) FROM results").fetchone() == (1,)
+
+
+def test_many_results_are_within_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "LEAST_BUDGET", 0)  # what the size of the file allows is enough
+    with Store.write(tmp_path / "s.db", [], {}) as store:
+        for number in range(2000):
+            store.add(result(f"{number}.py"))
+    assert len(Store.read(tmp_path / "s.db").results()) == 2000
