@@ -484,19 +484,35 @@ def checksum(array: Array) -> str:
 
 
 def summary(array: Array, dtype: str) -> dict[str, Any]:
-    """Return what is kept of a tensor that isn't written: its norm, extremes, mean, and some of its elements."""
+    """Return what is kept of a tensor that isn't written: `statistics`, and some of its elements."""
     flat = array.reshape(-1)
     numbers = (flat.view(np.uint16).astype(np.uint32) << 16).view(np.float32) if dtype == "bfloat16" else flat
     places = np.unique(np.random.default_rng(0).integers(flat.size, size=SAMPLE_SIZE)) if flat.size else flat[:0]
-    with np.errstate(all="ignore"):
-        wide = numbers.astype(np.float64)
-        statistics = {"norm": np.sqrt(np.square(wide).sum()), "mean": wide.mean() if flat.size else 0.0}
-        statistics |= {"least": wide.min(initial=np.inf), "greatest": wide.max(initial=-np.inf)}
+    elements = numbers[places.astype(np.int64)]
+    with np.errstate(all="ignore"):  # integers as they are, since float64 can't hold all of 64 bits
+        values = elements.tolist() if elements.dtype.kind in "iu" else elements.astype(np.float64)
     return {
-        **{name: _number(value) for name, value in statistics.items()},
+        **{name: _number(value) for name, value in statistics(numbers).items()},
         "indices": places.tolist(),
-        "values": [_number(value) for value in wide[places.astype(np.int64)]],
+        "values": [value if type(value) is int else _number(value) for value in values],
     }
+
+
+def statistics(array: Array) -> dict[str, float]:
+    """Return numbers on all elements of an array, computed in float64.
+
+    These are the square root of the sum of the squares (`norm`), the arithmetic mean, the least and the greatest
+    element, and the number of those that are finite. Without an element, the mean is 0, and the extremes infinite.
+    """
+    with np.errstate(all="ignore"):
+        wide = array.astype(np.float64)
+        return {
+            "norm": float(np.sqrt(np.square(wide).sum())),
+            "mean": float(wide.mean()) if wide.size else 0.0,
+            "least": float(wide.min(initial=np.inf)),
+            "greatest": float(wide.max(initial=-np.inf)),
+            "finite": float(np.isfinite(wide).sum()),
+        }
 
 
 def _number(value: Any) -> float | str:

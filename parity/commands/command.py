@@ -34,12 +34,13 @@ Exit codes:
   2    the command line or the model file is wrong, or there was too little
        time (--timeout) or memory
   3    the model can't be converted
-  4    nothing fails, but gradients of the reference itself are wrong
+  4    nothing fails, but parity can't be judged: gradients of the reference
+       itself are wrong, or outputs of the network were not compared
   70   a bug in parity itself: please report it
   130  interrupted (Ctrl-C)
   141  the reader of the output has closed it (parity ... | head)
 """
-REFERENCE_WRONG = 4
+NOT_KNOWN = 4
 INTERNAL_ERROR = 70  # EX_SOFTWARE of sysexits.h
 OUT_OF_MEMORY = 2
 INTERRUPTED = 130  # 128 + SIGINT, as in shells

@@ -15,7 +15,7 @@ from ...runtime.errors import UsageError
 from ..report.formats import FORMATS
 from ..report.layout import echo, paragraph, print_lines
 from ..support import files
-from .command import REFERENCE_WRONG, command_with
+from .command import NOT_KNOWN, command_with
 from .project_options import project_file
 
 if TYPE_CHECKING:  # a report is imported where there is one, so that `--help` is quick
@@ -93,7 +93,7 @@ def _of_network(report: BaseReport) -> Report | None:
 
 def exit_code(report: BaseReport) -> int:
     """Return the exit code that says a report's verdict."""
-    return 0 if report.ok else 1 if report.failed else REFERENCE_WRONG
+    return 0 if report.ok else 1 if report.failed else NOT_KNOWN
 
 
 def _write_repro(report: Report, folder: str) -> None:

@@ -103,7 +103,7 @@ class ValueJudge:
         self, check: str, key: NoiseKey, value: Array, truth: Array, reference: Array, group_size: float = 0.0
     ) -> dict[str, Any]:
         """Return the fields of the comparison of a value: by its numbers and shape alone; see `judge`."""
-        noise, bound = self.noise.error(key, check), self.noise.bound(key, check)
+        noise, bound = self.noise.error(key, check), self._bound(key, check)
         arrays = value, truth, reference, bound
         case = (*map(id, arrays), check, noise, group_size)
         if case not in self._judged:  # values at several boundaries may be one array
@@ -116,6 +116,10 @@ class ValueJudge:
         if fields["status"] == PASS and _is_nan(truth):
             return fields | {"status": NOT_COMPARED, "reason": "NaN in the reference, in every element"}
         return fields
+
+    def _bound(self, key: NoiseKey, check: str) -> Array | None:
+        """Return the rounding error that each element of a value may have; None if unknown."""
+        return self.noise.bound(key, check)
 
     def forget(self) -> None:
         """Forget the verdicts on arrays, since the reference's errors may have been measured again."""

@@ -21,7 +21,6 @@ from ..comparison.cells import cell_reports, owners, require_elements, require_f
 from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.measured_errors import remeasure
 from ..comparison.noise import Noise
-from ..comparison.value_judge import ValueJudge
 from ..diagnosis.budget import Budget
 from ..inputs.arguments import as_arguments
 from ..options import OptionKeywords, Options, from_keywords
@@ -29,17 +28,28 @@ from ..report.report import Report
 from ..results.comparison import FAIL, Comparison
 from ..results.conditions import Conditions
 from ..results.modes import mode_notes
-from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
+from ..sides.records import OUTPUT, OUTPUT_GRADIENT, Array, Key, ParameterInfo, Records, Run, Side
 from ..sides.torch_side import TorchSide
 from ..support.progress import NoProgress, Progress
 from ..verdicts.judge import Tolerance
-from .agreement import common_part, comparable_part, recorded_around, recorded_owners, require_same_inputs, set_presence
+from .agreement import (
+    common_part,
+    comparable_part,
+    other_numbers_of_calls,
+    outputs_not_compared,
+    recorded_around,
+    recorded_owners,
+    require_same_inputs,
+    set_presence,
+)
 from .causes import widened
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_network import RecordedNetwork
 from .recorded_side import RecordedSide
-from .recording import Recording, open_recording
+from .recording import RecordedRun, Recording, open_recording
+from .summaries import in_words, require_same_summarized_inputs, use_samples, with_summary
+from .summary_judge import SummaryJudge
 from .versions import changed_versions
 
 ISOLATED, END_TO_END = "isolated", "end to end"
@@ -141,33 +151,33 @@ class _Comparison:
             recorded = self.side.recorded(dtype)
             records = recorded.records
             require_same_inputs(self.truth, records, "the model file", self.side.name)
+            self._require_same_summarized_inputs(recorded)
+            self.notes.append(other_numbers_of_calls(self.truth, records, "the model", self.side.name))
             records = comparable_part(records, self.truth, self.reference.parameters())
             missing = missing_gradients(self.truth, records) if self.run.grads else set()
             zeros = {key: np.zeros(self.truth.values[key].shape) for key in missing}
             run = replace(self.run, feed=replace(records, values=records.values | zeros))
             fed: Records = self.reference.run(run)
-            # a recording has the whole gradient of a parameter that several Cells share
-            truth, lacking = common_part(replace(fed, shares={}), records, recorded.parameters)
-            if lacking:
-                self.notes.append(f"{self.side.name} doesn't have {lacking}")
-            self.recorded |= {key.path for key in truth.values}
             noise = Noise(self.reference, fed, replace(run, dtype=self.working))
-            isolated = self._compare(check, ISOLATED, truth, noise, records)
+            isolated, lacking = self._compare(check, ISOLATED, fed, noise, records, recorded)
+            if lacking:
+                self.notes.append(f"{self.side.name} doesn't have {lacking}, which weren't compared")
             isolated += detachments(self.side.name, check, ISOLATED, self.truth, missing)
             found += isolated
             self.progress.advance()
             if failing is None and any(c.status == FAIL for _, c in isolated):
                 failing = check, dtype, fed, records, noise
-            whole, _ = common_part(replace(self.truth, shares={}), records, recorded.parameters)
             root = replace(self.run, dtype=self.working, inner=False)
             end_to_end = Noise(self.reference, self.truth, root)
-            found += self._compare(check, END_TO_END, whole, end_to_end, records)
+            found += self._compare(check, END_TO_END, self.truth, end_to_end, records, recorded)[0]
             self.progress.advance()
         report = self._empty_report()
         for path, comparison in found:
             place = recorded_around(path, self.cells if comparison.kind == "parameter" else self.recorded)
             self.cells[place].comparisons.append(comparison)
         set_presence(self.cells, self.options, self.recorded)
+        sides = "the model", self.side.name
+        report.not_known = outputs_not_compared(self.truth, self.cells, *sides, self.options)
         if failing is not None and report.failing:
             self._add_causes(report, *failing)
         return report
@@ -175,15 +185,41 @@ class _Comparison:
     def _parameters(self) -> list[tuple[str, Comparison]]:
         """Compare the values of the parameters that both have."""
         theirs = self.side.parameters()
-        ours = {name: replace(i, trainable=True) for name, i in self.reference.parameters().items() if name in theirs}
-        return compare_parameters(self.side.name, ours, {name: theirs[name] for name in ours}, self.owners)
+        own = self.reference.parameters()
+        ours = {name: replace(i, trainable=True) for name, i in own.items() if name in theirs}
+        found = compare_parameters(self.side.name, ours, {name: theirs[name] for name in ours}, self.owners)
+        truth = RecordedRun(Records(), {name: info.data for name, info in own.items()})
+        run = self.side.recorded(self.side.recording.working_dtype)
+        (sampled, other), summarized = use_samples(truth, None, RecordedRun(Records(), summaries=run.summaries))
+        for name in [name for name in other.parameters if name in sampled.parameters]:
+            info, given = (ParameterInfo(one.parameters[name], True) for one in (sampled, other))
+            of_name = compare_parameters(self.side.name, {name: info}, {name: given}, self.owners)
+            found += [(path, with_summary(comparison, summarized)) for path, comparison in of_name]
+        return found
+
+    def _require_same_summarized_inputs(self, recorded: RecordedRun) -> None:
+        _, summarized = use_samples(RecordedRun(self.truth), None, recorded)
+        require_same_summarized_inputs(summarized, "the model file", self.side.name)
 
     def _compare(
-        self, check: str, feeding: str, truth: Records, noise: Noise, records: Records
-    ) -> list[tuple[str, Comparison]]:
+        self, check: str, feeding: str, truth: Records, noise: Noise, records: Records, recorded: RecordedRun
+    ) -> tuple[list[tuple[str, Comparison]], str]:
+        """Compare what was recorded with a run of the reference.
+
+        Returns:
+            The comparisons, as (Cell path, comparison), and what wasn't recorded, in words.
+        """
+        run = RecordedRun(records, summaries=recorded.summaries)
+        # a recording has the whole gradient of a parameter that several Cells share
+        (truth_run, run), summarized = use_samples(RecordedRun(replace(truth, shares={})), None, run)
+        self.notes.append(in_words(summarized))
+        records = comparable_part(run.records, truth, self.reference.parameters())
+        truth, lacking = common_part(truth_run.records, records, recorded.parameters)
+        self.recorded |= {key.path for key in truth.values}
         tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
         owners_there = recorded_owners(self.owners, truth)
-        comparer = Comparer(self.side.name, feeding, ValueJudge(truth, noise, tolerance), owners_there, self.run.grads)
+        values = SummaryJudge(truth, noise, tolerance, summarized=summarized)
+        comparer = Comparer(self.side.name, feeding, values, owners_there, self.run.grads)
 
         def compare() -> list[tuple[str, Comparison]]:
             return comparer.compare(check, records)
@@ -193,7 +229,7 @@ class _Comparison:
             paths = sorted({path for path, c in found if c.status == FAIL})
             if noise.compute_bounds(paths):
                 found = compare()
-        return found
+        return found, lacking
 
     def _empty_report(self) -> Report:
         notes = [*mode_notes(self.reference.module, self.options.train), *self.notes, *self.side.notes]
@@ -201,6 +237,8 @@ class _Comparison:
             notes.append(f"versions, there → here: {', '.join(changed)}")
         if len(self.side.recording.steps) > 1:
             notes.append("the first training step alone was compared: parity judge compares all of two recordings")
+        if self.options.grads and not self.side.capabilities.gradients:
+            notes.append(f"{self.side.name} has no gradients, so none were compared")
         if self._wants_gradients and not self.run.grads:
             notes.append(
                 f"gradients weren't compared: {self.side.name} doesn't have those of the outputs, from which the "
@@ -217,7 +255,7 @@ class _Comparison:
             cells=self.cells,
             strict=self.options.strict,
             conditions=Conditions(self.options),
-            notes=list(dict.fromkeys(notes)),
+            notes=list(dict.fromkeys(filter(None, notes))),
         )
 
     def _add_causes(self, report: Report, check: str, dtype: str, fed: Records, records: Records, noise: Noise) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
@@ -11,9 +12,10 @@ from ...runtime.errors import UsageError
 from ...runtime.ir.types import is_floating
 from ...runtime.visible import visible_name
 from ..options import Options
+from ..report.globs import join_names, list_names
 from ..results.cell_report import CellReport
 from ..results.comparison import SKIPPED, UNPAIRED
-from ..sides.records import INPUT, OUTPUT_GRADIENT, Array, Records, value_key
+from ..sides.records import INPUT, OUTPUT, OUTPUT_GRADIENT, Array, Records, value_key
 from .shards import part_of
 
 
@@ -75,16 +77,17 @@ def common_part(truth: Records, records: Records, parameters: Collection[str]) -
     if whole:
         some = ", ".join(visible_name(path) or "(root)" for path in sorted(whole)[:4])
         words.append(f"{len(whole)} of the Cells ({some}{', ...' if len(whole) > 4 else ''})")
-    part = sum(key.path not in whole for key in truth.values) - len(values)
-    if part:
-        words.append(f"{part} tensors of others")
+    if part := sum(key.path not in whole for key in truth.values) - len(values):
+        words.append(f"{part} tensor{'' if part == 1 else 's'} of others")
+    if lost := sum(gradient is not None for gradient in truth.parameter_gradients.values()) - len(gradients):
+        words.append(f"the gradients of {lost} parameter{'' if lost == 1 else 's'}")
     kept = replace(
         truth,
         values=part_of(truth.values, values),
         parameter_gradients=part_of(truth.parameter_gradients, gradients),
         updates=updates,
     )
-    return kept, " and ".join(words)
+    return kept, join_names(words)
 
 
 def comparable_part(records: Records, truth: Records, parameters: Collection[str]) -> Records:
@@ -109,6 +112,47 @@ def comparable_part(records: Records, truth: Records, parameters: Collection[str
     )
 
 
+def other_numbers_of_calls(truth: Records, records: Records, reference: str, candidate: str) -> str:
+    """Return a remark on the Cells that both recorded, and one called more often; empty if there are none."""
+    ours, theirs = ({key[:2] for key in one.values} for one in (truth, records))
+    counts = [Counter(path for path, _ in calls) for calls in (ours, theirs)]
+    differing = [path for path in counts[0] if counts[1][path] not in (0, counts[0][path])]
+    cells = [f"{visible_name(path) or '(root)'} ({counts[0][path]} and {counts[1][path]})" for path in differing]
+    return f"the numbers of calls in {reference} and in {candidate} differ: {list_names(cells)}" if cells else ""
+
+
+def outputs_not_compared(
+    truth: Records, cells: Mapping[str, CellReport], reference: str, candidate: str, options: Options
+) -> str:
+    """Return why nothing is known of the networks as a whole; empty if all outputs of the reference were compared.
+
+    Args:
+        truth: the reference's records.
+        cells: what was compared.
+        reference: name of the reference's recording.
+        candidate: name of the candidate's.
+        options: the Cells that were chosen; nothing is asked of the network's outputs if it isn't among them.
+    """
+    if not options.selects(""):
+        return ""
+    outputs = [
+        (call, slot) for (path, call, kind), own in truth.slots.items() if (path, kind) == ("", OUTPUT) for slot in own
+    ]
+    root = cells.get("")
+    compared = {(c.call, c.tensor) for c in root.comparisons if c.kind == "output"} if root is not None else set()
+    lost = [
+        visible_name(slot) + (f" of call {call}" if call else "")
+        for call, slot in outputs
+        if (call, slot) not in compared
+    ]
+    if outputs and not lost:
+        return ""
+    if not outputs:
+        return f"{reference} has no output of the network itself"
+    which = "the network's outputs" if len(lost) == len(outputs) else f"the network's output {list_names(lost)}"
+    return f"{candidate} doesn't have {which}"
+
+
 def recorded_around(path: str, recorded: Collection[str]) -> str:
     """Return the Cell, or the innermost one around it that the candidate recorded: it computes what the Cell does."""
     while path and path not in recorded:
@@ -127,7 +171,7 @@ def set_presence(cells: Mapping[str, CellReport], options: Options, recorded: Co
     for path, cell in cells.items():
         if not options.selects(path):
             cell.presence, cell.comparisons = SKIPPED, []
-        elif path not in recorded and not cell.comparisons and cell.presence is None:
+        elif path and path not in recorded and not cell.comparisons and cell.presence is None:
             cell.presence = UNPAIRED
 
 

@@ -6,12 +6,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from ...recorder import CODES, FORMAT, INDEX, VERSION
 from ...runtime.errors import UsageError
+from ...runtime.ir.types import as_dtype, is_floating
 from ...runtime.visible import visible_name
 from .views import WHOLE, View
 
@@ -20,6 +23,8 @@ NAMED_ROLES = ("parameter", "parameter_gradient", "buffer", "buffer_update")
 ROLES = CELL_ROLES + NAMED_ROLES
 MAX_INDEX_BYTES = 2**30
 MAX_RANK = 64
+STATISTICS = ("norm", "mean", "least", "greatest", "finite")
+"""The numbers that a summary may have; the first it must have."""
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\.safetensors")
 _PLACEMENT = re.compile(r"(?:S|Shard)\((?:dim=)?([0-9]{1,2})\)|R|Replicate\(\)")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -31,15 +36,29 @@ class Summary:
 
     Attributes:
         dtype: name of the tensor's dtype.
-        norm: square root of the sum of the squares.
+        shape: its shape.
+        statistics: numbers on all its elements by name, those of `STATISTICS` that the writer kept; see
+            `cellbridge.recorder.statistics`.
         indices: places of some elements in the flat tensor.
         values: these elements.
+        sha256: checksum of the tensor's bytes; empty if there is none.
     """
 
     dtype: str
-    norm: float
+    shape: tuple[int, ...]
+    statistics: Mapping[str, float]
     indices: tuple[int, ...]
-    values: tuple[float, ...]
+    values: tuple[int | float, ...]
+    sha256: str = ""
+
+    def transposed(self, axes: tuple[int, ...]) -> Summary:
+        """Return the summary of the tensor with its axes in another order."""
+        if len(axes) != len(self.shape):
+            return self
+        shape = tuple(self.shape[axis] for axis in axes)
+        places = np.unravel_index(np.array(self.indices, np.int64), self.shape) if self.indices else ()
+        indices = np.ravel_multi_index([places[axis] for axis in axes], shape).tolist() if self.indices else []
+        return replace(self, shape=shape, indices=tuple(indices), sha256="")
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,7 +251,8 @@ def _tensor(fields: _Fields) -> TensorEntry:
     if not file and not absent:
         if not isinstance(fields.data.get("summary"), dict):
             raise fields.error("file", "a file and a key, or a summary")
-        summary = _summary(_Fields(fields.data["summary"], f"{fields.where}: summary"), dtype, math.prod(shape))
+        inner = _Fields(fields.data["summary"], f"{fields.where}: summary")
+        summary = _summary(inner, dtype, tuple(shape), sha256)
     return TensorEntry(
         fields.text("run", "float32"),
         fields.number("step", 0),
@@ -266,15 +286,24 @@ def _placement(fields: _Fields) -> Placement:
     return Placement(None if match[1] is None else int(match[1]), tuple(shape))
 
 
-def _summary(fields: _Fields, dtype: str, size: int) -> Summary:
+def _summary(fields: _Fields, dtype: str, shape: tuple[int, ...], sha256: str) -> Summary:
+    size = math.prod(shape)
     indices, values = fields.sequence("indices"), fields.sequence("values")
     if not all(type(place) is int and 0 <= place < size for place in indices) or len(set(indices)) != len(indices):
         raise fields.error("indices", f"different places in a tensor of {size} elements")
     if len(values) != len(indices):
         raise fields.error("values", f"{len(indices)} values, one for each index")
-    return Summary(
-        dtype, fields.real("norm"), tuple(indices), tuple(fields.as_real("values", value) for value in values)
-    )
+    numbers = tuple(fields.as_real("values", value) for value in values)
+    if not is_floating(as_dtype(dtype)):
+        limits = np.iinfo(dtype) if dtype != "bool" else None
+        least, greatest = (0, 1) if limits is None else (int(limits.min), int(limits.max))
+        if not all(least <= number <= greatest and number == int(number) for number in numbers):
+            raise fields.error("values", f"numbers that {dtype} can hold")
+    names = [name for name in STATISTICS if name in fields.data or name == STATISTICS[0]]
+    statistics = {name: float(fields.real(name)) for name in names}
+    if statistics["norm"] < 0:
+        raise fields.error("norm", "a number of at least 0")
+    return Summary(dtype, shape, statistics, tuple(indices), numbers, sha256)
 
 
 @dataclass(frozen=True)
@@ -324,11 +353,14 @@ class _Fields:
             raise self.error(name, "true or false")
         return value
 
-    def real(self, name: str) -> float:
+    def real(self, name: str) -> int | float:
         return self.as_real(name, self.data.get(name))
 
-    def as_real(self, name: str, value: Any) -> float:
+    def as_real(self, name: str, value: Any) -> int | float:
         """Return a number; infinities and NaN are texts in JSON."""
-        if type(value) in (int, float) or value in ("inf", "-inf", "nan"):
+        if value in ("inf", "-inf", "nan"):
             return float(value)
+        if type(value) is float or (type(value) is int and abs(value) < 2**64):
+            number: int | float = value
+            return number
         raise self.error(name, "numbers")

@@ -14,23 +14,24 @@ from os import PathLike
 from typing import Unpack
 
 from ...runtime.errors import UsageError
-from ..comparison.cells import cell_reports, owners, require_elements, require_finite
+from ..comparison.cells import cell_reports, non_finite_notes, owners, require_elements, require_finite
 from ..comparison.comparer import Comparer, compare_parameters, fails
 from ..comparison.noise import Noise, NoiseKey
-from ..comparison.value_judge import ValueJudge
 from ..options import OptionKeywords, Options, from_keywords
 from ..report.globs import list_names
 from ..report.report import Report
 from ..results.cell_report import CellReport
 from ..results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
 from ..results.conditions import Conditions
-from ..sides.records import Array, Capabilities, Key, ParameterInfo, Records, Run
+from ..sides.records import OUTPUT, Array, Capabilities, Key, ParameterInfo, Records, Run
 from ..support.progress import NoProgress, Progress
 from ..verdicts.deviations import size
 from ..verdicts.judge import ROUNDING_FACTOR, Tolerance, epsilon
 from .agreement import (
     common_part,
     comparable_part,
+    other_numbers_of_calls,
+    outputs_not_compared,
     recorded_around,
     recorded_owners,
     require_same_inputs,
@@ -42,8 +43,15 @@ from .causes import DifferingRun
 from .detached import detachments, missing_gradients
 from .names import NameMap, read_names
 from .recorded_side import RecordedSide
-from .recording import RecordedRun, Recording, open_recording
-from .summaries import use_samples
+from .recording import Boundary, RecordedRun, Recording, open_recording
+from .summaries import (
+    Summarized,
+    in_words,
+    require_same_summarized_inputs,
+    use_samples,
+    with_summary,
+)
+from .summary_judge import SummaryJudge
 from .versions import changed_versions
 
 UNKNOWN = 8.0
@@ -137,8 +145,11 @@ class _Judgement:
         self.owners = owners(self.cells, ours, whole)
         self.grads = options.grads and ours.capabilities.gradients and self.theirs.capabilities.gradients
         self.notes = [*self.theirs.notes, *_notes(reference, candidate)]
+        if options.grads and ours.capabilities.gradients and not self.theirs.capabilities.gradients:
+            self.notes.append(f"{candidate.name} has no gradients, so none were compared")
         self.recorded: set[str] = set()  # paths of the Cells that both have
         self.differing: DifferingRun | None = None
+        self.summarized: dict[Boundary, Summarized] = {}
 
     def report(self, progress: Progress) -> Report:
         """Judge every run of the candidate."""
@@ -159,6 +170,7 @@ class _Judgement:
                 f"the number of calls, {len(self.ours.recorded(self.true_dtype).records.calls)}"
             )
         self._assign(found)
+        whole = self.ours.recorded(self.true_dtype, self.steps[0]).records
         report = Report(
             model=self.options.model or self.reference.index.model or self.ours.name,
             reference=self.ours.name,
@@ -170,7 +182,8 @@ class _Judgement:
             cells=self.cells,
             strict=self.options.strict,
             conditions=Conditions(self.options),
-            notes=list(dict.fromkeys(self.notes)),
+            notes=list(dict.fromkeys(filter(None, self.notes))),
+            not_known=outputs_not_compared(whole, self.cells, self.ours.name, self.theirs.name, self.options),
         )
         if self.differing is not None and report.failing:
             self.differing.add_causes(report, (self.ours, self.theirs), self.options, progress)
@@ -179,9 +192,8 @@ class _Judgement:
     def _compare(self, check: str, dtype: str, step: int) -> list[tuple[str, Comparison]]:
         """Return the comparisons of one step of one run of the candidate, as (Cell path, comparison)."""
         ours = self.ours.recorded(self.true_dtype, step), self.ours.recorded(self.working, step)
-        (true_run, working_run, run), sampled = use_samples(*ours, self.theirs.recorded(dtype, step))
-        if sampled:
-            self.notes.append(f"some elements alone were compared of {sampled} tensors, which weren't recorded whole")
+        (true_run, working_run, run), self.summarized = use_samples(*ours, self.theirs.recorded(dtype, step))
+        self.notes.append(in_words(self.summarized))
         if step:
             updated = self._compare_updated_parameters(check, true_run, working_run, run)
             if fails(updated) or not (true_run.records.values and run.records.values):  # after the last step
@@ -194,22 +206,27 @@ class _Judgement:
     ) -> list[tuple[str, Comparison]]:
         """Return the comparisons of what the Cells computed."""
         whole = true_run.records
-        require_elements(whole)
+        if not any(key in self.summarized for key in whole.root_keys(OUTPUT)):
+            require_elements(whole)
         require_finite(whole, "float64" if self.has_truth else self.working)
+        self.notes += non_finite_notes(whole)
         require_same_inputs(whole, run.records, self.ours.name, self.theirs.name)
+        require_same_summarized_inputs(self.summarized, self.ours.name, self.theirs.name)
+        self.notes.append(other_numbers_of_calls(whole, run.records, self.ours.name, self.theirs.name))
         records = comparable_part(run.records, whole, true_run.parameters)
         truth, lacking = common_part(whole, records, run.parameters)
         if lacking:
-            self.notes.append(f"{self.theirs.name} doesn't have {lacking}")
+            self.notes.append(f"{self.theirs.name} doesn't have {lacking}, which weren't compared")
         self.recorded |= {key.path for key in truth.values}
         found: list[tuple[str, Comparison]] = []
         if check == self.checks[-1][0] and not step:  # in the working dtype, if there is a run in it
-            found += _compare_parameters(self.theirs.name, working_run, run, self.owners)
+            found += _compare_parameters(self.theirs.name, working_run, run, self.owners, self.summarized)
         grads = self.grads and same_cotangents(truth, records)
         if self.grads and not grads:
             lost = Comparison(self.theirs.name, check, END_TO_END, "input gradient", "", 0, NOT_COMPARED, OTHER_LOSS)
             found.append(("", lost))
-        comparer = self._comparer(truth, working_run.records, recorded_owners(self.owners, truth), grads)
+        of_cells = recorded_owners(self.owners, truth)
+        comparer = self._comparer(truth, working_run.records, of_cells, self.summarized, grads)
         missing = missing_gradients(whole, records) if grads else set()
         computed = list(attribute(comparer.compare(check, records), whole, truth, missing))
         if self.differing is None and any(c.status == FAIL and c.feeding == EQUAL_INPUTS for _, c in computed):
@@ -218,12 +235,21 @@ class _Judgement:
         found += computed
         return [*found, *detachments(self.theirs.name, check, EQUAL_INPUTS, whole, missing)]
 
-    def _comparer(self, truth: Records, working: Records, owner_of: Mapping[str, str], grads: bool) -> Comparer:
+    def _comparer(
+        self,
+        truth: Records,
+        working: Records,
+        owner_of: Mapping[str, str],
+        summarized: Mapping[Boundary, Summarized],
+        grads: bool,
+    ) -> Comparer:
         """Return what compares a run of the candidate with the truth, by the error of the reference's working run."""
         kind = Noise if self.has_truth else AssumedNoise
         one_run = _OneRun(self.ours.name, working, self.ours.capabilities)
         noise = kind(one_run, truth, Run(self.working, grads, slots=truth.slots), unmeasured=not self.has_truth)
-        values = ValueJudge(truth, noise, Tolerance(self.working, self.options.rtol, self.options.atol))
+        tolerance = Tolerance(self.working, self.options.rtol, self.options.atol)
+        assumed = noise.unit if isinstance(noise, AssumedNoise) else 0.0
+        values = SummaryJudge(truth, noise, tolerance, summarized=summarized, assumed=assumed)
         return Comparer(self.theirs.name, "isolated", values, owner_of, grads)
 
     def _compare_updated_parameters(
@@ -235,7 +261,14 @@ class _Judgement:
             Records(updates={name: one.parameters[name] for name in common if name in one.parameters})
             for one in (true_run, working_run, run)
         )
-        comparisons = self._comparer(truth, working, self.owners, grads=False).compare(check, records)
+        # they are compared as what the steps before have written
+        of_parameters: dict[Boundary, Summarized] = {
+            ("buffer_update", boundary[1]): one
+            for boundary, one in self.summarized.items()
+            if not isinstance(boundary, Key) and boundary[0] == "parameter"
+        }
+        comparer = self._comparer(truth, working, self.owners, of_parameters, grads=False)
+        comparisons = comparer.compare(check, records)
         return [(path, replace(c, kind="parameter", feeding=EQUAL_INPUTS)) for path, c in comparisons]
 
     def _assign(self, found: list[tuple[str, Comparison]]) -> None:
@@ -252,7 +285,11 @@ class _Judgement:
 
 
 def _compare_parameters(
-    side: str, reference: RecordedRun, candidate: RecordedRun, owner_of: Mapping[str, str]
+    side: str,
+    reference: RecordedRun,
+    candidate: RecordedRun,
+    owner_of: Mapping[str, str],
+    summarized: Mapping[Boundary, Summarized],
 ) -> list[tuple[str, Comparison]]:
     """Compare the values of the parameters that both recordings have."""
     found: list[tuple[str, Comparison]] = []
@@ -260,7 +297,7 @@ def _compare_parameters(
         if name in candidate.parameters:  # one by one, so that memory is given back
             ours, theirs = ({name: ParameterInfo(run.parameters[name], True)} for run in (reference, candidate))
             found += compare_parameters(side, ours, theirs, owner_of)
-    return found
+    return [(path, with_summary(c, summarized)) for path, c in found]
 
 
 @dataclass

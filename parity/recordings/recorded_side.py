@@ -55,7 +55,9 @@ class RecordedSide:
 
     def _recorded(self, dtype: str, step: int = 0) -> RecordedRun:
         if dtype not in self.recording.runs:
-            runs = " and ".join(self.recording.runs) or "nothing"
+            if not self.recording.runs:
+                raise UsageError(f"{self.recording.name} is empty: no tensor was recorded in it")
+            runs = " and ".join(self.recording.runs)
             raise UsageError(f"{self.recording.name} has no run in {dtype}; it has {runs}")
         return self.recording.run(dtype, step, like=self.like, names=self.names, parameters=self.parameter_names)
 

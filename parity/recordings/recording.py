@@ -125,7 +125,9 @@ class Recording:
         if like is not None and names is not None and names.mask is not None:
             packing = Packing.of(names.mask, like, names.where)
         for entry in entries:
-            value = entry.summary if entry.summary is not None else self._array(entry)
+            value = self._array(entry) if entry.summary is None else _summary_of(entry)
+            if value is None:
+                continue
             if entry.role not in CELL_ROLES:
                 if isinstance(value, Summary):
                     result.summaries[entry.role, entry.slot] = value
@@ -213,6 +215,13 @@ def open_recording(path: str | PathLike[str]) -> Recording:
         f"{path} isn't a recording: it has neither {INDEX} nor .npy files\n"
         "  what to do: parity record MODEL -o FOLDER makes one; docs/recordings.md says how other programs do"
     )
+
+
+def _summary_of(entry: TensorEntry) -> Summary | None:
+    """Return the summary of the tensor that an entry is; None where each process has summarized a part of it."""
+    if entry.summary is None or (entry.placement is not None and entry.placement.axis is not None):
+        return None
+    return entry.summary.transposed(entry.view.transpose)
 
 
 class _Slots:

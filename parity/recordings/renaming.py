@@ -41,13 +41,13 @@ def renamed(entries: Sequence[TensorEntry], like: Records, names: NameMap, own: 
             if entry.role == "input_gradient" and match.is_part:
                 continue  # a sum over all parts
             view = match.inputs if entry.role.startswith("input") else match.outputs
-            if entry.summary is None or view.is_whole:
+            if entry.summary is None or not view.index:  # nothing is known of a part
                 found.append(replace(entry, cell=path, view=view))
     for name in parameters:
         match = names.parameter(name)
         for role in NAMED_ROLES:
             stored = named.get((role, match.name))
-            if stored is not None and (stored.summary is None or match.outputs.is_whole):
+            if stored is not None and (stored.summary is None or not match.outputs.index):
                 found.append(replace(stored, slot=name, view=match.outputs))
     return found
 

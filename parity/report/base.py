@@ -26,6 +26,7 @@ class BaseReport(ABC):
         dtype: working dtype.
         notes: remarks for the reader, e.g. what couldn't be compared.
         conditions: settings that make the verdict say less, which it therefore names.
+        not_known: why parity can't be judged, though nothing that was compared fails; empty if it can.
     """
 
     model: str
@@ -33,6 +34,7 @@ class BaseReport(ABC):
     dtype: str
     notes: list[str]
     conditions: Conditions
+    not_known: str = ""
 
     @property
     @abstractmethod
@@ -82,9 +84,9 @@ class BaseReport(ABC):
         return [("verdict", self.sentence)]
 
     def raise_if_failed(self) -> None:
-        """Raise `ParityError` with the failures, if there are any."""
+        """Raise `ParityError` with the failures, if there are any, or with the reason why parity is not known."""
         __tracebackhide__ = True
-        if self.failed:
+        if self.failed or self.not_known:
             error = ParityError(terminal.failure_text(self))
             error.report = self
             raise error

@@ -39,14 +39,14 @@ class Case:
 
     Attributes:
         name: name of the case, e.g. `layer1.0.conv1[interpreter]`.
-        outcome: "passed", "failure" or "skipped".
+        outcome: "passed", "failure", "skipped", or "error" for what can't be judged.
         message: the reason in one line; empty for a case that passed.
-        status: `FAIL` or `NOT_COMPARED` for a failure.
+        status: `FAIL` or `NOT_COMPARED` for a failure, `NOT_COMPARED` for an error.
         detail: lines that explain a failure.
     """
 
     name: str
-    outcome: Literal["passed", "failure", "skipped"] = "passed"
+    outcome: Literal["passed", "failure", "skipped", "error"] = "passed"
     message: str = ""
     status: str = ""
     detail: str = ""
@@ -97,6 +97,8 @@ def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult,
         message = f"{len(failed)} of {len(comparisons)} comparisons: {first}"
         detail = cell_detail(replace(cell, comparisons=failed), report, WIDTH, everything=True)
         return Case(name, "failure", message, worst, "\n".join(line.plain for line in detail))
+    if not cell.path and report.not_known:
+        return Case(name, "error", f"parity is not known: {report.not_known}", NOT_COMPARED)
     if not comparisons:
         presence = cell.presence or (UNPAIRED if cell.path in report.unpaired else "")
         return Case(name, "skipped", REASONS.get(presence, f"nothing of it was compared on the {side} side"))

@@ -35,16 +35,18 @@ def to_xml(report: BaseReport) -> ElementTree.Element:
         elif case.outcome == "failure":
             failure = ElementTree.SubElement(element, "failure", type=case.status, message=clean(case.message))
             failure.text = clean(case.detail) or None
+        elif case.outcome == "error":
+            ElementTree.SubElement(element, "error", type=case.status, message=clean(case.message))
     _count(suites, suite)
     return suites
 
 
 def _count(suites: ElementTree.Element, suite: ElementTree.Element) -> None:
-    counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped")}
+    counts = {kind: len(suite.findall(f"testcase/{kind}")) for kind in ("failure", "skipped", "error")}
     for element in (suites, suite):
         element.set("tests", str(len(suite.findall("testcase"))))
         element.set("failures", str(counts["failure"]))
-        element.set("errors", "0")
+        element.set("errors", str(counts["error"]))
         element.set("skipped", str(counts["skipped"]))
 
 

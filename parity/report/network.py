@@ -253,6 +253,9 @@ def verdict_in_words(report: NetworkResult) -> str:
         sides = [f"{side} ({_compared_parts(side, compared)})" for side in report.sides]
         agreed = f"{join_names(sides)} agree{'s' if len(sides) == 1 else ''} with {report.reference}"
         return f"Parity holds{conditions and f' {conditions}'}: {agreed} in {pluralize(len(compared), 'Cell')}"
+    if not report.failed and report.not_known:
+        agreed = f"nothing differs in {pluralize(len(compared), 'Cell')}, but " if compared else ""
+        return f"Parity is not known: {agreed}{report.not_known}"
     if not report.failed:
         names = summarize_paths(report.reference_wrong, report.cells)
         return f"Nothing fails, but {report.reference}'s gradient is wrong in {names}"

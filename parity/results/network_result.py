@@ -9,7 +9,7 @@ from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
 from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
 from .conditions import Conditions
 from .error_shares import ErrorShares
-from .network_verdict import NetworkVerdict, network_verdict
+from .network_verdict import LESS_PRECISE, NOT_KNOWN, SAME, NetworkVerdict, network_verdict
 from .quantization_costs import QuantizationCosts
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
@@ -40,6 +40,7 @@ class NetworkResult:
         reproducible: the failing Cells whose causes were looked for, each with its inputs and weights.
         quantization: what 8 bits cost, if that was measured.
         conditions: settings that make the verdict say less, which it therefore names.
+        not_known: why parity can't be judged, though nothing that was compared fails; empty if it can.
     """
 
     model: str
@@ -62,20 +63,26 @@ class NetworkResult:
     reproducible: list[Reproducible] = field(default_factory=list)
     quantization: QuantizationCosts | None = None
     conditions: Conditions = field(default_factory=Conditions)
+    not_known: str = ""
 
     @property
     def ok(self) -> bool:
         """Whether at least one comparison was made, none failed, and none that should have been made is missing.
 
-        Parity doesn't hold either where a gradient of the reference is wrong, though nothing `failed`.
+        Parity doesn't hold either where a gradient of the reference is wrong, or where too little was compared to know
+        it, though nothing `failed`.
         """
-        return not self.failed and not any(cell.status == REFERENCE_WRONG for cell in self.cells.values())
+        return (
+            not self.failed
+            and not self.not_known
+            and not any(cell.status == REFERENCE_WRONG for cell in self.cells.values())
+        )
 
     @property
     def failed(self) -> bool:
-        """Whether a comparison failed or is missing, or nothing was compared."""
+        """Whether a comparison failed or is missing, or nothing was compared; that may be why parity is `not_known`."""
         compared = [cell for cell in self.cells.values() if cell.comparisons]
-        agree = bool(compared) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
+        agree = bool(compared or self.not_known) and not any(cell.status in (FAIL, NOT_COMPARED) for cell in compared)
         return not agree or (self.strict and bool(self.divided_differently))
 
     @property
@@ -95,7 +102,10 @@ class NetworkResult:
         """Whether the networks as a whole are the same function, whatever their Cells do."""
         comparisons = [(path, c) for path, cell in self.cells.items() for c in cell.comparisons]
         lone = sum(difference.kind == LONE_PARAMETER for difference in self.structure)
-        return network_verdict(self.sides, comparisons, lone, self.conditions.tolerance)
+        verdict = network_verdict(self.sides, comparisons, lone, self.conditions.tolerance)
+        if self.not_known and verdict.verdict in (SAME, LESS_PRECISE):
+            return NetworkVerdict(NOT_KNOWN, self.not_known, verdict.side)
+        return verdict
 
     @property
     def conditions_in_words(self) -> list[str]:
@@ -136,6 +146,7 @@ class NetworkResult:
             "ok": self.ok,
             "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,
+            "not_known": self.not_known,
             "reference_wrong": self.reference_wrong,
             "not_reached": self.not_reached,
             "unpaired": self.unpaired,
@@ -163,6 +174,8 @@ class NetworkResult:
 
     def __repr__(self) -> str:
         verdict = "parity holds" if self.ok else f"parity fails in {', '.join(map(repr, self.failing)) or 'no Cell'}"
+        if not self.failed and self.not_known:
+            verdict = f"parity is not known: {self.not_known}"
         verdict = ", ".join([verdict, *self.conditions_in_words])
         return f"<{type(self).__name__} of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
 
@@ -174,6 +187,7 @@ class NetworkResult:
         self.weights += other.weights
         join_differences(self.structure, other.structure)
         self.notes += [note for note in other.notes if note not in self.notes]
+        self.not_known = self.not_known or other.not_known
         self.reproducible += other.reproducible
         self.error_shares += other.error_shares
         for path, cell in other.cells.items():
@@ -189,6 +203,7 @@ class NetworkResult:
         """Add the comparisons of another report on the same sides, made at other sizes of the dynamic dimensions."""
         self.sizes.append(sizes)
         self._join_probes(other)
+        self.not_known = self.not_known or other.not_known
         self.notes += [f"at {sizes}: {note}" for note in other.notes if note not in self.notes]
         self._join_findings(other)
         for path, cell in other.cells.items():
@@ -203,6 +218,7 @@ class NetworkResult:
         self.inputs += 1
         self._join_probes(other)
         join_differences(self.structure, other.structure)
+        self.not_known = self.not_known or other.not_known
         self.notes += [f"input {self.inputs}: {note}" for note in other.notes if note not in self.notes]
         self._join_findings(other)
         for path, cell in other.cells.items():

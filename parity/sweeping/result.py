@@ -120,7 +120,10 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     where = ", ".join(cell["path"] or "(root)" for cell in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
     within = ", ".join(document.get("conditions", {}).get("in_words", []))
     holds = f"{PARITY_HOLDS} {within}" if within else PARITY_HOLDS
-    reason = {HOLDS: holds, FAILS: "parity fails", UNCLEAR: "gradients of the reference are wrong"}[outcome]
+    unclear = "gradients of the reference are wrong"
+    if document.get("not_known"):
+        unclear = visible_text(f"parity is not known: {document['not_known']}")[:MAX_REASON]
+    reason = {HOLDS: holds, FAILS: "parity fails", UNCLEAR: unclear}[outcome]
     return Result(
         model, outcome, reason + (f" in {where}" if where else ""), ended.code, ended.seconds, ended.memory,
         failing=f"{len(wrong)} of {len(judged)} Cells" if cells else "",

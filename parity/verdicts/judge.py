@@ -118,7 +118,7 @@ def judge(
     overflowing = reference if check == "rounding" else None
     largest_error, index = error(candidate, truth, overflowing)
     largest = size(truth)
-    unit, allowed = _bar(check, largest, noise, tolerance, group_size)
+    unit, allowed = allowed_error(check, largest, noise, tolerance, group_size)
     if check == "meaning" and bound is None and largest_error > unit * allowed:
         bound = _rounding_of_masked_scores(truth, largest, tolerance)
     if tolerance.overridden:
@@ -191,14 +191,16 @@ def _error_among_smaller_elements(
         largest_error, index = error(
             candidate, truth, reference if check == "rounding" else None, below=limit, within=bound
         )
-        unit, allowed = _bar(check, largest_below, of_reference, tolerance, group_size)
+        unit, allowed = allowed_error(check, largest_below, of_reference, tolerance, group_size)
         if largest_error > MAGNITUDE_GAP_FACTOR * unit * allowed:
             return largest_error, index, MAGNITUDE_GAP_FACTOR * unit, of_reference
     return None
 
 
-def _bar(check: str, largest: float, noise: float, tolerance: Tolerance, group_size: float) -> tuple[float, float]:
-    """The unit that errors are measured in, and the number of units that pass."""
+def allowed_error(
+    check: str, largest: float, noise: float, tolerance: Tolerance, group_size: float
+) -> tuple[float, float]:
+    """Return the unit that errors are measured in, and the number of units that pass; see `judge`."""
     if check == "meaning":
         scaled_noise = noise * epsilon("float64") / tolerance.unit
         return MEANING_RELATIVE * largest + MEANING_NOISE * (scaled_noise + epsilon("float64") * group_size), 1.0
