@@ -20,6 +20,7 @@ from .known_numbers import KnownNumbers, UntrackedRandomness, extreme_random_num
 from .libraries import without_value_checks
 from .marks import Marker
 from .ordered_sizes import ordered_sizes
+from .packed_sequences import PackedSequences
 from .prepare import prepare
 from .result_shapes import trace_by_shape
 from .tables.complex_table import COMPLEX, is_complex
@@ -82,6 +83,7 @@ def _trace(
             DetachInAutocast(),
             ClampVariance(),
             RecordData(),
+            PackedSequences(),
             decisions,
             settings_as_numbers(module),
         ):

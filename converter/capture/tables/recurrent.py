@@ -114,12 +114,39 @@ def gru_cell(
     return state
 
 
-@aten("aten.lstm.data", "aten.gru.data", "aten.rnn_tanh.data", "aten.rnn_relu.data")
-def packed_sequence(context: Context, *operands: Any) -> Any:
-    """lstm.data(Tensor data, Tensor batch_sizes, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float
-    dropout, bool train, bool bidirectional) -> (Tensor, Tensor, Tensor)
-    """
-    raise Unsupported("a packed_sequence sequence: its batch sizes are data, not shapes; pass a padded tensor")
+@aten("cellbridge.recurrent.default")
+def with_lengths(
+    context: Context, x: SymbolicTensor, lengths: SymbolicTensor, hx: list[SymbolicTensor],
+    params: list[SymbolicTensor], kind: str, has_biases: bool, num_layers: int, dropout: float, train: bool,
+    bidirectional: bool,
+) -> tuple[SymbolicTensor, ...]:  # fmt: skip
+    """cellbridge::recurrent, layers on a packed sequence: see `packed_sequences`."""
+    if dropout and train and num_layers > 1:
+        raise Unsupported("dropout between layers on a packed sequence: its elements are drawn for the packed rows")
+    projected = kind == "lstm" and hx[0].shape[2] != hx[1].shape[2]
+
+    def layer(x: Any, *operands: Any, reverse: bool) -> Any:
+        states, weights = operands[: len(hx)], operands[len(hx) :]
+        weights += (None,) * ((5 if kind == "lstm" else 4) - len(weights))
+        if kind == "lstm":
+            return lstm_layer(x, *states, *weights, lengths, reverse=reverse)
+        if kind == "gru":
+            return gru_layer(x, *states, *weights, lengths, reverse=reverse)
+        return rnn_layer(x, *states, *weights, lengths, reverse=reverse, nonlinearity=kind.removeprefix("rnn_"))
+
+    return _stack(
+        context,
+        layer,
+        x,
+        hx,
+        params,
+        has_biases,
+        num_layers,
+        0.0,
+        bidirectional,
+        batch_first=False,
+        projected=projected,
+    )
 
 
 def _stack(
