@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -11,7 +10,7 @@ from ...converter.capture.cell_hooks import notify_calls
 from ...runtime.errors import UsageError
 from ..diagnosis.budget import Budget
 from ..options import Options
-from ..probing.prober import LEAST_SECONDS, Prober
+from ..probing.prober import Prober
 from ..report.report import Report
 from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
 from ..results.conditions import Conditions
@@ -64,7 +63,6 @@ class Trial:
         self.options = options
         self.progress = progress
         self.notes: list[str] = []
-        self._started = time.monotonic()
         cells = sum(1 for _ in reference.module.modules()) if isinstance(reference, TorchSide) else 0
         progress.stage("reference", cells * (1 + options.grads) + REFERENCE_RUNS)
         with notify_calls(progress.advance):
@@ -211,10 +209,8 @@ class Trial:
 
     def _probe(self, prober: Prober, side: Side) -> CellComparisons:
         """Return the failures on the first further inputs that a side fails on."""
-        seconds = time.monotonic() - self._started - prober.spent
-        most = max(1.0, max(seconds, LEAST_SECONDS) - prober.spent)
-        self.progress.stage(f"{side.name} on further inputs, at most {most:.0f} s", None)
-        found = self._assign_to_known_cells(prober.judge(side, seconds))
+        self.progress.stage(f"{side.name} on further inputs", None)
+        found = self._assign_to_known_cells(prober.judge(side))
         own = [path for path, c in found if c.feeding == ISOLATED]
         if any(not self.options.selects(path) for path in own):  # what is left out differs
             found = [(path, c) for path, c in found if path in own]

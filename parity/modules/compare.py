@@ -17,6 +17,7 @@ from ..results.structure import StructureDifference
 from ..sides.torch_side import TorchSide
 from ..support.progress import Progress
 from .alignment import Apart, align
+from .changed_inputs import compare_changed_inputs
 from .lone_parameters import LoneParameters
 from .modes import mode_differences
 from .prefixes import Prefixes
@@ -84,6 +85,8 @@ def _compare(
     shared = alignment.used_elsewhere | {name for one in sides(apart) for name in one.shared_names}
     one, other = sides(apart, shared)
     report = judge_sides(one, [other], options, progress, [one, other])
+    if report.ok:
+        report.cells[""].comparisons += compare_changed_inputs(one, other)
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
     report.structure += mode_differences(reference, candidate, options.train, report.cells)

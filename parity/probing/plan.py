@@ -17,16 +17,22 @@ from ..sides.cell_side import CellSide
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Arguments, Run, Side
 from ..sides.torch_side import TorchSide
+from .data_dependent import takes_any_integers
+from .integers import index_probes, integer_probes
 from .lengths import MAX_SIZE, size_probes
 from .of_programs import inputs_of_program, vocabularies_of
+from .order import order_in
 from .probe import Probe
+from .range_ends import DTYPE as RANGE
+from .range_ends import is_proportional, range_end_probes
+from .switched_arguments import switched_argument_probes
 from .switches import of_programs, of_torch, ordinary
 from .values import (
     Inputs,
     around,
+    cotangent_probes,
     cycle,
     equal_number_probes,
-    index_probes,
     mask_probes,
     not_finite_probes,
     number_probes,
@@ -45,7 +51,8 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
     inputs = _inputs_of(reference)
     if inputs is None or any(tensor.is_complex() for tensor in inputs.tensors.values()):
         return
-    switches = _switches(reference, side)
+    equal = order_in(reference)
+    switches = ordinary(_switches(reference, side) | equal.jumps | order_in(side).jumps)
     if isinstance(reference, TorchSide):
         of_module = _of_module(inputs, reference, side)
         vocabularies, special = _vocabularies(reference.module), _padding_indices(reference, side)
@@ -54,14 +61,23 @@ def probes(reference: Side, side: Side) -> Iterator[Probe]:
         of_module, vocabularies, special = [], vocabularies_of(reference.program)[:MAX_VOCABULARIES], []
     # ONNX Runtime's kernels (MaxPool, LSTM) don't always pass on NaN, whatever the file
     judges_nan = side.capabilities.checks[0][0] == "meaning"
+    both = (reference, side) if isinstance(reference, TorchSide) and isinstance(side, TorchSide) else None
+    defined = equal.takes and equal.defined
+    in_range = judges_nan and ("rounding", RANGE) in side.capabilities.checks
+    proportional = in_range and bool(inputs.numbers) and is_proportional(reference, inputs)
+    any_integers = bool(inputs.indices) and all(takes_any_integers(one, inputs) for one in (reference, side))
     yield from _in_turn(
         mask_probes(inputs),
         number_probes(inputs),
         *of_module,
         _of_cells(switches) if side.capabilities.cells and side.capabilities.known_cells else (),
         index_probes(inputs, vocabularies, special),
+        integer_probes(inputs, rounds=RANGE in dict(side.capabilities.checks).values()) if any_integers else (),
+        range_end_probes(inputs, proportional=proportional) if in_range else (),
         switch_probe(inputs, switches),
-        equal_number_probes(inputs),
+        equal_number_probes(inputs, positions=defined, gradients=defined and both is not None),
+        switched_argument_probes(*both) if both is not None else (),
+        cotangent_probes() if side.capabilities.live else (),
         not_finite_probes(inputs) if judges_nan else (),
     )
 
@@ -133,7 +149,7 @@ def _numbers(side: Side) -> set[int]:
     return {n for n in found if 1 < n < MAX_SIZE}
 
 
-def _switches(*sides: Side) -> list[float]:
+def _switches(*sides: Side) -> set[float]:
     """The values at which operations of both sides switch, as far as they can be read."""
     found: set[float] = set()
     for side in sides:
@@ -145,4 +161,4 @@ def _switches(*sides: Side) -> list[float]:
                     found |= of_programs([side.in_interpreter().program])
             except CellbridgeError:  # its operations can't be read
                 continue
-    return ordinary(found)
+    return found

@@ -30,6 +30,12 @@ class Probe:
         ties: they hold equal values, so that positions of a maximum, say, depend on rounding.
         exact: they hold numbers that operations compare others with, so that any rounding error decides.
         other_mode: both sides run in train mode where they ran in eval mode, and the other way round.
+        working: judged in the working dtype, whose range is smaller than that of float64; only what is off by a large
+            share of the numbers fails.
+        cotangents: for other cotangents instead of arguments, what returns others for one.
+        switched: other arguments are given or left out, so that the network may return something else.
+        tied: they hold equal values, and the gradients alone are compared, which are defined.
+        positions: with `ties`, whether positions are compared, which are defined.
     """
 
     name: str
@@ -42,21 +48,32 @@ class Probe:
     ties: bool = False
     exact: bool = False
     other_mode: bool = False
+    working: bool = False
+    cotangents: Change | None = None
+    switched: bool = False
+    tied: bool = False
+    positions: bool = False
 
     @property
     def needs_live(self) -> bool:
         """Whether a side with a program of fixed sizes, captured in one mode, can't be run on it."""
-        return self.resized or self.other_mode
+        return self.resized or self.other_mode or self.switched
 
     @property
     def has_gradients(self) -> bool:
-        """Whether gradients are compared too; not where they depend on the order of equal values."""
-        return not self.not_finite and not self.ties
+        """Whether gradients are compared too; not where they depend on the order of equal values, or may overflow."""
+        return not (self.not_finite or self.ties or self.working)
+
+    @property
+    def has_outputs(self) -> bool:
+        """Whether outputs are compared; other cotangents, and the order of equal values, change gradients alone."""
+        return self.cotangents is None and not self.tied
 
     @property
     def is_of_values(self) -> bool:
         """Whether it is a single call on other, finite values, all different, in the given shapes and mode."""
-        return self.arguments is not None and not (self.before or self.needs_live or self.not_finite or self.ties)
+        special = self.before or self.needs_live or self.not_finite or self.ties or self.working
+        return self.arguments is not None and not special
 
 
 def with_tensors(arguments: Arguments, change: Callable[[int, torch.Tensor], torch.Tensor]) -> Arguments:

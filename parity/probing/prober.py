@@ -1,4 +1,4 @@
-"""`Prober`: judges sides on inputs derived from the given ones, as long as there is time."""
+"""`Prober`: judges sides on inputs derived from the given ones, within a bound on the work."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import ml_dtypes
 import numpy as np
+import torch
+from torch.utils import _pytree as pytree
 
 from ...runtime.errors import CellbridgeError
-from ...runtime.ir.types import is_floating
+from ...runtime.ir.types import as_dtype, is_floating
 from ..comparison.cells import require_elements, require_finite
 from ..comparison.choices import ChoiceFinder
 from ..comparison.comparer import Comparer
@@ -19,19 +22,26 @@ from ..comparison.value_judge import ValueJudge
 from ..options import Options
 from ..results.comparison import FAIL, Comparison
 from ..sides.cell_side import CellSide
-from ..sides.records import INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
-from ..verdicts.deviations import size
+from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run, Side
+from ..verdicts.deviations import error, size
 from ..verdicts.judge import Tolerance
 from .inside import layers_of, with_other_values
 from .plan import probes
-from .probe import Probe
+from .probe import Change, Probe
+from .work import Budget
 
-LEAST_SECONDS = 10.0
-"""Probing may take as long as the comparison did, and at least this long."""
-GRADIENT_SHARE = 0.25
-"""The share of the time that is kept for gradients, which come after the outputs on all probes."""
+LONGEST_SECONDS = 300.0
+"""A guard, in case the work is estimated far too low."""
 IMPRECISE = 100.0
 """Factor on the bar of a side that has no float64, since its precision is judged on the given inputs alone."""
+NEGLIGIBLE = 2.0**-46
+"""Smaller differences in float64 come from subtracting numbers near 1, as in exp(x) - 1, and are no other function."""
+GROSS = 1 / 8
+"""In the working dtype, a difference fails that is at least this share of the largest element, or isn't finite."""
+LOST = 1e-3
+"""Small numbers are lost, by subtraction, if the error in float64 is this share of the largest."""
+SMALLEST = 2.0**10
+"""Differences below as many times the smallest normal number are lost to denormal numbers, or flushed to zero."""
 JUMP = 1e6
 """A difference that is so many times larger than its bar is no rounding, even of numbers in float32."""
 GRADIENTS = (INPUT_GRADIENT, OUTPUT_GRADIENT)
@@ -44,7 +54,7 @@ CellComparisons = list[tuple[str, Comparison]]
 
 @dataclass
 class _Counts:
-    """Numbers of probes on which a side was judged, the reference can't be, and there was no time; choices made."""
+    """Numbers of probes on which a side was judged, the reference can't be, and that were left out; choices made."""
 
     judged: int = 0
     refused: int = 0
@@ -88,30 +98,32 @@ class Prober:
 
     def restart(self, side: Side, replayed: Run) -> None:
         """Forget what was found in a side, which is judged again with other settings of the reference's run."""
-        self.replayed, self.spent = replayed, 0.0
+        self.replayed = replayed
         self.evidence.pop(side.name, None)
 
-    def judge(self, side: Side, seconds: float) -> CellComparisons:
+    def judge(self, side: Side) -> CellComparisons:
         """Return the failures of the first probe that a side fails on; none if it passes on all.
 
         Args:
             side: a side that passes on the given inputs.
-            seconds: the longest time to take, for all sides together.
         """
         started, already = time.monotonic(), self.spent
         counts = {False: _Counts(), True: _Counts()}
-        longest = max(seconds, LEAST_SECONDS)
-        for_outputs = longest * (1 - GRADIENT_SHARE) if self._compares_gradients(side) else longest
+        budget, kept = Budget.of(self.reference), self._compares_gradients(side)
+        struck = False
         found: CellComparisons = []
         for grads, probe in self._in_order(side):
             count = counts[grads]
             self.spent = already + time.monotonic() - started
             if probe.choice in count.chosen:
                 continue
-            if self.spent > (longest if grads else for_outputs):
+            struck |= self.spent > LONGEST_SECONDS
+            if struck or not budget.has_room(grads=grads, kept=kept):
                 count.late += 1
                 continue
             on_reference = self._on_reference(probe, grads=grads)
+            runs = (1 + len(probe.before)) * (1 if on_reference is None else 2)
+            budget.add(runs, grads=grads, larger=self._growth(probe))
             if on_reference is None:
                 count.refused += not probe.choice
                 continue
@@ -128,15 +140,25 @@ class Prober:
             if found:
                 break
         self.spent = already + time.monotonic() - started
-        self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True]))
+        self.notes.append(_note(side.name, self.reference.name, counts[False], counts[True], struck=struck))
         return found
+
+    def _growth(self, probe: Probe) -> float:
+        """The number of elements of a probe's inputs, as a multiple of that of the given ones."""
+        given = self.truth.root_keys(INPUT)
+        before = sum(self.truth.values[key].size for key in given)
+        if probe.arguments is None or not before:
+            return 1.0
+        after = sum(x.numel() for x in pytree.tree_leaves(probe.arguments) if isinstance(x, torch.Tensor))
+        return max(1.0, after / before)
 
     def _in_order(self, side: Side) -> Iterator[tuple[bool, Probe]]:
         """Yield the probes, with whether gradients are compared on them: first all without."""
         planned: list[Probe] = []
         for probe in probes(self.reference, side):
             planned.append(probe)
-            yield False, probe
+            if probe.has_outputs:
+                yield False, probe
         if self._compares_gradients(side):
             yield from ((True, probe) for probe in planned if probe.has_gradients)
 
@@ -168,6 +190,8 @@ class Prober:
         if probe.needs_live:
             run = Run("float64", grads=grads)
         run = replace(run, arguments=probe.arguments, before=probe.before, other_mode=probe.other_mode)
+        if probe.cotangents is not None:
+            run = replace(run, cotangents=[_changed(g, probe.cotangents) for g in self.truth.cotangents])
         truth = self.reference.run(run)
         require_elements(truth)
         outputs = [truth.values[key] for key in truth.root_keys(OUTPUT)]
@@ -186,7 +210,7 @@ class Prober:
     def _judge_with_choices(self, side: Side, probe: Probe, run: Run, truth: Records) -> CellComparisons:
         """Return the failures of a side; if there are any, those with the choices that the reference makes here."""
         found = self._judge(side, probe, run, truth)
-        if not found or not self.replayed.choices:
+        if not found or not self.replayed.choices or probe.positions or probe.tied:
             return found
         choices = self.choices.of(run, self.reference.run(replace(run, inner=True)))
         return self._judge(side, probe, replace(run, choices=choices), truth) if choices else found
@@ -209,13 +233,15 @@ class Prober:
     def _failures(self, side: Side, probe: Probe, run: Run, truth: Records, feeding: str) -> CellComparisons:
         """Return what fails in a run of a side, by the reference's own errors on the same inputs."""
         can = side.capabilities
-        check, dtype = can.checks[0]
+        check, dtype = can.checks[-1] if probe.working else can.checks[0]
         noise_run = replace(run, dtype=self.working_dtype if check == "meaning" else dtype)
-        noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning")
+        noise = Noise(self.reference, truth, noise_run, unmeasured=check == "meaning" or probe.working)
         tolerance = Tolerance(noise_run.dtype, self.options.rtol, self.options.atol)
         values = ValueJudge(truth, noise, tolerance, is_port=can.is_port)
         comparer = Comparer(side.name, feeding, values, self.owners, run.grads)
         records = side.run(replace(run, dtype=dtype))
+        if probe.not_finite:
+            _share_not_finite(records, truth)
         if probe.other_mode and not _has_this_mode(truth, records):
             self.notes.append(f"{side.name} was not compared in {probe.name}: it has other statistics or random draws")
             return []
@@ -225,9 +251,19 @@ class Prober:
                 (path, replace(c, probe=probe.name))
                 for path, c in comparer.compare(check, records)
                 if c.status == FAIL
-                and not (probe.ties and _is_position(c))
-                and (check == "meaning" or tolerance.overridden or c.error >= IMPRECISE * c.bar)
+                and not (probe.ties and not probe.positions and _is_position(c))
+                and not (_is_lost_gradient(c) and not can.live)
+                and (tolerance.overridden or is_gross(path, c))
             ]
+
+        def is_gross(path: str, c: Comparison) -> bool:
+            if check == "meaning":
+                return not 0 < c.error < NEGLIGIBLE or probe.cotangents is not None
+            if not probe.working:
+                return c.error >= IMPRECISE * c.bar
+            largest = size(truth.values.get(Key(path, c.call, OUTPUT, c.tensor)))
+            is_accurate = c.reference_error <= LOST * largest
+            return is_accurate and c.error >= max(GROSS * largest, SMALLEST * _smallest_normal(noise_run.dtype))
 
         def may_be_rounding(found: CellComparisons) -> bool:
             return bool(found) and not (probe.exact and any(c.error >= JUMP * c.bar for _, c in found))
@@ -239,9 +275,40 @@ class Prober:
             (may_be_rounding, lambda: check == "meaning" and noise.allow_rounded_numbers(self.rounded)),
             (may_be_rounding, lambda: noise.sample(check)),
         )
+        if found and probe.working and self._cancels(side, run, truth):
+            return []
         if found and check == "meaning" and (feeding == ISOLATED or run.before):
             self.evidence[side.name] = truth, records, noise
         return found
+
+    def _cancels(self, side: Side, run: Run, truth: Records) -> bool:
+        """Whether a side loses small numbers in float64 too: by subtracting large ones, not by the range of a dtype."""
+        if max(size(truth.values[key]) for key in truth.root_keys(INPUT)) >= 1:
+            return False
+        exact = side.run(replace(run, dtype="float64")).values
+        return any(
+            key in exact
+            and exact[key].shape == truth.values[key].shape
+            and error(exact[key], truth.values[key])[0] > LOST * size(truth.values[key])
+            for key in truth.root_keys(OUTPUT)
+        )
+
+
+def _changed(array: Array | None, change: Change) -> Array | None:
+    return None if array is None else change(torch.from_numpy(array)).numpy()
+
+
+def _smallest_normal(dtype: str) -> float:
+    return float(ml_dtypes.finfo(as_dtype(dtype)).smallest_normal)  # type: ignore[no-untyped-call]
+
+
+def _share_not_finite(records: Records, truth: Records) -> None:
+    """Take the truth's elements where neither is finite: inf - inf and a logarithm of inf are as good as each other."""
+    for key, array in records.values.items():
+        expected = truth.values.get(key)
+        if expected is not None and expected.shape == array.shape and is_floating(array.dtype):
+            neither = ~np.isfinite(array.astype(np.float64)) & ~np.isfinite(expected.astype(np.float64))
+            records.values[key] = np.where(neither, expected.astype(array.dtype), array)
 
 
 def _share_finite(array: Array) -> float:
@@ -251,6 +318,11 @@ def _share_finite(array: Array) -> float:
 def _is_position(c: Comparison) -> bool:
     """Whether a tensor holds whole numbers, which depend on rounding where values are equal."""
     return c.kind in ("output", "passed value") and c.dtype.startswith(("int", "uint", "bool"))
+
+
+def _is_lost_gradient(c: Comparison) -> bool:
+    """Whether a gradient isn't finite: the chain rule of a file's nodes, which were made for the outputs, overflows."""
+    return c.kind.endswith("gradient") and c.candidate_value is not None and not np.isfinite(c.candidate_value)
 
 
 def _has_this_mode(truth: Records, records: Records) -> bool:
@@ -272,7 +344,7 @@ def _at_root(truth: Records) -> dict[Key, Array]:
     return {key: array for key, array in truth.values.items() if not key.path} | of_gradients
 
 
-def _note(side: str, reference: str, of_outputs: _Counts, of_gradients: _Counts) -> str:
+def _note(side: str, reference: str, of_outputs: _Counts, of_gradients: _Counts, *, struck: bool) -> str:
     text = f"{side} was also compared on {of_outputs.judged} inputs derived from the given ones"
     if of_gradients.judged:
         text += f", with gradients on {of_gradients.judged}"
@@ -280,4 +352,5 @@ def _note(side: str, reference: str, of_outputs: _Counts, of_gradients: _Counts)
         text += f"; {reference} doesn't run, or isn't finite, on {of_outputs.refused} others"
     late = [f"{of_outputs.late} more"] if of_outputs.late else []
     late += [f"the gradients on {of_gradients.late}"] if of_gradients.late else []
-    return text + (f"; {' and '.join(late)} were left out for want of time" if late else "")
+    why = f"after {LONGEST_SECONDS:.0f} s" if struck else "to bound the work"
+    return text + (f"; {' and '.join(late)} were left out, {why}" if late else "")

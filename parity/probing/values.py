@@ -79,11 +79,28 @@ def number_probes(inputs: Inputs) -> Iterator[Probe]:
         yield Probe(f"{names} {name}", inputs.changed(places, change))
 
 
-def equal_number_probes(inputs: Inputs) -> Iterator[Probe]:
-    """Yield probes in which many numbers are equal, all of them together."""
+def equal_number_probes(inputs: Inputs, *, positions: bool, gradients: bool) -> Iterator[Probe]:
+    """Yield probes in which many numbers are equal, all of them together.
+
+    Args:
+        inputs: the given inputs.
+        positions: whether it is defined which of equal elements a position points to.
+        gradients: whether it is defined which of them gets a gradient.
+    """
     places = inputs.numbers
-    for name, change in _EQUAL.items() if places else ():
-        yield Probe(f"{inputs.listed(places)} {name}", inputs.changed(places, change), ties=True)
+    if not places:
+        return
+    names = inputs.listed(places)
+    for name, change in _EQUAL.items():
+        yield Probe(f"{names} {name}", inputs.changed(places, change), ties=True, positions=positions)
+    if gradients:
+        yield Probe(f"{names} of two values", inputs.changed(places, _of_two_values), tied=True, exact=True)
+
+
+def cotangent_probes() -> Iterator[Probe]:
+    """Yield probes with the given inputs and other cotangents: gradients depend on them linearly."""
+    for name, change in (("of either sign from 0.001 to 1000", wide), ("times 0.000001", lambda g: g * 1e-6)):
+        yield Probe(f"cotangents {name}", cotangents=change)
 
 
 def not_finite_probes(inputs: Inputs) -> Iterator[Probe]:
@@ -101,27 +118,6 @@ def switch_probe(inputs: Inputs, switches: Sequence[float]) -> Iterator[Probe]:
         arguments = inputs.changed(inputs.numbers, lambda x: cycle(x, values))
         name = f"{inputs.listed(inputs.numbers)} at values at which operations switch"
         yield Probe(name, arguments, ties=True, exact=True)
-
-
-def index_probes(inputs: Inputs, vocabularies: Sequence[int], special: Sequence[int]) -> Iterator[Probe]:
-    """Yield probes with the largest index, the smallest, and equal and smaller ones, of one tensor at a time.
-
-    Args:
-        inputs: the given inputs.
-        vocabularies: numbers of indices that a tensor may have.
-        special: indices that are treated differently.
-    """
-    for place in inputs.indices:
-        name = inputs.names[place]
-        for size in sorted(set(vocabularies), reverse=True):
-            arguments = inputs.changed([place], lambda x, last=size - 1: _ends(x, last))  # type: ignore[misc]
-            yield Probe(f"{name} up to {size - 1}", arguments, choice=f"largest {name}")
-        for index in sorted({0, *special}):
-            arguments = inputs.changed([place], lambda x, index=index: _ends(x, index))  # type: ignore[misc]
-            yield Probe(f"{name} with {index}", arguments)
-        yield Probe(f"{name} all zero", inputs.changed([place], torch.zeros_like), ties=True)
-        yield Probe(f"{name} all equal", inputs.changed([place], _all_first), ties=True)
-        yield Probe(f"{name} halved", inputs.changed([place], lambda x: x // 2), ties=True)
 
 
 def mask_probes(inputs: Inputs) -> Iterator[Probe]:
@@ -187,14 +183,8 @@ def _one_element(x: Tensor, value: float) -> Tensor:
     return flat.reshape(x.shape)
 
 
-def _ends(x: Tensor, value: int) -> Tensor:
-    """Return indices of which the first and the last is this one."""
-    flat = x.reshape(-1).clone()
-    flat[:1], flat[-1:] = value, value
-    return flat.reshape(x.shape)
-
-
-def _all_first(x: Tensor) -> Tensor:
+def all_first(x: Tensor) -> Tensor:
+    """Return the first number in place of each."""
     return x.reshape(-1)[:1].expand(x.numel()).reshape(x.shape).clone()
 
 
@@ -202,6 +192,12 @@ def _repeated(x: Tensor) -> Tensor:
     """Round to quarters of the largest magnitude."""
     unit = float(x.double().abs().max()) / 4 if x.numel() else 0.0
     return x if unit == 0 else ((x.double() / unit).round() * unit).to(x)
+
+
+def _of_two_values(x: Tensor) -> Tensor:
+    """Return half the largest magnitude, with the signs of the numbers: many are equal, and none is zero."""
+    half = float(x.double().abs().max()) / 2 if x.numel() else 0.0
+    return torch.where(x < 0, -half, half).to(x)
 
 
 _CHANGES: dict[str, Change] = {
@@ -214,5 +210,5 @@ _CHANGES: dict[str, Change] = {
 _EQUAL: dict[str, Change] = {
     "all zero": torch.zeros_like,
     "with repeated values": _repeated,
-    "all equal": _all_first,
+    "all equal": all_first,
 }

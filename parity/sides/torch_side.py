@@ -259,6 +259,31 @@ class TorchSide:
             self._takes_numbers = any(k.kind == INPUT and is_floating(v.dtype) for k, v in records.values.items())
         return records
 
+    def inputs_after_call(self) -> tuple[dict[int, Array], dict[int, Array]]:
+        """Return the tensors of the given arguments before and after a call in float64, by place among all leaves.
+
+        Raises:
+            UsageError: the module doesn't run on them.
+        """
+        manual_seed(self.seed)
+        with (
+            in_dtype(self.module, torch.float64, through=self.working_dtype, train=self.train),
+            default_dtype(torch.float64),
+            DoublePrecision(self.working_dtype, perturbed=False),
+            torch.no_grad(),
+        ):
+            args, kwargs, _ = self._inputs((self.args, self.kwargs), torch.float64, grads=False)
+            leaves = dict(enumerate(pytree.tree_leaves((args, kwargs))))
+            tensors = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, torch.Tensor)}
+            before = {place: as_array(tensor).copy() for place, tensor in tensors.items()}
+            try:
+                self.module(*args, **kwargs)
+            except CellbridgeError:
+                raise
+            except Exception as error:  # raised by the model's code
+                raise eager_error(error, self.module, args, kwargs) from error
+            return before, {place: as_array(tensor).copy() for place, tensor in tensors.items()}
+
     def _call_before(self, run: Run, args: Any, kwargs: Any) -> Records:
         """Call the module once on its own values, to set its state, with the draws of the call that is recorded."""
         recorder = Recorder(replace(run, feed=None), self.shared)

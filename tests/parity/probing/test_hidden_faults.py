@@ -14,7 +14,7 @@ from torch import nn
 
 from cellbridge import parity
 from cellbridge.parity.cli import main
-from cellbridge.parity.probing import prober
+from cellbridge.parity.probing import work
 from cellbridge.parity.report import junit
 from cellbridge.runtime import nn as cells
 from tests.parity.porting.ports import made
@@ -126,12 +126,12 @@ def test_what_fails_on_the_given_inputs_is_not_probed() -> None:
     assert parity.compare(nn.Sequential(nn.ReLU()), nn.Sequential(nn.GELU()), (X,), probe=True).probes == []
 
 
-def test_what_was_left_out_for_time_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prober, "LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(prober.Prober, "judge", lambda self, side, _, judge=prober.Prober.judge: judge(self, side, 0.0))
+def test_what_was_left_out_to_bound_the_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "LEAST", 0.0)
+    monkeypatch.setattr(work, "RUNS", 0.0)
     report = parity.compare(nn.ReLU(), nn.ReLU(), (X,), probe=True)
     assert report.ok
-    late = r"on 0 inputs derived .*; \d+ more and the gradients on \d+ were left out for want of time"
+    late = r"on 0 inputs derived .*; \d+ more and the gradients on \d+ were left out, to bound the work"
     assert re.search(late, report.notes[-1])
 
 

@@ -1,0 +1,180 @@
+"""Pairs that agree on the given inputs, and differ near the ends of a range, at ties or for other arguments."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from cellbridge import converter, parity
+from cellbridge.parity.onnx_files.compare import compare_onnx
+from tests.parity.probing.look_alikes import GRADIENTS, INTEGERS, TIES, VALUES, LookAlike, Of
+
+TABLE = {**VALUES, **INTEGERS, **TIES, **GRADIENTS}
+QUICK = ("logsumexp that overflows", "power and root", "norm that overflows", "through float32", "through float64")
+
+
+def sides(pair: LookAlike) -> tuple[nn.Module, nn.Module, nn.Module]:
+    return Of(pair.reference).eval(), Of(pair.wrong).eval(), Of(pair.sound).eval()
+
+
+def shown(report: parity.Report) -> set[str]:
+    return {c.probe for cell in report.cells.values() for c in cell.failures}
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_a_look_alike_is_told_from_the_reference(name: str) -> None:
+    pair = TABLE[name]
+    reference, wrong, _ = sides(pair)
+    assert parity.compare(reference, wrong, pair.inputs, probe=False, diagnose_seconds=0).ok, "the inputs hide it"
+    report = parity.compare(reference, wrong, pair.inputs, probe=True, diagnose_seconds=0)
+    assert report.failing == [""]
+    assert all(re.search(pair.probe, probe) for probe in shown(report)), shown(report)
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_another_way_to_compute_the_same_passes(name: str) -> None:
+    pair = TABLE[name]
+    reference, _, sound = sides(pair)
+    report = parity.compare(reference, sound, pair.inputs, probe=True, diagnose_seconds=0)
+    assert report.ok, str(report)
+    assert len(report.probes) > 5
+
+
+FILES = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n, pair in TABLE.items() if pair.in_files]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_are_told_apart_and_sound_ones_pass(name: str, tmp_path: Path) -> None:
+    pair = TABLE[name]
+    files = []
+    for number, module in enumerate(sides(pair)):
+        files.append(str(tmp_path / f"{number}.onnx"))
+        converter.to_onnx(converter.from_torch(module, pair.inputs), files[-1])
+    reference, wrong, sound = files
+    assert not compare_onnx(reference, wrong, diagnose_seconds=0).ok
+    same = compare_onnx(reference, sound, diagnose_seconds=0)
+    assert same.ok, str(same)
+
+
+class Masked(nn.Module):
+    """A sum of seen positions; the mask, and a flag, may be ignored."""
+
+    def __init__(self, *, sees_mask: bool = True, sees_flag: bool = True) -> None:
+        super().__init__()
+        self.sees_mask, self.sees_flag = sees_mask, sees_flag
+
+    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False) -> Tensor:
+        if mask is not None and self.sees_mask:
+            x = x.masked_fill(~mask[..., None], 0.0)
+        return x.sum(1) * (0.5 if scaled and self.sees_flag else 1.0)
+
+
+Y = torch.randn(2, 5, 3, generator=torch.Generator().manual_seed(0))
+SEEN = torch.tensor([[True, True, True, False, False], [True] * 5])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "args", "probe"),
+    [
+        (lambda: Masked(sees_mask=False), (Y,), "mask given, bools per position"),
+        (lambda: Masked(sees_flag=False), (Y,), "scaled=True"),
+        (lambda: Masked(sees_flag=False), (Y, SEEN), "scaled=True"),
+        (lambda: AlwaysMasked(), (Y, SEEN), "mask left out"),
+    ],
+)
+def test_optional_arguments_are_switched(wrong: Callable[[], nn.Module], args: Any, probe: str) -> None:
+    assert parity.compare(Masked(), wrong(), args, probe=False).ok
+    report = parity.compare(Masked(), wrong(), args, probe=True, grads=False, diagnose_seconds=0)
+    assert shown(report) == {probe}
+    assert parity.compare(Masked(), Masked(), args, probe=True).ok
+
+
+class AlwaysMasked(Masked):
+    def forward(self, x: Tensor, mask: Tensor | None = None, scaled: bool = False) -> Tensor:
+        hidden = SEEN if mask is None else mask
+        return super().forward(x, hidden, scaled)
+
+
+def test_an_argument_that_one_side_alone_has_is_not_switched() -> None:
+    class Plain(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.sum(1)
+
+    report = parity.compare(Masked(), Plain(), (Y,), probe=True)
+    assert report.ok, str(report)
+
+
+def test_integers_that_become_sizes_stay_as_they_are() -> None:
+    class Grows(nn.Module):
+        def forward(self, n: Tensor) -> Tensor:
+            return torch.arange(int(n.max())).sum() + n
+
+    report = parity.compare(Grows(), Grows(), (torch.tensor([3, 4]),), probe=True)
+    assert report.ok, str(report)
+    assert report.probes
+    assert not any("2^" in probe for probe in report.probes)
+
+
+def test_what_overflows_on_the_reference_is_not_judged() -> None:
+    naive = Of(lambda x: x.exp().sum(-1).log())
+    other = Of(lambda x: (x.exp() / 2).sum(-1).log() + torch.tensor(2).log())
+    report = parity.compare(naive, other, (torch.randn(4, 6),), probe=True)
+    assert report.ok, str(report)
+
+
+NORMALIZED: dict[str, tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]] = {
+    "layer norm": (
+        lambda x: F.layer_norm(x, (6,)),
+        lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt(),
+    ),
+    "elu": (F.elu, lambda x: torch.where(x > 0, x, x.exp() - 1)),
+    "gelu": (F.gelu, lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5))),
+    "silu": (F.silu, lambda x: x * x.sigmoid()),
+    "mish": (F.mish, lambda x: x * torch.tanh(F.softplus(x))),
+    "attention": (
+        lambda x: F.scaled_dot_product_attention(x, x + 1, x - 1),
+        lambda x: (x @ (x + 1).mT / x.shape[-1] ** 0.5).softmax(-1) @ (x - 1),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NORMALIZED)
+@pytest.mark.parametrize("exchanged", [False, True])
+def test_products_may_overflow_where_the_network_is_not_proportional_to_its_inputs(name: str, exchanged: bool) -> None:
+    one, other = NORMALIZED[name][::-1] if exchanged else NORMALIZED[name]
+    if name == "layer norm":
+        args = (torch.randn(4, 6, generator=torch.Generator().manual_seed(0)),)
+        one, other = (_of_six(one), _of_six(other))
+    else:
+        args = (torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0)),)
+    report = parity.compare(Of(one), Of(other), args, probe=True, grads=False, diagnose_seconds=0)
+    assert report.ok, str(report)
+    assert any("in float32" in probe for probe in report.probes)
+
+
+def _of_six(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """The function of rows of six numbers, and of no others."""
+
+    def of(x: Tensor) -> Tensor:
+        if x.shape[-1] != 6:
+            raise ValueError("takes six numbers")
+        return function(x)
+
+    return of
+
+
+def test_the_same_probes_are_tried_however_long_they_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cellbridge.parity.probing import prober
+
+    module, x = nn.Sequential(nn.Linear(6, 6), nn.ReLU()), torch.randn(4, 6)
+    first = parity.compare(module, module, (x,), probe=True)
+    now = iter(range(10**9))
+    monkeypatch.setattr(prober.time, "monotonic", lambda: next(now) * 0.01)
+    assert parity.compare(module, module, (x,), probe=True).probes == first.probes
