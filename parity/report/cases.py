@@ -9,6 +9,7 @@ from typing import Literal
 from ..results.cause import Cause
 from ..results.cell_report import CellReport, PairedCell
 from ..results.comparison import (
+    AFFECTED,
     FAIL,
     INLINED,
     NOT_COMPARED,
@@ -58,10 +59,10 @@ def network_cases(report: NetworkResult) -> Iterator[Case]:
     A comparison that fails or couldn't be made is a failure of its Cell. A Cell without comparisons is skipped, with
     the reason, and so is a Cell that differs end to end only, because of failing Cells.
     """
-    failing = set(report.failing)
+    verdicts = report.verdicts
     for cell in report.cells.values():
         for side in report.sides:
-            yield _network_case(f"{cell.path or '(root)'}[{side}]", cell, side, report, failing)
+            yield _network_case(f"{cell.path or '(root)'}[{side}]", cell, side, report, verdicts[cell.path])
 
 
 def network_properties(report: NetworkResult) -> list[tuple[str, str]]:
@@ -81,13 +82,13 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
         yield Case("training", "failure", "; ".join(report.problems) or "no step was compared", FAIL)
 
 
-def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, failing: set[str]) -> Case:
+def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, verdict: str) -> Case:
     comparisons = [c for c in cell.comparisons if c.side == side]
     differing = [c for c in comparisons if c.status != PASS]
     failed = [c for c in differing if c.status != REFERENCE_WRONG]
     if differing and not failed:
         return Case(name, "skipped", reference_wrong(cell, report))
-    if failed and cell.path not in failing:
+    if failed and verdict == AFFECTED:
         culprits = ", ".join(path or "(root)" for path in report.failing)
         return Case(name, "skipped", f"differs end to end only, because of {culprits}")
     if failed:

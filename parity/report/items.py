@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..results.cell_report import CellReport
-from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.comparison import AFFECTED, FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 from .cases import reference_wrong
 from .detail import cell_detail
@@ -48,9 +48,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
         return SKIPPED, "it has no counterpart: judged in the Cell around it"
     if not own:
         return FAIL, nothing
-    explained = bool(report.failing) and path not in report.failing
-    judged = replace(cell, comparisons=[c for c in own if not (explained and c.feeding == "end to end")])
-    if not judged.differences:
+    judged = replace(cell, comparisons=own)
+    if not judged.differences or (judged.failures and report.verdicts[path] == AFFECTED):
         return PASS, ""
     if not judged.failures:
         return SKIPPED, reference_wrong(judged, report)

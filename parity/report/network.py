@@ -9,6 +9,7 @@ from rich.text import Text
 
 from ..results.cell_report import CellReport
 from ..results.comparison import (
+    AFFECTED,
     FAIL,
     INLINED,
     NOT_COMPARED,
@@ -25,7 +26,7 @@ from .detail import cell_detail, cell_line, group_by_fault, pluralize, times
 from .globs import join_names, list_names, patterns, summarize_paths
 from .layout import Piece, Row, paragraph, shorten_path, tree_lines
 from .structure import structure_lines
-from .tree import AFFECTED, Line, tree, verdicts
+from .tree import Line, tree
 
 IN_FULL = 4  # faults that are shown in full
 IN_A_LINE = 12  # faults that are shown in one line
@@ -199,7 +200,7 @@ def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
 
 def _summary(report: NetworkResult, width: int) -> list[Text]:
     """Return the verdict, the counts behind it, and the settings of the comparison."""
-    counts = Counter(verdicts(report).values())
+    counts = Counter(report.verdicts.values())
     mode = "train" if report.train else "eval"
     compared = "outputs and gradients" if any(cell.gradients for cell in report.cells.values()) else "outputs"
     mark, style = ("✓", "bold green") if report.ok else ("✗", "bold red") if report.failed else ("!", "bold yellow")
@@ -223,7 +224,7 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
 
 def counts_in_words(report: NetworkResult) -> str:
     """Return the number of Cells with each verdict: `25 pass, 3 fail`."""
-    counts = Counter(verdicts(report).values())
+    counts = Counter(report.verdicts.values())
     return ", ".join(f"{counts[status]} {VERDICTS[status][0][2:].lower()}" for status in VERDICTS if counts[status])
 
 

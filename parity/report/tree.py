@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..results.cell_report import CellReport
-from ..results.comparison import FAIL, INLINED, NOT_REACHED, PASS, REFERENCE_WRONG, SKIPPED, UNPAIRED
+from ..results.comparison import AFFECTED, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 
-AFFECTED = "affected"  # fails end to end only, because of other Cells
 ROOM = 24  # lines that can be read at a glance
 MIN_SIBLINGS = 5  # siblings that form a group
 
@@ -68,15 +67,6 @@ def forest(paths: Iterable[str]) -> list[Branch]:
     return top
 
 
-def verdicts(report: NetworkResult) -> dict[str, str]:
-    """Return the status of each Cell by path, or AFFECTED if it differs only because of other Cells."""
-    at_fault = {FAIL: set(report.failing), REFERENCE_WRONG: set(report.reference_wrong)}
-    return {
-        path: AFFECTED if path not in at_fault.get(cell.status, {path}) else cell.status
-        for path, cell in report.cells.items()
-    }
-
-
 def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
     """Return the lines of the tree; `everything` collapses nothing.
 
@@ -101,7 +91,7 @@ def tree(report: NetworkResult, everything: bool = False) -> list[Line]:
 class _Tree:
     def __init__(self, report: NetworkResult) -> None:
         self.cells = report.cells
-        self.verdicts = verdicts(report)
+        self.verdicts = report.verdicts
         self.top = forest(report.cells)
         self.common_verdicts: dict[str, str | None] = {}
         self.forms: dict[str, Form] = {}

@@ -14,6 +14,7 @@ PASS = "pass"
 FAIL = "fail"
 REFERENCE_WRONG = "reference wrong"  # it differs from a gradient of the reference that is wrong itself
 NOT_COMPARED = "not compared"
+AFFECTED = "affected"  # it fails end to end only, because of other Cells
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
 UNPAIRED = "unpaired"  # it has no counterpart: its computation is judged in the Cell around it

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
-from .comparison import FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
+from .comparison import AFFECTED, FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
 from .conditions import Conditions
 from .error_shares import ErrorShares
 from .network_verdict import LESS_PRECISE, NOT_KNOWN, SAME, NetworkVerdict, network_verdict
@@ -124,6 +124,19 @@ class NetworkResult:
         return own or [path for path in failing if not any(is_inside(other, path) for other in failing)]
 
     @property
+    def verdicts(self) -> dict[str, str]:
+        """The verdict on each Cell by path: its status, or AFFECTED if it differs only because of other Cells.
+
+        It is what all views of a report show, and the Cells that fail are those with the verdict FAIL or NOT_COMPARED.
+        """
+        wrong = set(self.failing)
+        at_fault = {FAIL: wrong, NOT_COMPARED: wrong, REFERENCE_WRONG: set(self.reference_wrong)}
+        return {
+            path: AFFECTED if cell.comparisons and path not in at_fault.get(cell.status, {path}) else cell.status
+            for path, cell in self.cells.items()
+        }
+
+    @property
     def unpaired(self) -> list[str]:
         """Paths of the modules that aren't compared with a Cell: they have no port, or it is called differently."""
         return [pair.module for pair in self.pairs if pair.module_class and (pair.apart or not pair.cell_class)]
@@ -140,6 +153,7 @@ class NetworkResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return JSON values; `docs/report-schema.md` documents the schema, and `schema_version` is its version."""
+        verdicts = self.verdicts
         return {
             "schema_version": SCHEMA_VERSION,
             "model": self.model,
@@ -169,7 +183,7 @@ class NetworkResult:
             "error_shares": [shares.to_dict() for shares in self.error_shares],
             "quantization": None if self.quantization is None else self.quantization.to_dict(),
             "notes": self.notes,
-            "cells": [cell.to_dict() for cell in self.cells.values()],
+            "cells": [cell.to_dict() | {"verdict": verdicts[path]} for path, cell in self.cells.items()],
         }
 
     def __repr__(self) -> str:

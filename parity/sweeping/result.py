@@ -113,7 +113,7 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     document = json.loads(text)
     cells = document.get("cells", [])
     judged = [cell for cell in cells if cell.get("comparisons")]
-    wrong = [cell for cell in judged if cell.get("status") in (FAIL, NOT_COMPARED, REFERENCE_WRONG)]
+    wrong = [cell for cell in judged if cell["verdict"] in (FAIL, NOT_COMPARED, REFERENCE_WRONG)]
     causes = [f"{cell['path'] or '(root)'}: {one['summary']}" for cell in wrong for one in cell.get("causes", [])]
     causes += [one["summary"] for one in document.get("causes", [])]  # of a training
     outcome = OUTCOMES[ended.code]

@@ -10,7 +10,7 @@ from ...results.network_result import NetworkResult
 from ..detail import amount, check_in_words, from_here, group_by_fault, importance, pluralize, tensor_in_words
 from ..globs import join_names, summarize_paths
 from ..network import counts_in_words, remarks, verdict_in_words
-from ..tree import Branch, forest, verdicts
+from ..tree import Branch, forest
 from .costs import costs_table
 from .page import Column, Fault, Page, Row, thin_out
 from .shares import shares_table
@@ -76,7 +76,7 @@ def _facts(report: NetworkResult) -> list[tuple[str, str]]:
 
 
 def _rows(report: NetworkResult, columns: list[Column]) -> list[Row]:
-    verdict = verdicts(report)
+    verdict = report.verdicts
     rows: list[Row] = []
     waiting: list[tuple[Branch, int | None]] = [(branch, None) for branch in reversed(forest(report.cells))]
     while waiting:
