@@ -35,10 +35,12 @@ from ..inputs.onnx_reading import (
 from ..options import OptionKeywords, Options, from_keywords
 from ..quantized.files import SAMPLES, QuantizedFile
 from ..report.report import Report
+from ..sides.interpreter_side import InterpreterSide
 from ..sides.onnxruntime_side import output_names
 from ..sides.quantized_steps import is_quantized
 from ..sides.records import Array
 from ..support.progress import NoProgress, Progress
+from .same_places import pair_places
 from .two_programs import TwoPrograms, reorder_inputs
 from .whole import compare_whole
 
@@ -199,6 +201,14 @@ def _compare_programs(
     alike = _interface(programs[0]) == _interface(programs[1])
     if not alike:
         programs = _without_parameters(programs[0]), _without_parameters(programs[1])
+    elif len(programs[0].calls) > 1:
+        pair = (
+            InterpreterSide(path, program, tuple(x), {}, working_dtype=options.dtype, seed=options.seed)
+            for path, program, x in zip((first.path, second.path), programs, (arrays, others), strict=True)
+        )
+        own_program, other_program, moved = pair_places(*pair)
+        programs = own_program, other_program
+        notes += moved
     with_runtime = quantized is None
     files = TwoPrograms(
         first.path,
