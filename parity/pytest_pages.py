@@ -66,9 +66,10 @@ def write_page(report: BaseReport, folder: str, name: str) -> str:
     Raises:
         UsageError: the file can't be written.
     """
-    page = Path(folder) / f"{name}.html"
-    report.write_html(page)
-    return f"to look at it: {page}"
+    from .report.html import writer
+
+    writer.write_in(folder, f"{name}.html", report.page())
+    return f"to look at it: {Path(folder) / name}.html"
 
 
 def summary_of(report: BaseReport, model: str, seconds: float, page: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,10 @@ from ..report.layout import echo
 from ..sides.names import ONNXRUNTIME
 from ..support.files import require_writable
 from ..support.progress import TerminalProgress
+from ..sweeping.changed import own_file
 from .command import EXIT_CODES, Command, computing_dtype_option, mode_option, options_of_all, quiet
 from .outcome import finish, require_outputs
+from .project_file import project_root
 
 if TYPE_CHECKING:
     from ..locks.contents import Snapshot
@@ -63,7 +66,8 @@ def lock(
     write_lock(Lock(library_versions(), snapshots), output)
     errors = [(parts.error, path) for one in snapshots for path, parts in one.cells.items() if parts.error is not None]
     cells = sum(len(snapshot.cells) for snapshot in snapshots if snapshot.side == TORCH)
-    echo(f"locked {cells} Cells in {output}; to compare: parity check --lock {output}")
+    compare = shlex.join(["parity", "check", "--lock", output, *(one for one in models if not _is_of_project(one))])
+    echo(f"locked {cells} Cells in {output}; to compare: {compare}")
     if errors:
         error, path = max(errors)
         where = visible_name(path) or "(root)"
@@ -86,8 +90,15 @@ def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapsho
             return take(user_file.module, user_file.args, user_file.kwargs, chosen)
 
 
+def _is_of_project(model: str) -> bool:
+    """Whether a model is a file in the repository of the current folder; outside a repository, in the folder itself."""
+    file = own_file(model)
+    return file is not None and file.is_relative_to(project_root(Path.cwd()).resolve())
+
+
 @click.command("check", cls=Command, epilog=EXIT_CODES)
 @click.option("--lock", "lock_file", is_flag=False, flag_value=LOCK_FILE, metavar="[FILE]", help="The lock file.")
+@click.argument("models", metavar="[MODEL]...", nargs=-1)
 @click.option("-v", "--verbose", is_flag=True, help="Show every Cell and every failing check; tracebacks too.")
 @click.option("--only", multiple=True, metavar="GLOB", help="Judge only Cells whose path matches; may be repeated.")
 @click.option("--skip", multiple=True, metavar="GLOB", help="Leave out Cells whose path matches; may be repeated.")
@@ -95,6 +106,7 @@ def _snapshot(model: str, side: str, options: Options, verbose: bool) -> Snapsho
 @click.option("--junit", "junit_file", metavar="FILE", help=FORMATS["junit"].help)
 @click.option("--html", "html_file", metavar="FILE", help=FORMATS["html"].help)
 def check_lock(
+    models: tuple[str, ...],
     lock_file: str | None,
     verbose: bool,
     only: tuple[str, ...],
@@ -107,7 +119,8 @@ def check_lock(
 
     A Cell fails if what it computes has changed in meaning, or beyond ten times its rounding error. What has changed
     in it, in its settings or its code, and the versions of libraries are shown. Paths of models are relative to the
-    current folder.
+    current folder. A lock file is data that somebody else may have written: a MODEL outside this project, or of an
+    installed package, is run only if it is named here, too.
     """
     if lock_file is None:
         raise UsageError("there is one thing to check: give --lock, with the file if it isn't parity.lock")
@@ -115,6 +128,12 @@ def check_lock(
     files = {"json": json_file, "junit": junit_file, "html": html_file}
     written = read_lock(path)
     locked = {one.label: one for one in written.snapshots}
+    if outside := [one.model for one in locked.values() if one.model not in models and not _is_of_project(one.model)]:
+        command = shlex.join(["parity", "check", "--lock", path, *dict.fromkeys(outside)])
+        raise UsageError(
+            f"{path} names {visible_name(outside[0])}, which is no file of this project, and checking would run it\n"
+            f"  what to do: if you know it, name it too: {command}"
+        )
 
     def judge(label: str) -> BaseReport:
         then = locked[label]

@@ -42,6 +42,11 @@ def read_project_file(start: Path) -> tuple[Path, dict[str, Any]] | None:
     return None
 
 
+def project_root(start: Path) -> Path:
+    """Return the root of the repository that a folder is in; outside one, the folder itself."""
+    return list(_folders_of_repository(start))[-1]
+
+
 def _folders_of_repository(start: Path) -> Iterator[Path]:
     """Yield a folder and those above it, up to the root of its repository; outside one, the folder alone."""
     folders = [start, *start.parents]

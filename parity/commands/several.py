@@ -58,7 +58,7 @@ def judge_several(
             file = "" if folder is None else page_name(model, [one.page for one in summaries])
             summaries.append(Summary.of(page, model, time.monotonic() - started, file))
             if folder is not None:
-                writer.write(page, Path(folder) / file)
+                writer.write_in(folder, file, page)
             print_report(report, verbose)
             codes.append(exit_code(report))
         if folder is not None:

@@ -119,6 +119,19 @@ def write_text(path: str | PathLike[str], text: str) -> None:
         file.write_text(text, encoding="utf-8")
 
 
+def write_in_folder(folder: str | PathLike[str], name: str, content: str | bytes) -> None:
+    """Write a file of a folder that others may write to, too: a link of its name is replaced, and not followed.
+
+    Raises:
+        UsageError: that fails.
+    """
+    target = Path(folder) / name
+    with _as_usage_errors(target), folder_beside(Path(folder)) as place:
+        inside = place / name
+        inside.write_bytes(content.encode() if isinstance(content, str) else content)
+        inside.replace(target)
+
+
 def write_bytes(path: str | PathLike[str], content: bytes) -> None:
     """Write a file; raise `UsageError` if that fails."""
     with atomic_path(path) as file, _as_usage_errors(path):

@@ -36,7 +36,7 @@ def changed_models(models: Sequence[str], revision: str) -> set[str]:
 def files_of(model: str) -> set[Path]:
     """Return the files of a model, as far as they can be seen without running it."""
     known: set[Path] = set()
-    waiting = [_own_file(model)]
+    waiting = [own_file(model)]
     while waiting:
         file = waiting.pop()
         if file is None or file in known or not file.is_file():
@@ -47,7 +47,7 @@ def files_of(model: str) -> set[Path]:
     return known
 
 
-def _own_file(model: str) -> Path | None:
+def own_file(model: str) -> Path | None:
     """Return the file of a model: of a factory, a case, a check, or its own."""
     path = Path(model)
     if path.is_file():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..report.html.overview import Summary, page_name
+from ..support.files import write_in_folder
 from .limits import Limits
 from .local import on_this_machine
 from .result import HOLDS, Result, judge_model
@@ -75,7 +76,7 @@ def sweep(
     with contextlib.closing(_results(models, store.options, machines, page=folder is not None)) as results:
         for result in results:
             if folder is not None and result.page:
-                (folder / page_of(result.model)).write_bytes(result.page)
+                write_in_folder(folder, page_of(result.model), result.page)
             store.add(result)
             progress(result)
 

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.strangers import databases, projects
+from tests.strangers import databases, locks, projects
 from tests.strangers.attack import Attack, carry_out
 
-ATTACKS = {"projects": projects.ATTACKS, "databases": databases.ATTACKS}
+ATTACKS = {"projects": projects.ATTACKS, "databases": databases.ATTACKS, "locks": locks.ATTACKS}
 ROWS = [pytest.param(attack, id=f"{kind}: {attack.name}") for kind, attacks in ATTACKS.items() for attack in attacks]
 
 

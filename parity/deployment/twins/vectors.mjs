@@ -7,9 +7,10 @@ const ARRAYS = {
 
 /** Return the inputs and outputs, each with name, dtype, dims, array and bar; throw an Error if a file is another one. */
 export async function readVectors(text, data, model, sha256) {
-  const inputs = [], outputs = []
+  const inputs = [], outputs = [], known = new Set()
   for (const line of text.split('\n')) {
     const [kind, ...words] = line.split(' ')
+    known.add(kind)
     if (kind === 'model' && words[0] !== (await sha256(model))) throw new Error("model.onnx isn't the file that this folder was written with")
     if (kind === 'data' && words[0] !== (await sha256(data))) throw new Error("vectors.bin isn't the file that this folder was written with")
     if (kind !== 'input' && kind !== 'output') continue
@@ -20,6 +21,9 @@ export async function readVectors(text, data, model, sha256) {
     const array = new ARRAYS[dtype](bytes.buffer)
     ;(kind === 'input' ? inputs : outputs).push({ name: decodeURIComponent(name), dtype, dims, array, bar: Number(bar) })
   }
+  const missing = ['data', 'model', 'output'].find((kind) => !known.has(kind))
+  if (missing) throw new Error(`vectors.txt is damaged: it has no line '${missing}'`)
+  if (!outputs.every(({ bar }) => bar >= 0 && bar < Infinity)) throw new Error('vectors.txt is damaged: an output may differ by any amount')
   return { inputs, outputs }
 }
 

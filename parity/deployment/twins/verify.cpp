@@ -17,6 +17,7 @@
 #include <iostream>
 #include <iterator>
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -50,6 +51,51 @@ static std::vector<char> read_file(const std::string& path) {
     std::ifstream file(path, std::ios::binary);
     if (!file) stop("can't read " + path);
     return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// SHA-256, FIPS 180-4.
+static std::string sha256(const std::vector<char>& content) {
+    static const uint32_t K[64] = {
+        0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
+        0xd807aa98, 0x12835b01, 0x243185be, 0x550c7dc3, 0x72be5d74, 0x80deb1fe, 0x9bdc06a7, 0xc19bf174,
+        0xe49b69c1, 0xefbe4786, 0x0fc19dc6, 0x240ca1cc, 0x2de92c6f, 0x4a7484aa, 0x5cb0a9dc, 0x76f988da,
+        0x983e5152, 0xa831c66d, 0xb00327c8, 0xbf597fc7, 0xc6e00bf3, 0xd5a79147, 0x06ca6351, 0x14292967,
+        0x27b70a85, 0x2e1b2138, 0x4d2c6dfc, 0x53380d13, 0x650a7354, 0x766a0abb, 0x81c2c92e, 0x92722c85,
+        0xa2bfe8a1, 0xa81a664b, 0xc24b8b70, 0xc76c51a3, 0xd192e819, 0xd6990624, 0xf40e3585, 0x106aa070,
+        0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
+        0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
+    uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
+    std::vector<char> padded = content;
+    padded.push_back(static_cast<char>(0x80));
+    while (padded.size() % 64 != 56) padded.push_back(0);
+    for (int shift = 56; shift >= 0; shift -= 8)
+        padded.push_back(static_cast<char>((static_cast<uint64_t>(content.size()) * 8) >> shift));
+    const auto turn = [](uint32_t x, int n) { return (x >> n) | (x << (32 - n)); };
+    for (size_t start = 0; start < padded.size(); start += 64) {
+        uint32_t w[64], v[8];
+        for (int i = 0; i < 16; ++i) {
+            w[i] = 0;
+            for (int k = 0; k < 4; ++k) w[i] = w[i] << 8 | static_cast<unsigned char>(padded[start + 4 * i + k]);
+        }
+        for (int i = 16; i < 64; ++i)
+            w[i] = w[i - 16] + w[i - 7] + (turn(w[i - 15], 7) ^ turn(w[i - 15], 18) ^ (w[i - 15] >> 3)) +
+                   (turn(w[i - 2], 17) ^ turn(w[i - 2], 19) ^ (w[i - 2] >> 10));
+        std::copy(h, h + 8, v);
+        for (int i = 0; i < 64; ++i) {
+            const uint32_t one = v[7] + (turn(v[4], 6) ^ turn(v[4], 11) ^ turn(v[4], 25)) +
+                                 ((v[4] & v[5]) ^ (~v[4] & v[6])) + K[i] + w[i];
+            const uint32_t two = (turn(v[0], 2) ^ turn(v[0], 13) ^ turn(v[0], 22)) +
+                                 ((v[0] & v[1]) ^ (v[0] & v[2]) ^ (v[1] & v[2]));
+            std::copy_backward(v, v + 7, v + 8);
+            v[4] += one;
+            v[0] = one + two;
+        }
+        for (int i = 0; i < 8; ++i) h[i] += v[i];
+    }
+    std::string digest;
+    for (const uint32_t word : h)
+        for (int shift = 28; shift >= 0; shift -= 4) digest += "0123456789abcdef"[word >> shift & 15];
+    return digest;
 }
 
 static std::string unquote(const std::string& text) {
@@ -138,15 +184,27 @@ int main(int count, char** arguments) {
     const std::string folder = count > 1 ? arguments[1] : ".";
     const std::vector<char> data = read_file(folder + "/vectors.bin");
     std::vector<Tensor> inputs, outputs;
+    std::set<std::string> known;
     std::ifstream text(folder + "/vectors.txt");
     for (std::string line; std::getline(text, line);) {
         std::istringstream words(line);
         std::string kind;
         words >> kind;
+        known.insert(kind);
+        if (kind == "model" || kind == "data") {
+            const std::string file = kind == "model" ? "model.onnx" : "vectors.bin";
+            std::string digest;
+            words >> digest;
+            if (digest != sha256(kind == "data" ? data : read_file(folder + "/model.onnx")))
+                stop(file + " isn't the file that this folder was written with");
+        }
         if (kind == "input") inputs.push_back(read_tensor(words, data, false));
         if (kind == "output") outputs.push_back(read_tensor(words, data, true));
     }
-    if (outputs.empty()) stop("vectors.txt is missing or damaged");
+    for (const std::string kind : {"data", "model", "output"})
+        if (!known.count(kind)) stop("vectors.txt is missing or damaged: it has no line '" + kind + "'");
+    for (const Tensor& one : outputs)
+        if (!(one.bar >= 0 && one.bar < INFINITY)) stop("vectors.txt is damaged: an output may differ by any amount");
     try {
         Ort::Env env(ORT_LOGGING_LEVEL_ERROR, "verify");
         Ort::SessionOptions options;

@@ -55,8 +55,10 @@ def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
     model, data = (FOLDER / "model.onnx").read_bytes(), (FOLDER / "vectors.bin").read_bytes()
     inputs: dict[str, Array] = {}
     outputs: list[tuple[str, Array, float]] = []
+    known = set[str]()
     for line in (FOLDER / "vectors.txt").read_text(encoding="ascii").splitlines():
         kind, *words = line.split(" ")
+        known.add(kind)
         if kind == "model" and words[0] != hashlib.sha256(model).hexdigest():
             sys.exit(say("model.onnx isn't the file that this folder was written with"))
         if kind == "data" and words[0] != hashlib.sha256(data).hexdigest():
@@ -72,6 +74,10 @@ def read() -> tuple[Any, dict[str, Array], list[tuple[str, Array, float]]]:
                 inputs[name] = flat.reshape(sizes)
             else:
                 outputs.append((name, flat.reshape(sizes), float(bar[0])))
+    if missing := sorted({"model", "data", "output"} - known):
+        sys.exit(say(f"vectors.txt is damaged: it has no line {missing[0]!r}"))
+    if not all(0 <= bar < float("inf") for _, _, bar in outputs):
+        sys.exit(say("vectors.txt is damaged: an output may differ by any amount"))
     model_or_path = model if not (FOLDER / "model.onnx.data").exists() else str(FOLDER / "model.onnx")
     return model_or_path, inputs, outputs
 

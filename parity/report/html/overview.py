@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import quote
 
 from ...results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
-from ...support.files import write_text
+from ...support.files import write_in_folder
 from ...support.times import time_in_words
 from . import writer
 from .page import Page
@@ -87,7 +87,7 @@ def write(summaries: Sequence[Summary], folder: Path) -> None:
         mark=MARKS[worst],
         summaries=sorted(summaries, key=lambda one: list(MARKS).index(one.outcome)),
     )
-    write_text(folder / INDEX, html)
+    write_in_folder(folder, INDEX, html)
 
 
 def page_name(model: str, taken: Collection[str] = ()) -> str:

@@ -9,7 +9,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from ...support.files import write_text
+from ...support.files import write_in_folder, write_text
 from .data import to_json
 from .page import Page, visible_lines
 
@@ -31,6 +31,11 @@ SCRIPTS = (
 def write(page: Page, path: str | PathLike[str]) -> None:
     """Write the page to `path`, completely or not at all; raise `UsageError` if that fails."""
     write_text(path, to_html(page))
+
+
+def write_in(folder: str | PathLike[str], name: str, page: Page) -> None:
+    """Write the page to a file of a folder, through no link that is there; raise `UsageError` if that fails."""
+    write_in_folder(folder, name, to_html(page))
 
 
 def to_html(page: Page) -> str:

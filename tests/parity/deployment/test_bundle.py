@@ -23,6 +23,7 @@ from click.testing import CliRunner, Result
 from onnx import numpy_helper
 
 from cellbridge.parity.cli import main
+from cellbridge.parity.deployment import twins
 from cellbridge.parity.deployment.bundle import Vector, Verdict, write_bundle
 from cellbridge.runtime.errors import UsageError
 from tests.parity.html.browser import served
@@ -170,6 +171,43 @@ def test_a_file_of_another_bundle_is_refused(bundle: Path, file: str) -> None:
     done = verify(bundle, "python")
     assert done.returncode == 2
     assert f"{file} isn't the file that this folder was written with" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["model", "data", "output"])
+@pytest.mark.parametrize("twin", TWINS)
+def test_every_line_is_needed(bundle: Path, twin: str, kind: str) -> None:
+    lines = (bundle / "vectors.txt").read_text().splitlines()
+    (bundle / "vectors.txt").write_text("".join(f"{line}\n" for line in lines if line.split()[0] != kind))
+    done = verify(bundle, twin)
+    assert done.returncode == 2, done.stdout + done.stderr
+    assert "the same network" not in done.stdout
+    assert f"it has no line '{kind}'" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("bar", ["inf", "nan", "-1"])
+@pytest.mark.parametrize("twin", TWINS)
+def test_an_output_that_may_differ_by_any_amount_is_refused(bundle: Path, twin: str, bar: str) -> None:
+    lines = (bundle / "vectors.txt").read_text().splitlines()
+    lines = [" ".join([*line.split(" ")[:-1], bar]) if line.startswith("output") else line for line in lines]
+    (bundle / "vectors.txt").write_text("\n".join(lines) + "\n")
+    assert verify(bundle, twin).returncode == 2
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="no C++ compiler")
+def test_the_digest_in_cpp_is_sha256(tmp_path: Path) -> None:
+    text = (Path(twins.__file__).parent / "verify.cpp").read_text()
+    function = text[text.index("static std::string sha256") : text.index("static std::string unquote")]
+    sizes = [0, 1, 3, 55, 56, 63, 64, 65, 119, 120, 1000]
+    (tmp_path / "main.cpp").write_text(
+        "#include <algorithm>\n#include <cstdint>\n#include <iostream>\n#include <string>\n#include <vector>\n"
+        f"{function}\nint main() {{ for (size_t n : {{{', '.join(map(str, sizes))}}}) {{\n"
+        "std::vector<char> c; for (size_t i = 0; i < n; ++i) c.push_back(char(i * 37 % 251));\n"
+        'std::cout << sha256(c) << "\\n"; } }\n'
+    )
+    subprocess.run(["g++", "-std=c++17", "main.cpp", "-o", "main"], check=True, cwd=tmp_path)
+    done = subprocess.run([tmp_path / "main"], check=True, capture_output=True, text=True)
+    contents = [bytes(i * 37 % 251 for i in range(n)) for n in sizes]
+    assert done.stdout.split() == [hashlib.sha256(content).hexdigest() for content in contents]
 
 
 def test_a_model_that_can_not_be_run(bundle: Path) -> None:
