@@ -15,7 +15,7 @@ from ...converter.dtypes import torch_dtype
 from ...converter.seed import manual_seed
 from ...runtime.errors import UsageError
 from ...runtime.ir.types import as_dtype
-from ..sides.precision import DoublePrecision, convert, default_dtype, in_dtype, is_inexact
+from ..sides.precision import DoublePrecision, convert, in_dtype, is_inexact
 from ..support.user_code import report_user_errors
 
 State = Any
@@ -68,10 +68,9 @@ class Decoder:
         with ExitStack() as stack:
             through, run_dtype = torch_dtype(as_dtype(working)), torch_dtype(as_dtype(dtype))
             manual_seed(self.seed)
-            stack.enter_context(in_dtype(self.module, run_dtype, through=through, train=False))
+            kept = stack.enter_context(in_dtype(self.module, run_dtype, through=through, train=False))
             if dtype == "float64":
-                stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(through))
+                stack.enter_context(DoublePrecision(through, kept))
             stack.enter_context(torch.no_grad())
             yield
 

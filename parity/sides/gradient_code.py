@@ -14,7 +14,7 @@ import torch
 from ...converter.capture.cell_hooks import watch
 from ...converter.capture.custom_backward import Function, intercept_functions, with_backward_hooks
 from ...runtime.ir.types import CellCall
-from .precision import DoublePrecision, default_dtype, in_dtype
+from .precision import DoublePrecision, in_dtype
 
 
 class _CurrentCell:
@@ -71,10 +71,9 @@ def cells_with_gradient_code(
         return run()
 
     with contextlib.ExitStack() as stack:
-        stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
-        stack.enter_context(default_dtype(torch.float64))
+        kept = stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
         stack.enter_context(torch.random.fork_rng(devices=()))
-        stack.enter_context(DoublePrecision(working))
+        stack.enter_context(DoublePrecision(working, kept))
         stack.enter_context(intercept_functions(apply))
         stack.enter_context(_intercept_hooks(lambda: found.add(current.paths[-1])))
         stack.enter_context(torch.enable_grad())

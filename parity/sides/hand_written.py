@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ...converter.capture.custom_backward import Function, intercept_functions, run_backward, run_forward
 from ...converter.seed import manual_seed
-from .precision import DoublePrecision, default_dtype, in_dtype
+from .precision import DoublePrecision, in_dtype
 
 NEAR = 1e-9
 """Largest relative difference between a gradient in float64 and the derivative."""
@@ -102,10 +102,9 @@ def audit_backwards(
     """Check the functions that a module applies in a call, in float64."""
     audit = Audit()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
-        stack.enter_context(default_dtype(torch.float64))
+        kept = stack.enter_context(in_dtype(module, torch.float64, through=working, train=train))
         stack.enter_context(torch.random.fork_rng(devices=()))
-        stack.enter_context(DoublePrecision(working))
+        stack.enter_context(DoublePrecision(working, kept))
         stack.enter_context(intercept_functions(audit.apply))
         module(*args, **kwargs)
     return audit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -17,22 +17,26 @@ from torch.utils import _pytree as pytree
 from ...converter.capture.holders import preserve_state
 from ...converter.capture.modes import in_mode
 from ...converter.torch_version import has_change
+from .backward_calls import backward_call
+from .declared_dtypes import DeclaredDtypes
 from .fake_quantization import FAKE_QUANTIZATIONS
+from .literals import literal
 from .rounded_numbers import PERTURBATION, perturb_angle, perturb_tensor
 
 _WIDER = {torch.float32: torch.float64, torch.float16: torch.float64, torch.bfloat16: torch.float64} | {
     torch.complex64: torch.complex128,
     torch.complex32: torch.complex128,
 }
-# read before `DoublePrecision` replaces finfo; in float64, multiplying by less than a whole unit would change nothing
+# in float64, multiplying by less than a whole unit would change nothing
 _UNITS = {dtype: torch.finfo(dtype).eps for dtype in (torch.float16, torch.bfloat16, torch.float32)} | {
     torch.float64: 2 * torch.finfo(torch.float64).eps
 }
-_FROM_DATA = (torch.tensor, torch.as_tensor, torch.scalar_tensor)
 _CASTS = (torch.Tensor.float, torch.Tensor.half, torch.Tensor.bfloat16)
 _ANGLES = {torch.sin: 0, torch.cos: 0, torch.polar: 1, torch.Tensor.sin: 0, torch.Tensor.cos: 0}
 # ATen's gradients of these have 1/6 and 1/alpha in float32, even in float64
 _ROUNDED_GRADIENTS = (torch.nn.functional.hardsigmoid, torch.nn.functional.celu, torch.celu)
+_GET_DTYPE = torch.Tensor.dtype.__get__  # type: ignore[attr-defined]
+_OF_DTYPES = (torch.promote_types, torch.can_cast)
 _COMPLEX_CASTS = (torch.Tensor.cfloat, torch.Tensor.chalf)  # type: ignore[attr-defined]
 
 
@@ -41,36 +45,78 @@ class DoublePrecision(TorchFunctionMode):
 
     Networks cast: an RMS norm upcasts to float32 and back, a mask is made in a dtype. The float64 truth must not lose
     precision there. Tensors that the code holds itself (class weights of a loss, a fixed filter), which converting the
-    module doesn't reach, are widened where they are used. Numbers made from Python data keep their value in the working
-    dtype, and so do the limits of a dtype (`torch.finfo`, the default eps of an RMS norm): they are part of the
-    function. If `perturbed`, such numbers, and the angles that tables of sines are computed from, are perturbed as
+    module doesn't reach, are widened where they are used. Numbers made from Python data keep the value that they have
+    in the working dtype, and so do the limits of a dtype (`torch.finfo`, the default eps of an RMS norm): they are part
+    of the function. Code that asks for the dtype of a tensor is therefore told the one that it has in a run in the
+    working dtype. If `perturbed`, such numbers, and the angles that tables of sines are computed from, are perturbed as
     `rounded_numbers` describes.
+
+    Args:
+        working_dtype: the working dtype.
+        kept: dtypes of parameters and buffers that have another one, as `in_dtype` returns them.
+        perturbed: whether numbers are perturbed.
     """
 
-    def __init__(self, working_dtype: torch.dtype, *, perturbed: bool = False) -> None:
+    def __init__(
+        self,
+        working_dtype: torch.dtype,
+        kept: Mapping[torch.Tensor, torch.dtype] | None = None,
+        *,
+        perturbed: bool = False,
+    ) -> None:
         super().__init__()
         self.working_dtype = working_dtype
         self.perturbed = perturbed
+        self.dtypes = DeclaredDtypes(working_dtype, kept or {})
+        self._default = torch.get_default_dtype()
+        self._before: list[torch.dtype] = []
+        self._widened: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def __enter__(self) -> Any:
-        self.finfo = finfo = torch.finfo
-        working_dtype = self.working_dtype
-
-        def finfo_of(dtype: torch.dtype = torch.float64) -> torch.finfo:
-            return finfo(working_dtype if dtype == torch.float64 else dtype)
-
-        torch.finfo = finfo_of  # type: ignore[misc, assignment]
+        self._before.append(torch.get_default_dtype())
+        # in float64, as where the program is captured
+        torch.set_default_dtype(torch.float64 if self.working_dtype == torch.float64 else self._default)
         return super().__enter__()  # type: ignore[no-untyped-call]
 
     def __exit__(self, *raised: Any) -> None:
-        torch.finfo = self.finfo  # type: ignore[misc]
+        torch.set_default_dtype(self._before.pop())
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
+        if not self._before:
+            self._narrow()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = dict(kwargs or {})
+        kwargs = kwargs or {}
+        if func == _GET_DTYPE:
+            return self.dtypes.of(args[0])
+        if func in _OF_DTYPES:
+            return func(*args, **kwargs)
+        if func is torch.result_type:
+            return func(*map(self.dtypes.example, args))
+        numbers = literal(func, args, kwargs, self.dtypes)
+        if numbers is not None:
+            return self._exactly(numbers)
+        backward = backward_call(func, args, kwargs)
+        if backward is not None:
+            with self:
+                return backward()
+        with default_dtype(torch.float64):
+            result = self._call(func, args, kwargs)
+        return self.dtypes.noted(func, args, kwargs, result)
+
+    def _exactly(self, numbers: torch.Tensor) -> torch.Tensor:
+        """Return numbers in float64, as they are or perturbed."""
+        rounded = numbers.detach()
+        is_perturbed = self.perturbed and rounded.dtype in _WIDER
+        wide = perturb_tensor(rounded) if is_perturbed else _widen(rounded)
+        self.dtypes.note(wide, rounded.dtype)
+        return wide.requires_grad_(numbers.requires_grad)
+
+    def _call(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func in _CASTS:
             return args[0].double()
         kept = 1 if _refers_to_first(getattr(func, "__name__", "")) else 0
+        if kept and _changes_first(func.__name__) and args and isinstance(args[0], torch.Tensor):
+            self._widen_in_place(args[0])
         double = in_double if "out" not in kwargs else _dtypes_in_double
         args = (*args[:kept], *[double(arg) for arg in args[kept:]])
         kwargs = {name: double(value) for name, value in kwargs.items()}
@@ -84,21 +130,40 @@ class DoublePrecision(TorchFunctionMode):
             return FAKE_QUANTIZATIONS[func](*args, **kwargs)
         if func is torch._grouped_mm:
             return _grouped_mm(*args, **kwargs)
-        if func in _FROM_DATA and "dtype" not in kwargs and self.working_dtype != torch.float64:
-            tensor = func(*args, **kwargs)
-            from_python = not isinstance(args[0] if args else kwargs.get("data"), (torch.Tensor, np.ndarray))
-            if not from_python or tensor.dtype != torch.float64:
-                return tensor
-            return perturb_tensor(tensor.float()) if self.perturbed else tensor.float().double()
         if self.perturbed and func in _ANGLES and len(args) > _ANGLES[func]:
             angle = args[_ANGLES[func]]
             args = (*args[: _ANGLES[func]], perturb_angle(angle), *args[_ANGLES[func] + 1 :])
         if self.perturbed and func in _ROUNDED_GRADIENTS:
             return _PerturbedGradient.apply(func(*args, **kwargs))  # type: ignore[no-untyped-call]
-        if func is torch.Tensor.__setitem__ and isinstance(args[2], float) and self.working_dtype != torch.float64:
-            rounded = not has_change("assigned numbers") or _has_several_tensors(args[1])
-            args = *args[:2], torch.tensor(args[2], dtype=torch.float32).item() if rounded else args[2]
+        if func is torch.Tensor.__setitem__ and isinstance(args[2], (float, complex)):
+            args = *args[:2], self._assigned(*args)
         return func(*args, **kwargs)
+
+    def _widen_in_place(self, tensor: torch.Tensor) -> None:
+        """Widen a tensor that is about to be changed, which torch made without passing through the mode.
+
+        `torch.Tensor(2, 3)` makes one, and so does `torch.from_numpy`. Within the run it keeps the digits of what is
+        written to it; after the run it is again what it was, with the result in it.
+        """
+        if tensor.dtype in _WIDER and tensor.is_leaf and not tensor.requires_grad and not tensor._is_view():
+            narrow = tensor.data
+            self._widened.append((tensor, narrow))
+            tensor.data = _widen(narrow)
+            self.dtypes.note(tensor, narrow.dtype)
+
+    def _narrow(self) -> None:
+        for tensor, narrow in self._widened:
+            if not tensor.requires_grad:
+                tensor.data = narrow.copy_(tensor)
+        self._widened.clear()
+
+    def _assigned(self, tensor: torch.Tensor, index: Any, number: complex) -> complex:
+        """Return a number as it is when it has been assigned to elements of a tensor."""
+        dtype = self.dtypes.of(tensor)
+        if not is_inexact(tensor) or (has_change("assigned numbers") and not _has_several_tensors(index)):
+            return number
+        rounded: complex = torch.tensor(number, dtype=dtype).item()
+        return rounded
 
 
 def in_double(tree: Any) -> Any:
@@ -143,8 +208,12 @@ def _has_several_tensors(index: Any) -> bool:
 @functools.lru_cache(maxsize=10_000)
 def _refers_to_first(name: str) -> bool:
     """Whether a torch function of this name changes its first argument, or returns a reference to it."""
+    return _changes_first(name) or name in ("__get__", "__set__", "__getitem__", "detach")
+
+
+def _changes_first(name: str) -> bool:
     in_place = name.endswith("_") and not name.endswith("__")
-    return in_place or name.startswith("__i") or name in ("__get__", "__set__", "__getitem__", "__setitem__", "detach")
+    return in_place or name.startswith("__i") or name == "__setitem__"
 
 
 def _widen(tensor: torch.Tensor) -> torch.Tensor:
@@ -210,11 +279,15 @@ class WorkingDtypeCaster:
                 sizes[parameter.dtype.to_real()] += parameter.numel()
         self.replaced = sizes.most_common(1)[0][0] if sizes else None
 
+    def applies_to(self, tensor: torch.Tensor) -> bool:
+        """Whether a tensor has the dtype that the working dtype replaces."""
+        return self.replaced is None or (is_inexact(tensor) and tensor.dtype.to_real() == self.replaced)
+
     def __call__(self, tensor: torch.Tensor, run_dtype: torch.dtype | None = None) -> torch.Tensor:
         """Return the tensor, rounded to the working dtype if that applies, then converted to the dtype of the run."""
         if not is_inexact(tensor):
             return tensor
-        if self.replaced is None or tensor.dtype.to_real() == self.replaced:
+        if self.applies_to(tensor):
             tensor = convert(tensor, self.dtype)
         return tensor if run_dtype is None or run_dtype == self.dtype else convert(tensor, run_dtype)
 
@@ -222,12 +295,13 @@ class WorkingDtypeCaster:
 @contextlib.contextmanager
 def in_dtype(
     module: torch.nn.Module, dtype: torch.dtype, *, through: torch.dtype, train: bool | None
-) -> Iterator[None]:
+) -> Iterator[dict[torch.Tensor, torch.dtype]]:
     """Within the context, `module` has floating-point parameters and buffers of `dtype` and runs in the given mode.
 
     They are rounded to the dtype `through` first, so that the module is the same in every precision; for
-    exceptions, see `WorkingDtypeCaster`. Afterwards everything is restored: parameter objects and their data, buffers,
-    and attributes, in which modules may cache results in this dtype.
+    exceptions, see `WorkingDtypeCaster`. The context's value has the dtypes of these exceptions. Afterwards everything
+    is restored: parameter objects and their data, buffers, and attributes, in which modules may cache results in this
+    dtype.
     """
     parameters = {p: p.data for p in module.parameters()}
     # a ScriptModule keeps its parameters, always the same objects, in its own container
@@ -235,16 +309,21 @@ def in_dtype(
     buffers = [(m, name, b) for m in module.modules() for name, b in m._buffers.items() if b is not None]
     clones: dict[int, torch.Tensor] = {}
     working = WorkingDtypeCaster(module, through)
+    kept: dict[torch.Tensor, torch.dtype] = {}
     try:
         for parameter, data in parameters.items():
             parameter.data = working(data, dtype)
+            if not working.applies_to(data):
+                kept[parameter] = data.dtype
         for owner, name, buffer in buffers:
             if id(buffer) not in clones:
                 rounded = working(buffer, dtype)
                 clones[id(buffer)] = rounded.clone() if rounded is buffer else rounded
+                if not working.applies_to(buffer):
+                    kept[clones[id(buffer)]] = buffer.dtype
             owner._buffers[name] = clones[id(buffer)]
         with preserve_state(module), in_mode(module, train):
-            yield
+            yield kept
     finally:
         for m, of_module in parameter_dicts.items():
             m._parameters.update(of_module)

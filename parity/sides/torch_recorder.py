@@ -260,12 +260,11 @@ class _BoundaryFunction(torch.autograd.Function):
     def forward(
         ctx: Any, x: torch.Tensor, recorder: Recorder, key: Key, passed: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        ctx.recorder, ctx.key, ctx.like = recorder, key, (x.shape, x.dtype)
+        ctx.recorder, ctx.key, ctx.shape = recorder, key, x.shape
         return passed.clone(), passed.new_zeros(())
 
     @staticmethod
     def backward(ctx: Any, g: torch.Tensor, _: torch.Tensor) -> Any:
         passed = ctx.recorder.gradient(ctx.key, g)
-        shape, dtype = ctx.like
         # the gradient of a value with another shape than the reference's means nothing, and the Cell has failed already
-        return passed if passed.shape == shape else torch.zeros(shape, dtype=dtype), None, None, None
+        return passed if passed.shape == ctx.shape else torch.zeros(ctx.shape, dtype=g.dtype), None, None, None

@@ -34,7 +34,6 @@ from .precision import (
     DoublePrecision,
     WorkingDtypeCaster,
     convert,
-    default_dtype,
     in_dtype,
     is_inexact,
 )
@@ -204,7 +203,7 @@ class TorchSide:
             stack.callback(recorder.taps.clear)
             stack.callback(recorder.leaves.clear)
             train = not self.train if run.other_mode else self.train
-            stack.enter_context(
+            kept = stack.enter_context(
                 in_dtype(self.module, dtype, through=self.working_dtype if self.rounds else dtype, train=train)
             )
             own = (self.args, self.kwargs)
@@ -213,8 +212,7 @@ class TorchSide:
             before = [own] if run.second is not None else run.before
             before_inputs = [self._inputs(arguments, dtype, grads=False)[:2] for arguments in before]
             if dtype == torch.float64:
-                stack.enter_context(default_dtype(torch.float64))
-                stack.enter_context(DoublePrecision(self.working_dtype, perturbed=bool(run.perturbed)))
+                stack.enter_context(DoublePrecision(self.working_dtype, kept, perturbed=bool(run.perturbed)))
             if run.perturbed:
                 perturb_attributes(self.module, self.rounded)
             for name, parameter in named_parameters(self.module):

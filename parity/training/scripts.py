@@ -16,7 +16,7 @@ from ...runtime.ir.types import as_dtype
 from ...runtime.programs.call import as_array
 from ..dtypes import cast_floating
 from ..sides.frameworks import Framework
-from ..sides.precision import DoublePrecision, add_jitter, default_dtype
+from ..sides.precision import DoublePrecision, add_jitter
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws
 from ..support.tensors import as_tensor
@@ -68,7 +68,6 @@ class TorchTraining:
         batches = [_cast(batch, self.working_dtype, dtype, as_tensor) for batch in self.batches]
         with contextlib.ExitStack() as stack:
             if dtype == "float64":
-                stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(working))
             stack.enter_context(torch.enable_grad())
             stack.enter_context(sampled)
@@ -217,7 +216,7 @@ def _loss(yielded: Any) -> Quantities:
 def _jitter_parameters(network: torch.nn.Module, generator: np.random.Generator | None, units: float) -> None:
     if generator is None:
         return
-    with torch.no_grad():
+    with torch.no_grad(), torch._C.DisableTorchFunction():  # which would tell the working dtype in a float64 run
         for parameter in network.parameters():
             if parameter.requires_grad and parameter.is_floating_point():
                 parameter.copy_(add_jitter(parameter, generator, parameter.dtype, units))

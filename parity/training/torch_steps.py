@@ -17,7 +17,7 @@ from ...converter.seed import manual_seed
 from ...runtime.amp.scalers import DynamicLossScaler
 from ...runtime.errors import CellbridgeError, UsageError
 from ...runtime.programs.call import as_array
-from ..sides.precision import DoublePrecision, add_jitter, convert, default_dtype, in_dtype, is_inexact
+from ..sides.precision import DoublePrecision, add_jitter, convert, in_dtype, is_inexact
 from ..sides.records import Array, Draw
 from ..sides.torch_modes import Draws, RecordableCalls
 from ..sides.torch_side import require_gradient
@@ -193,7 +193,6 @@ class _TrainingLoop:
         """Within the context, the modes for running the network forward and backward are on."""
         with contextlib.ExitStack() as stack:
             if self.dtype == "float64":
-                stack.enter_context(default_dtype(torch.float64))
                 stack.enter_context(DoublePrecision(self.parameter_dtype))
             stack.enter_context(RecordableCalls())
             stack.enter_context(torch.enable_grad())

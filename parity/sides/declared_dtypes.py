@@ -1,0 +1,107 @@
+"""The dtypes that the tensors of a float64 run have in a run in the working dtype.
+
+A network asks for them: `torch.tensor([0.1, 0.2], dtype=x.dtype)` makes numbers that are rounded to the dtype of `x`.
+The float64 run, in which every tensor is of float64, must make the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from typing import Any
+
+import torch
+from torch.utils.weak import WeakTensorKeyDictionary
+
+_CASTS = {
+    torch.Tensor.float: torch.float32,
+    torch.Tensor.half: torch.float16,
+    torch.Tensor.bfloat16: torch.bfloat16,
+    torch.Tensor.double: torch.float64,
+    torch.Tensor.cfloat: torch.complex64,  # type: ignore[attr-defined]
+    torch.Tensor.chalf: torch.complex32,
+    torch.Tensor.cdouble: torch.complex128,  # type: ignore[attr-defined]
+}
+_LIKE_SECOND = (torch.Tensor.to, torch.Tensor.type_as)
+
+
+class DeclaredDtypes:
+    """Follows the dtypes of tensors through a network, by torch's rules of promotion.
+
+    A float64 tensor has the working dtype unless something else is known about it. The casts of autocast regions aren't
+    followed.
+
+    Args:
+        working: the working dtype.
+        kept: dtypes of parameters and buffers that have another one.
+    """
+
+    def __init__(self, working: torch.dtype, kept: Mapping[torch.Tensor, torch.dtype]) -> None:
+        self._of_wide = {torch.float64: working, torch.complex128: working.to_complex()}
+        self._others = WeakTensorKeyDictionary()
+        self._others.update(kept)
+
+    def of(self, tensor: torch.Tensor) -> torch.dtype:
+        """Return the dtype that a tensor of the float64 run has in a run in the working dtype."""
+        if self._others.data and tensor in self._others:
+            dtype: torch.dtype = self._others[tensor]
+            return dtype
+        return self._of_wide.get(tensor.dtype, tensor.dtype)
+
+    def example(self, operand: Any) -> Any:
+        """Return a tensor without data that has the shape of a tensor and this dtype; anything else as it is."""
+        if not isinstance(operand, torch.Tensor):
+            return operand
+        return torch.empty(operand.shape, dtype=self.of(operand), device="meta")
+
+    def note(self, tensor: torch.Tensor, dtype: torch.dtype) -> None:
+        """Note the dtype that a tensor of the float64 run has in a run in the working dtype."""
+        if self.of(tensor) != dtype:
+            self._others[tensor] = dtype
+
+    def noted(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: Any) -> Any:
+        """Return the result of a torch function, with the dtypes of its tensors noted.
+
+        Args:
+            func: a torch function.
+            args: its arguments, before they were widened.
+            kwargs: its keyword arguments.
+            result: its result in float64.
+        """
+        tensors = [tensor for tensor in _tensors(result) if tensor.dtype in self._of_wide]
+        if not tensors:
+            return result
+        given = [tensor for part in (*args, *kwargs.values()) for tensor in _tensors(part)]
+        asked = self._asked_for(func, args, kwargs)
+        dtype = asked or self._promoted(given)
+        for tensor in tensors:
+            own = dtype.to_complex() if tensor.is_complex() else dtype.to_real()
+            if not any(tensor is other for other in given):
+                self.note(tensor, own)
+            elif asked is not None and self.of(tensor) != own:  # a cast, which makes another tensor
+                result = tensor.clone()
+                self.note(result, own)
+        return result
+
+    def _asked_for(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+        if func in _CASTS:
+            return _CASTS[func]
+        if func in _LIKE_SECOND and len(args) > 1 and isinstance(args[1], torch.Tensor):
+            return self.of(args[1])
+        dtypes = [part for part in (*args, *kwargs.values()) if isinstance(part, torch.dtype)]
+        return next((dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex), None)
+
+    def _promoted(self, tensors: list[torch.Tensor]) -> torch.dtype:
+        """The dtype of what is computed from tensors: those without dimensions count only if there are no others."""
+        inexact = [tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]
+        dtypes = {self.of(tensor) for tensor in inexact if tensor.ndim} or {self.of(tensor) for tensor in inexact}
+        return reduce(torch.promote_types, dtypes) if dtypes else torch.get_default_dtype()
+
+
+def _tensors(tree: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors in an argument or result, which torch nests in tuples and lists only."""
+    if isinstance(tree, torch.Tensor):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for part in tree:
+            yield from _tensors(part)

@@ -1,0 +1,84 @@
+"""The float64 run tells code the dtypes that its tensors have in the working dtype."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from cellbridge.parity.sides.precision import DoublePrecision
+
+EXPRESSIONS: dict[str, Callable[[torch.Tensor], Any]] = {
+    "itself": lambda x: x.dtype,
+    "a view": lambda x: x[0].T.dtype,
+    "in place": lambda x: x.clone().add_(torch.ones(3)).dtype,
+    "of integers": lambda x: (torch.arange(3) / 2).dtype,
+    "with integers": lambda x: (x * torch.arange(3)).dtype,
+    "a comparison": lambda x: (x > 0).dtype,
+    "made without a dtype": lambda x: torch.zeros(3).dtype,
+    "promoted": lambda x: (x * torch.zeros(3)).dtype,
+    "promoted without dimensions": lambda x: (x * torch.zeros(())).dtype,
+    "cast to half": lambda x: (x.half() + 1).dtype,
+    "cast to float32": lambda x: x.float().relu().dtype,
+    "cast to float64": lambda x: (x.double() @ torch.ones(3, dtype=torch.float64)).dtype,
+    "cast by `to`": lambda x: x.to(torch.bfloat16).mean(0).dtype,
+    "cast to another's dtype": lambda x: torch.zeros(3).to(x).dtype,
+    "cast by `type_as`": lambda x: x.float().type_as(x).dtype,
+    "cast by `softmax`": lambda x: F.softmax(x, -1, dtype=torch.float32).dtype,
+    "cast by `sum`": lambda x: x.sum(dtype=torch.float64).dtype,
+    "like": lambda x: torch.zeros_like(x.float()).dtype,
+    "numbers": lambda x: torch.tensor([0.1]).dtype,
+    "numbers in a dtype": lambda x: torch.tensor([0.1], dtype=torch.float16).dtype,
+    "new numbers": lambda x: x.new_tensor([0.1]).dtype,
+    "old constructor": lambda x: torch.Tensor([0.1]).dtype,
+    "old constructor, changed": lambda x: torch.Tensor(3).copy_(x[0]).dtype,
+    "a method of old": lambda x: x.new([0.1]).dtype,
+    "an array": lambda x: torch.from_numpy(np.ones(3, np.float32)).add_(x[0]).dtype,
+    "complex numbers": lambda x: torch.tensor([0.1j]).dtype,
+    "parts of complex numbers": lambda x: torch.complex(x.float(), x.float()).real.dtype,
+    "the default": lambda x: torch.get_default_dtype(),
+    "the type of a result": lambda x: torch.result_type(x, 1.0),
+    "promoted types": lambda x: torch.promote_types(x.dtype, torch.float32),
+    "a limit": lambda x: torch.finfo(x.dtype).max,
+    "a limit of float64": lambda x: torch.finfo(torch.float64).tiny,
+    "the default's eps": lambda x: torch.finfo().eps,
+}
+
+
+@pytest.mark.parametrize("working", [torch.float32, torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("expression", EXPRESSIONS)
+def test_dtypes_are_those_of_the_working_run(expression: str, working: torch.dtype) -> None:
+    compute = EXPRESSIONS[expression]
+    expected = compute(torch.ones(2, 3, dtype=working))
+    x = torch.ones(2, 3, dtype=torch.float64)
+    with DoublePrecision(working):
+        found = compute(x)
+    assert found == expected
+
+
+def test_kept_dtypes_are_told() -> None:
+    table, x = torch.ones(3, dtype=torch.float64), torch.ones(3, dtype=torch.float64)
+    with DoublePrecision(torch.float32, {table: torch.float16}):
+        assert [table.dtype, x.dtype, (table * 2).dtype, (table * x).dtype] == [
+            torch.float16, torch.float32, torch.float16, torch.float32,
+        ]  # fmt: skip
+
+
+def test_results_are_of_float64_all_the_same() -> None:
+    x = torch.ones(3, dtype=torch.float64)
+    with DoublePrecision(torch.bfloat16):
+        results = [x.float(), torch.tensor([0.1]), torch.zeros(3, dtype=x.dtype), x.to(torch.float16), torch.ones(3)]
+    assert {result.dtype for result in results} == {torch.float64}
+
+
+def test_a_changed_array_is_narrow_again_after_the_run() -> None:
+    array = np.zeros(3, np.float32)
+    held = torch.from_numpy(array)
+    with DoublePrecision(torch.float32):
+        assert held.add_(0.1).mul(10).sub(1).abs().max() < 1e-15
+    assert held.dtype == torch.float32
+    assert array.tolist() == [np.float32(0.1)] * 3
