@@ -146,7 +146,8 @@ def cast(tokens: torch.Tensor, dtype: str, working: str) -> torch.Tensor:
     """Return a sequence of numbers in a dtype, rounded to the working dtype first; tokens as they are."""
     if not is_inexact(tokens):
         return tokens
-    return convert(convert(tokens, torch_dtype(as_dtype(working))), torch_dtype(as_dtype(dtype)))
+    with torch._C.DisableTorchFunction():  # a float64 run would neither round nor take float64 for the working dtype
+        return convert(convert(tokens, torch_dtype(as_dtype(working))), torch_dtype(as_dtype(dtype)))
 
 
 def _parameters(function: Any) -> set[str]:

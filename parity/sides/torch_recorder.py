@@ -153,8 +153,9 @@ class Recorder:
         outputs: list[torch.Tensor] = []
         for slot in slots:
             key = Key(call.path, call.index, OUTPUT, slot)
-            output = as_tensor(feed.values[key])
-            output = output.to(dtype) if output.is_floating_point() else output
+            with torch._C.DisableTorchFunction():
+                output = as_tensor(feed.values[key])
+                output = output.to(dtype) if output.is_floating_point() else output
             outputs.append(output.requires_grad_(output.is_floating_point() and key not in feed.untracked))
         self.leaves += [output for output in outputs if output.requires_grad]
         return nest_outputs(slots, outputs)
