@@ -264,13 +264,12 @@ class TorchSide:
             UsageError: the module doesn't run on them.
         """
         manual_seed(self.seed)
+        args, kwargs, _ = self._inputs((self.args, self.kwargs), torch.float64, grads=False)
         with (
-            in_dtype(self.module, torch.float64, through=self.working_dtype, train=self.train),
-            default_dtype(torch.float64),
-            DoublePrecision(self.working_dtype, perturbed=False),
+            in_dtype(self.module, torch.float64, through=self.working_dtype, train=self.train) as kept,
+            DoublePrecision(self.working_dtype, kept),
             torch.no_grad(),
         ):
-            args, kwargs, _ = self._inputs((self.args, self.kwargs), torch.float64, grads=False)
             leaves = dict(enumerate(pytree.tree_leaves((args, kwargs))))
             tensors = {place: leaf for place, leaf in leaves.items() if isinstance(leaf, torch.Tensor)}
             before = {place: as_array(tensor).copy() for place, tensor in tensors.items()}
