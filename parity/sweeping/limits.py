@@ -13,6 +13,8 @@ from typing import IO
 
 import psutil
 
+from .watchdog import watched
+
 HEAD, TAIL = 4_000, 16_000
 """Bytes of the output that are kept, from its beginning and its end."""
 EVERY = 0.1
@@ -75,7 +77,7 @@ def run_limited(
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         env={**os.environ, **threads, **(environment or {})},
-    ) as process:  # fmt: skip
+    ) as process, watched(process.pid):  # fmt: skip
         assert process.stdout is not None
         output = _Output(process.stdout)
         peak, stopped, seen = 0, "", dict[int, psutil.Process]()

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -101,3 +105,36 @@ def test_another_thread_can_stop_it() -> None:
 def test_a_program_that_does_not_exist() -> None:
     with pytest.raises(FileNotFoundError):
         run_limited(["/there/is/none"], LIMITS)
+
+
+SWEEP = """
+import sys
+from cellbridge.parity.sweeping.limits import Limits, run_limited
+run_limited([sys.executable, "-c", sys.argv[1]], Limits(100.0, 2**30, 1))
+"""
+MODEL = """
+import os, subprocess, sys, time
+other = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"])
+open("begun", "w").write(f"{os.getpid()} {other.pid}")
+while True: pass
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sessions are POSIX's")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_lives_on_after_the_sweep_itself_is_killed(tmp_path: Path, number: signal.Signals) -> None:
+    sweep = subprocess.Popen([sys.executable, "-c", SWEEP, MODEL], cwd=tmp_path)
+    begun = tmp_path / "begun"
+    wait_for(lambda: begun.exists() and len(begun.read_text().split()) == 2)
+    left = [psutil.Process(int(pid)) for pid in begun.read_text().split()]
+    sweep.send_signal(number)
+    sweep.wait()
+    gone, alive = psutil.wait_procs(left, timeout=20)
+    assert len(gone) == 2, alive
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
