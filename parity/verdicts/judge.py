@@ -133,8 +133,10 @@ def judge(
             passed = outside <= unit * allowed
             if not passed:
                 largest_error, index = outside, place
-            if index is not None:
+            if index is not None and unit > 0:
                 allowed = max(allowed, float(bound[index]) / unit)
+            elif index is not None:  # the truth is zeros
+                unit, allowed = float(bound[index]), 1.0
         worse = (
             _error_among_smaller_elements(check, candidate, truth, largest, reference, tolerance, group_size, bound)
             if passed

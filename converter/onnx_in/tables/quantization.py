@@ -9,7 +9,7 @@ import numpy as np
 
 from ....runtime.errors import ShapeError
 from ....runtime.ir.types import FLOAT32, FLOAT64, INT32, is_floating
-from ....runtime.ops import elementwise, linear, reduction, rounding, shaping, slicing
+from ....runtime.ops import comparison, elementwise, linear, reduction, rounding, shaping, slicing
 from ....runtime.ops.common import normalize_axis
 from ....runtime.tracing import SymbolicTensor
 from ..model import protos
@@ -104,7 +104,9 @@ def dynamic_quantize_linear(context: Context, x: SymbolicTensor) -> Any:
     zero = np.zeros((), x.dtype)
     low = elementwise.minimum(reduction.reduce_min(x), zero)
     high = elementwise.maximum(reduction.reduce_max(x), zero)
-    scale = (high - low) / 255.0
+    width = high - low
+    # zeros have a width of 0; ONNX Runtime's scale is 1 then
+    scale = elementwise.where(comparison.equal(width, zero), np.ones((), x.dtype), width / 255.0)
     offset = rounding.round(elementwise.clamp(-low / scale, minimum=0.0, maximum=255.0))
     point = cast(offset, UINT8)
     return quantize(x, scale, point, UINT8), scale, point

@@ -39,6 +39,8 @@ def retype(program: Program, dtype: DTypeLike) -> Program:
     def attribute(item: Any) -> Any:
         if isinstance(item, Program):
             return retype(item, target)
+        if type(item) is tuple:  # such as the options of an operator, with a dtype among them
+            return tuple(map(attribute, item))
         if isinstance(item, float) and math.isfinite(item):
             return min(max(item, -largest), largest)
         return target if isinstance(item, np.dtype) and is_floating(item) else item
