@@ -54,4 +54,5 @@ def judge_sides(
             report.notes.append(f"stopped at the first failing side ({side.name}), as --fail-fast requests")
             break
     report.notes += trial.notes
+    report.probing_seconds = trial.probing_seconds
     return report

@@ -123,6 +123,11 @@ class Trial:
                 f"no further inputs were derived, since {reference.name} is neither a torch module nor a program"
             )
 
+    @property
+    def probing_seconds(self) -> float:
+        """The seconds that probes took so far."""
+        return 0.0 if self.prober is None else self.prober.spent
+
     def report(self) -> Report:
         """Return a report on the sides, without any comparison yet."""
         return Report(

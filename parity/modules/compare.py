@@ -20,6 +20,7 @@ from .alignment import Apart, align
 from .changed_inputs import compare_changed_inputs
 from .lone_parameters import LoneParameters
 from .modes import mode_differences
+from .other_classes import class_notes
 from .prefixes import Prefixes
 from .rearranged import RearrangedSide, Rearrangements
 
@@ -90,6 +91,7 @@ def _compare(
     inner = {path: why for path, why in apart.items() if not prefixes.is_wrapper(path)}
     report.structure += [*prefixes.differences(), *_differences(inner, report)]
     report.structure += mode_differences(reference, candidate, options.train, report.cells)
+    report.notes += class_notes(reference, candidate, report.cells)
     lone.judge(report, other.name, lambda: side("reference", reference, apart))
     for difference in report.structure:
         _explain(report, difference)

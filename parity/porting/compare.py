@@ -79,6 +79,7 @@ def compare_port(
     for path, comparison in [*trial.selected(_mismatches(side.name, port_weights)), *trial.judge(side)]:
         report.cells[path].comparisons.append(comparison)
     trial.add_causes(report, side)
+    report.probing_seconds = trial.probing_seconds
     report.notes += mode_notes(module, options.train) + trial.notes + _notes(port_weights, side, alignment)
     explain_failures(report, module, cell, alignment.pairing, port_weights, trial.truth)
     if options.probe:

@@ -219,6 +219,9 @@ def _summary(report: NetworkResult, width: int) -> list[Text]:
         lines += paragraph(f"compared on {report.inputs} inputs; the worst is number {worst.input} ({place})", width, 2)
     if report.sizes:
         lines += paragraph(f"compared also at {'; and at '.join(report.sizes)}", width, 2)
+    if report.probing_seconds:
+        took = f"further inputs took {report.probing_seconds:.1f} s; --no-probe, or probe=False, leaves them out"
+        lines += paragraph(took, width, 2, "dim")
     return lines + [line for note in report.notes for line in paragraph(f"note: {note}", width, 2, "yellow")]
 
 

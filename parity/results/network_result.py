@@ -34,6 +34,7 @@ class NetworkResult:
         structure: differences in how the network is divided, which are no failures.
         sizes: further sizes of the dynamic dimensions, as `batch=1, length=7`, at which everything was compared.
         probes: what was different about further inputs, derived from the given ones, on which outputs were compared.
+        probing_seconds: how long that took; it isn't written to files, which don't depend on the machine.
         inputs: number of inputs on which everything was compared; the worst of each comparison is kept.
         strict: whether differences in structure are failures, and so are modules and Cells without a partner.
         error_shares: for the sides of which a Cell's forward pass fails, how much each Cell contributes to the error.
@@ -57,6 +58,7 @@ class NetworkResult:
     structure: list[StructureDifference] = field(default_factory=list)
     sizes: list[str] = field(default_factory=list)
     probes: list[str] = field(default_factory=list)
+    probing_seconds: float = 0.0
     inputs: int = 1
     strict: bool = False
     error_shares: list[ErrorShares] = field(default_factory=list)
@@ -274,6 +276,7 @@ class NetworkResult:
         self.reproducible += [one for one in other.reproducible if one.path not in known]
 
     def _join_probes(self, other: NetworkResult) -> None:
+        self.probing_seconds += other.probing_seconds
         self.probes += [probe for probe in other.probes if probe not in self.probes]
 
     @property
