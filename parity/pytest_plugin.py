@@ -115,7 +115,9 @@ class ParityFile(pytest.File):
             yield BrokenFile.from_parent(self, name="model", reason=str(error))
         else:
             for path, side in self.items:
-                yield CellItem.from_parent(self, name=_name(path, side), cell=path, side=side)
+                name = _name(path, side)
+                # pytest 9.2 parses the ids of its cache (--lf), and knows an item by a text that is parsed alike alone
+                yield CellItem.from_parent(self, name=name, nodeid=f"{self.nodeid}::{name}", cell=path, side=side)
 
     def _load(self) -> None:
         """Run the file, and set its model and items."""
