@@ -35,7 +35,8 @@ Exit codes:
        time (--timeout) or memory
   3    the model can't be converted
   4    nothing fails, but parity can't be judged: gradients of the reference
-       itself are wrong, or outputs of the network were not compared
+       itself are wrong, what is computed has no digits, or outputs of the
+       network were not compared
   70   a bug in parity itself: please report it
   130  interrupted (Ctrl-C)
   141  the reader of the output has closed it (parity ... | head)

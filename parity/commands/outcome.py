@@ -131,10 +131,11 @@ def require_parity(report: BaseReport, verbose: bool, output: str, html: str | N
     name_sources(report)
     if html is not None:
         report.write_html(html)
-    if report.failed:
+    if report.failed or report.is_not_known:
         print_report(report, verbose)
         _suggest(report, page=html is None, repro=False)
-        echo(f"error: {output} was not written, since parity fails (--no-check writes it anyway)", err=True)
-        raise click.exceptions.Exit(1)
+        verdict = "parity fails" if report.failed else "parity is not known"
+        echo(f"error: {output} was not written, since {verdict} (--no-check writes it anyway)", err=True)
+        raise click.exceptions.Exit(exit_code(report))
     for note in [*report.notes, *([report.sentence] if report.conditions.in_words() else [])]:
         echo(f"note: {note}", err=True)

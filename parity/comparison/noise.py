@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from ...runtime.errors import CellbridgeError
 from ...runtime.ir.types import is_floating
-from ..rounding_bounds.cell_bounds import CellBounds
+from ..rounding_bounds.cell_bounds import Bound, CellBounds
 from ..sides.records import Array, Key, Records, Run, Side
 from ..verdicts.deviations import differing
 from .measured_errors import ReferenceNoise, jitter_of
@@ -46,7 +46,7 @@ class Noise(ReferenceNoise[NoiseKey]):
         self.run = run
         self.rounded_numbers = False
         self.first = truth
-        self._bounds: dict[NoiseKey, Array] = {}
+        self._bounds: dict[NoiseKey, Bound] = {}
         if not unmeasured:
             self.sample()
 
@@ -80,7 +80,7 @@ class Noise(ReferenceNoise[NoiseKey]):
             self._bounds |= bounds
         return bool(self._bounds)
 
-    def bound(self, key: NoiseKey, check: str) -> Array | None:
+    def bound(self, key: NoiseKey, check: str) -> Bound | None:
         """The rounding error that each element of a value may have; None if unknown, and for meaning."""
         return self._bounds.get(key) if check == "rounding" else None
 

@@ -315,5 +315,5 @@ class Trial:
 
 def _is_undecided(comparisons: CellComparisons, found: CellComparisons) -> bool:
     """Whether rounding fails for a tensor for which no earlier comparison failed."""
-    failed = {(path, c.kind, c.tensor) for path, c in found if c.status != PASS}
+    failed = {(path, c.kind, c.tensor) for path, c in found if c.status == FAIL}
     return any(c.status == FAIL and (path, c.kind, c.tensor) not in failed for path, c in comparisons)

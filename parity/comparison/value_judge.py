@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...runtime.ir.types import is_floating
-from ..results.comparison import FAIL, NOT_COMPARED, PASS
+from ..results.comparison import FAIL, NOT_KNOWN, PASS
+from ..rounding_bounds.cell_bounds import Bound
 from ..sides.records import INPUT, INPUT_GRADIENT, OUTPUT, OUTPUT_GRADIENT, Array, Key, Records, Run
 from ..sides.resolution import Resolution
 from ..verdicts.deviations import size
@@ -22,6 +23,9 @@ EQUIVALENT_DTYPES = frozenset({("int64", "int32")})
 """Pairs of dtypes, of torch's outputs and a port's, that count as equal: MindSpore computes indices in int32."""
 LARGE = 2**26
 """Bytes of the values inside a network, in float64, from which on those that pass aren't kept."""
+NO_DIGITS = (
+    "too ill-conditioned to be judged: rounding may cost this computation more than half of its digits, on any side"
+)
 MAX_REMEMBERED = 8
 """Verdicts to keep, with their arrays, for values that may cross the next boundaries too."""
 
@@ -93,7 +97,7 @@ class ValueJudge:
             return fields | {"status": FAIL, "reason": reason, "error": np.inf, "ratio": np.inf, "index": None}
         if self.only and self._is_ill_conditioned(key, truth, fields):
             return fields | {
-                "status": NOT_COMPARED,
+                "status": NOT_KNOWN,
                 "reason": f"too ill-conditioned to be judged: the largest element is {size(truth):.3g}, "
                 f"the rounding error of the reference itself {fields['reference_error']:.3g}",
             }
@@ -107,17 +111,20 @@ class ValueJudge:
         arrays = value, truth, reference, bound
         case = (*map(id, arrays), check, noise, group_size)
         if case not in self._judged:  # values at several boundaries may be one array
-            judged = judge(check, value, truth, reference, noise, self.tolerance, group_size, bound)
+            fixed = check, value, truth, reference, noise, self.tolerance, group_size
+            judged = judge(*fixed, None if bound is None else bound.proved)
+            if bound is not None and judged["status"] == FAIL and judge(*fixed, bound.possible)["status"] == PASS:
+                judged |= {"status": NOT_KNOWN, "reason": NO_DIGITS}
             self._judged[case] = judged, arrays  # alive, so that no other array has the same id
         fields = dict(self._judged[case][0])
         if fields["status"] == FAIL and value.shape == truth.shape:
             shown = truth if check == "meaning" else reference
             fields["error_map"] = error_map(value, truth, shown, fields.get("bar", 0.0), fields.get("index"))
         if fields["status"] == PASS and _is_nan(truth):
-            return fields | {"status": NOT_COMPARED, "reason": "NaN in the reference, in every element"}
+            return fields | {"status": NOT_KNOWN, "reason": "NaN in the reference, in every element"}
         return fields
 
-    def _bound(self, key: NoiseKey, check: str) -> Array | None:
+    def _bound(self, key: NoiseKey, check: str) -> Bound | None:
         """Return the rounding error that each element of a value may have; None if unknown."""
         return self.noise.bound(key, check)
 

@@ -277,6 +277,8 @@ class Prober:
         )
         if found and probe.working and self._cancels(side, run, truth):
             return []
+        if may_be_rounding(found) and check == "rounding" and noise.compute_bounds(sorted({path for path, _ in found})):
+            found = compare()
         if found and check == "meaning" and (feeding == ISOLATED or run.before):
             self.evidence[side.name] = truth, records, noise
         return found

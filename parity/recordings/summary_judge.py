@@ -20,6 +20,7 @@ from ...runtime.ir.types import is_floating
 from ..comparison.noise import NoiseKey
 from ..comparison.value_judge import ValueJudge
 from ..results.comparison import FAIL, NOT_COMPARED, PASS
+from ..rounding_bounds.cell_bounds import Bound
 from ..sides.records import OUTPUT, Array, Key
 from ..verdicts.judge import Tolerance, allowed_error
 from .recording import Boundary
@@ -78,10 +79,12 @@ class SummaryJudge(ValueJudge):
         errors = _Errors(one, working, self.noise.error(key, check), self.assumed)
         return fields | _judge_statistics(check, errors, self.tolerance, group_size)
 
-    def _bound(self, key: NoiseKey, check: str) -> Array | None:
+    def _bound(self, key: NoiseKey, check: str) -> Bound | None:
         """Return the rounding error that each of the elements that are compared may have; None if unknown."""
         bound, one = super()._bound(key, check), self._of_key.get(key)
-        return bound if bound is None or one is None else Tensor.of(bound).elements(one.places)
+        if bound is None or one is None:
+            return bound
+        return Bound(*(Tensor.of(array).elements(one.places) for array in bound))
 
 
 @dataclass(frozen=True)

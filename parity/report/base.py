@@ -47,6 +47,11 @@ class BaseReport(ABC):
         return not self.ok
 
     @property
+    def is_not_known(self) -> bool:
+        """Whether nothing failed, and too little is known to say that parity holds."""
+        return not self.failed and bool(self.not_known)
+
+    @property
     @abstractmethod
     def sentence(self) -> str:
         """The verdict in words."""
@@ -86,7 +91,7 @@ class BaseReport(ABC):
     def raise_if_failed(self) -> None:
         """Raise `ParityError` with the failures, if there are any, or with the reason why parity is not known."""
         __tracebackhide__ = True
-        if self.failed or self.not_known:
+        if self.failed or self.is_not_known:
             error = ParityError(terminal.failure_text(self))
             error.report = self
             raise error

@@ -13,6 +13,7 @@ from ..results.comparison import (
     FAIL,
     INLINED,
     NOT_COMPARED,
+    NOT_KNOWN,
     NOT_REACHED,
     PASS,
     REFERENCE_WRONG,
@@ -85,7 +86,9 @@ def training_cases(report: TrainingResult) -> Iterator[Case]:
 def _network_case(name: str, cell: CellReport, side: str, report: NetworkResult, verdict: str) -> Case:
     comparisons = [c for c in cell.comparisons if c.side == side]
     differing = [c for c in comparisons if c.status != PASS]
-    failed = [c for c in differing if c.status != REFERENCE_WRONG]
+    failed = [c for c in differing if c.status not in (REFERENCE_WRONG, NOT_KNOWN)]
+    if not failed and (unknown := next((c for c in differing if c.status == NOT_KNOWN), None)):
+        return Case(name, "skipped", f"not known: {unknown.kind} {unknown.tensor}: {unknown.reason}")
     if differing and not failed:
         return Case(name, "skipped", reference_wrong(cell, report))
     if failed and verdict == AFFECTED:

@@ -11,12 +11,14 @@ from rich.text import Text
 
 from ..results.cause import Cause
 from ..results.cell_report import NOT_FOUND, CellReport
-from ..results.comparison import REFERENCE_WRONG, Comparison
+from ..results.comparison import NOT_KNOWN, REFERENCE_WRONG, Comparison
 from ..results.network_result import NetworkResult
 from .globs import list_names, summarize_paths
 from .layout import paragraph, shorten, shorten_path
 
 INDENT = 2
+MARKS = {REFERENCE_WRONG: ("!", "bold yellow"), NOT_KNOWN: ("?", "bold yellow")}
+"""The marks of Cells that differ and don't fail, each with its style."""
 MAX_CAUSES = 3
 """The most causes of a Cell that are listed one by one."""
 
@@ -31,7 +33,7 @@ def cell_detail(
     """
     calls = f", called {cell.calls} times" if cell.calls > 1 else ""
     port = f", ported as {cell.counterpart}" if cell.counterpart else ""
-    mark, style = ("!", "bold yellow") if cell.status == REFERENCE_WRONG else ("✗", "bold red")
+    mark, style = MARKS.get(cell.status, ("✗", "bold red"))
     lines = paragraph(f"{mark} {cell.path or '(root)'}  {cell.class_name}{port}{calls}", width, style=style)
     if alike:
         names = summarize_paths([path for path in report.cells if path in {cell.path, *alike}], report.cells)
@@ -97,7 +99,7 @@ def cell_line(cell: CellReport, report: NetworkResult, width: int) -> Text:
     """Return a failing Cell's most important failure in one line."""
     first = min(cell.differences, key=lambda c: importance(c, report))
     reason = f"{times(first.ratio)}, {first.reason}" if first.index is not None else first.reason
-    mark = "!" if cell.status == REFERENCE_WRONG else "✗"
+    mark, _ = MARKS.get(cell.status, ("✗", ""))
     line = f"{mark} {cell.path or '(root)'}  {cell.class_name}  {tensor_in_words(first, cell)}: {reason}"
     return Text(shorten(line, width))
 

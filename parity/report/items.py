@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from ..results.cell_report import CellReport
-from ..results.comparison import AFFECTED, FAIL, INLINED, NOT_REACHED, PASS, SKIPPED, UNPAIRED
+from ..results.comparison import AFFECTED, FAIL, INLINED, NOT_KNOWN, NOT_REACHED, PASS, SKIPPED, UNPAIRED
 from ..results.network_result import NetworkResult
 from .cases import reference_wrong
 from .detail import cell_detail
@@ -51,6 +51,8 @@ def _outcome(report: NetworkResult, cell: CellReport | None, path: str, side: st
     judged = replace(cell, comparisons=own)
     if not judged.differences or (judged.failures and report.verdicts[path] == AFFECTED):
         return PASS, ""
+    if not judged.failures and judged.status == NOT_KNOWN:
+        return SKIPPED, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))
     if not judged.failures:
         return SKIPPED, reference_wrong(judged, report)
     return FAIL, "\n".join(line.plain for line in cell_detail(judged, report, WIDTH))

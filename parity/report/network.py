@@ -13,6 +13,7 @@ from ..results.comparison import (
     FAIL,
     INLINED,
     NOT_COMPARED,
+    NOT_KNOWN,
     NOT_REACHED,
     PASS,
     REFERENCE_WRONG,
@@ -38,6 +39,7 @@ VERDICTS: dict[str, Piece] = {
     PASS: ("✓ pass", "green"),
     FAIL: ("✗ FAIL", "bold red"),
     NOT_COMPARED: ("? not compared", "bold red"),
+    NOT_KNOWN: ("? not known", "bold yellow"),
     REFERENCE_WRONG: ("! reference wrong", "bold yellow"),
     AFFECTED: ("~ affected", "yellow"),
     NOT_REACHED: ("- not reached", "yellow"),
@@ -46,6 +48,7 @@ VERDICTS: dict[str, Piece] = {
     SKIPPED: ("- skipped", "dim"),
 }
 MEANINGS = {
+    NOT_KNOWN: "not known: the computation is too ill-conditioned to be judged there, or the reference is NaN",
     REFERENCE_WRONG: "reference wrong: the reference's own gradients are wrong there; no failure of the other side",
     AFFECTED: "affected: differs end to end only, because of other Cells",
     UNPAIRED: "unpaired: it has no counterpart, or one that is called differently; judged in the Cell around it",
@@ -168,6 +171,8 @@ def _worst(comparisons: list[Comparison]) -> Piece:
     failed = [c for c in comparisons if c.status != PASS]
     if failed and all(c.status == NOT_COMPARED for c in failed):
         return "?", "bold red"
+    if failed and all(c.status == NOT_KNOWN for c in failed):
+        return "?", "bold yellow"
     mark = "≠ " if any(_is_different(c) for c in failed) else ""
     return mark + times(worst_ratio(comparisons)), "red" if failed else ""
 
@@ -179,7 +184,7 @@ def _is_different(c: Comparison) -> bool:
 
 def _details(report: NetworkResult, width: int, verbose: bool) -> list[Text]:
     """Return the failures, grouped by fault: the first groups in full, others in a line; everything if `verbose`."""
-    failing = {*report.failing, *report.reference_wrong}
+    failing = {*report.failing, *report.reference_wrong, *report.cells_not_known}
     if verbose:
         cells = [cell for path, cell in report.cells.items() if path in failing or cell.differences]
         return [line for cell in cells for line in [*cell_detail(cell, report, width, everything=True), Text()]]
@@ -261,8 +266,14 @@ def verdict_in_words(report: NetworkResult) -> str:
         agreed = f"nothing differs in {pluralize(len(compared), 'Cell')}, but " if compared else ""
         return f"Parity is not known: {agreed}{report.not_known}"
     if not report.failed:
-        names = summarize_paths(report.reference_wrong, report.cells)
-        return f"Nothing fails, but {report.reference}'s gradient is wrong in {names}"
+        parts = []
+        if report.reference_wrong:
+            wrong = summarize_paths(report.reference_wrong, report.cells)
+            parts.append(f"{report.reference}'s gradient is wrong in {wrong}")
+        if report.cells_not_known:
+            names = summarize_paths(report.cells_not_known, report.cells)
+            parts.append(f"parity is not known in {names}")
+        return f"Nothing fails, but {', and '.join(parts)}"
     if not compared:
         return "Nothing was compared, so parity is not shown"
     if not report.failing and report.strict and report.divided_differently:

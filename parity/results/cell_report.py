@@ -7,7 +7,7 @@ from typing import Any
 
 from .cause import Cause
 from .cell_graph import CellGraph
-from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
+from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Comparison, json_value, worst_ratio
 
 PROGRAM = "the program"
 
@@ -55,12 +55,12 @@ class CellReport:
 
     @property
     def status(self) -> str:
-        """The worst status of its comparisons: FAIL, NOT_COMPARED, REFERENCE_WRONG; else `presence`, or PASS.
+        """The worst status of its comparisons, from FAIL to REFERENCE_WRONG; else `presence`, or PASS.
 
         A Cell without comparisons and without `presence` is NOT_COMPARED.
         """
         statuses = {comparison.status for comparison in self.comparisons}
-        for status in (FAIL, NOT_COMPARED, REFERENCE_WRONG):
+        for status in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG):
             if status in statuses:
                 return status
         return self.presence or (PASS if statuses else NOT_COMPARED)
@@ -87,6 +87,11 @@ class CellReport:
         return any(c.status == REFERENCE_WRONG and c.feeding == "isolated" for c in self.comparisons)
 
     @property
+    def is_not_known(self) -> bool:
+        """Whether something that the Cell computes from the reference's inputs can't be judged."""
+        return any(c.status == NOT_KNOWN and c.of_cell_alone for c in self.comparisons)
+
+    @property
     def outputs(self) -> list[Comparison]:
         """Comparisons of outputs, values passed to inner Cells, and buffer updates."""
         return [c for c in self.comparisons if c.kind in ("output", "passed value", "buffer update")]
@@ -103,7 +108,7 @@ class CellReport:
 
     @property
     def differences(self) -> list[Comparison]:
-        """The failures, and the comparisons with wrong gradients of the reference, in order."""
+        """The failures, and the comparisons of which the reference itself is wrong or says nothing, in order."""
         return [c for c in self.comparisons if c.status != PASS]
 
     def to_dict(self) -> dict[str, Any]:

@@ -14,6 +14,7 @@ PASS = "pass"
 FAIL = "fail"
 REFERENCE_WRONG = "reference wrong"  # it differs from a gradient of the reference that is wrong itself
 NOT_COMPARED = "not compared"
+NOT_KNOWN = "not known"  # too ill-conditioned to be judged, or the reference is NaN
 AFFECTED = "affected"  # it fails end to end only, because of other Cells
 NOT_REACHED = "not reached"
 SKIPPED = "skipped"
@@ -40,7 +41,7 @@ class Comparison:
         tensor: slot of the Cell's input or output, preceded by the path of the inner Cell for a passed value or
             gradient; or the qualified name of the parameter or buffer.
         call: index of the Cell's call, from 0.
-        status: PASS, FAIL, REFERENCE_WRONG or NOT_COMPARED.
+        status: PASS, FAIL, REFERENCE_WRONG, NOT_KNOWN or NOT_COMPARED.
         reason: explanation of a failure; empty for a pass.
         dtype: dtype of the tensor.
         shape: shape of the reference's tensor.
@@ -99,7 +100,7 @@ class Comparison:
     @property
     def severity(self) -> tuple[int, bool, float]:
         """A sort key that is larger for the worse of two comparisons."""
-        rank = (PASS, REFERENCE_WRONG, NOT_COMPARED, FAIL).index(self.status)
+        rank = (PASS, REFERENCE_WRONG, NOT_KNOWN, NOT_COMPARED, FAIL).index(self.status)
         return rank, self.check == "rounding" or rank > 0, math.inf if math.isnan(self.ratio) else self.ratio
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,10 +6,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .cell_report import CarriedWeight, CellReport, PairedCell, is_inside
-from .comparison import AFFECTED, FAIL, NOT_COMPARED, NOT_REACHED, REFERENCE_WRONG, SCHEMA_VERSION, Comparison
+from .comparison import (
+    AFFECTED,
+    FAIL,
+    NOT_COMPARED,
+    NOT_KNOWN,
+    NOT_REACHED,
+    REFERENCE_WRONG,
+    SCHEMA_VERSION,
+    Comparison,
+)
 from .conditions import Conditions
 from .error_shares import ErrorShares
-from .network_verdict import LESS_PRECISE, NOT_KNOWN, SAME, NetworkVerdict, network_verdict
+from .network_verdict import LESS_PRECISE, SAME, NetworkVerdict, network_verdict
 from .quantization_costs import QuantizationCosts
 from .reproducible import Reproducible
 from .structure import LONE_PARAMETER, StructureDifference, join_differences
@@ -71,13 +80,13 @@ class NetworkResult:
     def ok(self) -> bool:
         """Whether at least one comparison was made, none failed, and none that should have been made is missing.
 
-        Parity doesn't hold either where a gradient of the reference is wrong, or where too little was compared to know
-        it, though nothing `failed`.
+        Parity doesn't hold either where a gradient of the reference is wrong, where something is too ill-conditioned to
+        be judged, or where too little was compared to know it, though nothing `failed`.
         """
         return (
             not self.failed
             and not self.not_known
-            and not any(cell.status == REFERENCE_WRONG for cell in self.cells.values())
+            and not any(cell.status in (REFERENCE_WRONG, NOT_KNOWN) for cell in self.cells.values())
         )
 
     @property
@@ -91,6 +100,25 @@ class NetworkResult:
     def reference_wrong(self) -> list[str]:
         """Paths of the Cells in which the reference's own gradients are wrong, and the others' are right."""
         return [path for path, cell in self.cells.items() if cell.is_reference_wrong]
+
+    @property
+    def cells_not_known(self) -> list[str]:
+        """Paths of the Cells that can't be judged: too ill-conditioned, or NaN in the reference."""
+        own = [path for path, cell in self.cells.items() if cell.is_not_known]
+        return own or [path for path, cell in self.cells.items() if cell.status == NOT_KNOWN]
+
+    @property
+    def is_not_known(self) -> bool:
+        """Whether nothing failed, and parity can't be judged in some Cells or at all."""
+        return not self.failed and bool(self.not_known or self.cells_not_known)
+
+    @property
+    def why_not_known(self) -> str:
+        """Why parity can't be judged, though nothing failed; empty if it can."""
+        if self.not_known or not self.is_not_known:
+            return self.not_known
+        cells = ", ".join(path or "(root)" for path in self.cells_not_known)
+        return f"too ill-conditioned to be judged, or NaN in the reference: {cells}"
 
     @property
     def divided_differently(self) -> list[str]:
@@ -132,7 +160,12 @@ class NetworkResult:
         It is what all views of a report show, and the Cells that fail are those with the verdict FAIL or NOT_COMPARED.
         """
         wrong = set(self.failing)
-        at_fault = {FAIL: wrong, NOT_COMPARED: wrong, REFERENCE_WRONG: set(self.reference_wrong)}
+        at_fault = {
+            FAIL: wrong,
+            NOT_COMPARED: wrong,
+            NOT_KNOWN: set(self.cells_not_known),
+            REFERENCE_WRONG: set(self.reference_wrong),
+        }
         return {
             path: AFFECTED if cell.comparisons and path not in at_fault.get(cell.status, {path}) else cell.status
             for path, cell in self.cells.items()
@@ -162,7 +195,7 @@ class NetworkResult:
             "ok": self.ok,
             "network_verdict": self.network_verdict.to_dict(),
             "failing": self.failing,
-            "not_known": self.not_known,
+            "not_known": self.why_not_known,
             "reference_wrong": self.reference_wrong,
             "not_reached": self.not_reached,
             "unpaired": self.unpaired,
@@ -190,8 +223,8 @@ class NetworkResult:
 
     def __repr__(self) -> str:
         verdict = "parity holds" if self.ok else f"parity fails in {', '.join(map(repr, self.failing)) or 'no Cell'}"
-        if not self.failed and self.not_known:
-            verdict = f"parity is not known: {self.not_known}"
+        if self.is_not_known:
+            verdict = f"parity is not known: {self.why_not_known}"
         verdict = ", ".join([verdict, *self.conditions_in_words])
         return f"<{type(self).__name__} of {self.model}, {', '.join(self.sides)} against {self.reference}: {verdict}>"
 

@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .comparison import FAIL, NOT_COMPARED, PASS, REFERENCE_WRONG, Comparison
+from .comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, REFERENCE_WRONG, Comparison
 
 SAME = "the same function"
 NOT_SAME = "not the same function"
 LESS_PRECISE = "the same function, less precise"
-NOT_KNOWN = "not known"
 
 UNITS = {"meaning": "what double precision allows", "rounding": "the reference's own rounding error"}
 
@@ -89,7 +88,7 @@ def _of_side(side: str, decisive: list[tuple[str, Comparison]], within: str) -> 
         return NetworkVerdict(NOT_SAME, _reason(*different[0], within), side)
     if not any(c.kind == "output" for _, c in decisive):
         return NetworkVerdict(NOT_KNOWN, "its outputs were not compared end to end", side)
-    if missing := [(path, c) for path, c in decisive if c.status == NOT_COMPARED]:
+    if missing := [(path, c) for path, c in decisive if c.status in (NOT_COMPARED, NOT_KNOWN)]:
         return NetworkVerdict(NOT_KNOWN, _reason(*missing[0], within), side)
     if any(c.status == REFERENCE_WRONG for _, c in decisive):
         return NetworkVerdict(NOT_KNOWN, "gradients of the reference are wrong, which it can't be judged by", side)
@@ -109,7 +108,7 @@ def _reason(path: str, c: Comparison, within: str) -> str:
     call = f" in a {c.feeding}" if c.feeding in ("second call", "third call") else ""
     call += f" with {c.probe}" if c.probe else ""
     name = c.kind if c.tensor in ("", c.kind) else f"{c.kind} {c.tensor}"
-    if c.index is None:
+    if c.index is None or c.status == NOT_KNOWN:
         return f"of its {name}{call}: {c.reason}"
     unit = within if within and c.check in UNITS else UNITS.get(c.check, "a step")
     return f"its {name} is off by {c.error:.3g}{call}, {c.ratio:.3g} times {unit}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,11 +22,25 @@ SAME = 1e-9
 """The largest error, relative to the largest element, by which a Cell's program may differ from what was recorded."""
 
 
+class Bound(NamedTuple):
+    """The rounding error of each element of a tensor, in float64 and of its shape.
+
+    Attributes:
+        proved: an error that rounding may cause.
+        possible: the same without the limit up to which the analysis holds, and infinite next to a pole: an error
+            between the two may be due to rounding, or not.
+    """
+
+    proved: Array
+    possible: Array
+
+
 class CellBounds:
     """Bounds for the Cells of a network, which compute with recorded inputs and gradients, and for it as a whole.
 
-    No bound exceeds the square root of the unit roundoff, relative to the largest element of the tensor or of what it
-    is computed from: the analysis neglects products of errors, and doesn't hold where half of the digits are lost.
+    No proved bound exceeds the square root of the unit roundoff, relative to the largest element of the tensor or of
+    what it is computed from: the analysis neglects products of errors, and doesn't hold where half of the digits are
+    lost.
 
     Args:
         network: the reference as a program, with the records that are fed.
@@ -36,19 +51,19 @@ class CellBounds:
         self.network = network
         self.units = Units.of(dtype)
 
-    def of_cell(self, path: str) -> dict[TensorKey, Array]:
-        """Return the bounds, elementwise, of what a Cell computes; nothing for what can't be bounded."""
-        bounds: dict[TensorKey, Array] = {}
+    def of_cell(self, path: str) -> dict[TensorKey, Bound]:
+        """Return the bounds of what a Cell computes; nothing for what can't be bounded."""
+        bounds: dict[TensorKey, Bound] = {}
         for number in self.network.calls_of(path):
             bounds |= self._bounds(functools.partial(self.network.cut, number))
         return bounds
 
-    def of_network(self) -> dict[TensorKey, Array]:
+    def of_network(self) -> dict[TensorKey, Bound]:
         """Return the same for the network, end to end."""
         return self._bounds(self.network.whole)
 
-    def _bounds(self, cut: Callable[[], CellProgram]) -> dict[TensorKey, Array]:
-        bounds: dict[TensorKey, Array] = {}
+    def _bounds(self, cut: Callable[[], CellProgram]) -> dict[TensorKey, Bound]:
+        bounds: dict[TensorKey, Bound] = {}
         try:
             cell = cut()
             for key, (value, bound), largest in self._estimates(cell):
@@ -57,7 +72,8 @@ class CellBounds:
                     continue
                 if error(value, truth)[0] <= SAME * size(truth):
                     most = math.sqrt(self.units.results) * max(largest, size(truth))
-                    bounds[key] = np.where(np.isfinite(bound), np.minimum(bound, most), 0.0)
+                    possible = np.where(np.isnan(bound), 0.0, bound)
+                    bounds[key] = Bound(np.minimum(possible, most), possible)
         except INVALID:  # it can't be run alone, or an op can't be differentiated
             pass
         return bounds

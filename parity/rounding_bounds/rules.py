@@ -21,14 +21,29 @@ Rule = Callable[[Application], tuple[Array | None, ...] | None]
 def elementwise(a: Application) -> tuple[Array, ...]:
     """Vary one operand after another by its bound, which covers kinks and steps too."""
     values = [None if x is None else x.value for x in a.operands]
-    bounds = [normalizations.FUNCTION_UNITS * a.units.results * np.abs(y) for y in a.outputs]
+    scales = [np.maximum(np.abs(y), _cancelled(a.op.name, a.first.value)) for y in a.outputs]
+    bounds = [normalizations.FUNCTION_UNITS * a.units.results * scale for scale in scales]
     for place, x in enumerate(a.operands):
         if x is None or x.bound is None or not x.bound.any():
             continue
         ends = [a(*values[:place], end, *values[place + 1 :]) for end in (x.value + x.bound, x.value - x.bound)]
         for number, (y, above, below) in enumerate(zip(a.outputs, *ends, strict=True)):
-            bounds[number] = together(bounds[number], np.fmax(np.abs(above - y), np.abs(below - y)))
+            off = np.fmax(np.abs(above - y), np.abs(below - y))
+            if a.op.name in POLES:
+                off = np.where((np.isnan(above) | np.isnan(below)) & ~np.isnan(y), np.inf, off)
+            bounds[number] = together(bounds[number], off)
     return tuple(bounds)
+
+
+def _cancelled(name: str, x: Array) -> Array | float:
+    """Return what common implementations of a function take apart to get a small result; 0 for other functions.
+
+    ONNX Runtime computes sigmoid as 1/2 and a rational function, and silu from it, so that they have no more digits for
+    negative numbers than near their size at 1/2; every framework computes gelu by `x / 2 * (1 + erf(x / sqrt(2)))`.
+    """
+    if name == "sigmoid":
+        return 0.5
+    return np.abs(x) / 2 if name in ("gelu", "mish", "silu") else 0.0
 
 
 def moved(a: Application) -> tuple[Array, ...]:
@@ -66,6 +81,8 @@ def order_statistics(a: Application) -> tuple[Array | None, ...]:
     return np.broadcast_to(largest, a.outputs[0].shape), None
 
 
+POLES = frozenset({"atanh", "erfinv", "log", "log10", "log1p", "log2", "ndtri", "rsqrt"})
+"""Functions that grow to infinity towards the end of their domain: a bound that reaches beyond it crosses the pole."""
 ELEMENTWISE = [
     "abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "binary_cross_entropy", "ceil", "clamp",
     "cos", "cosh", "div", "elu", "entr", "erf", "erfc", "erfcx", "erfinv", "exp", "expm1", "floor", "floor_divide",

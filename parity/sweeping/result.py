@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Literal
 
 from ...runtime.visible import visible_text
-from ..results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
+from ..results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG
 from .finding import CHECK
 from .limits import Ended, Limits, run_limited
 
@@ -113,14 +113,14 @@ def _judged(model: str, ended: Ended, text: str, page: bytes) -> Result:
     document = json.loads(text)
     cells = document.get("cells", [])
     judged = [cell for cell in cells if cell.get("comparisons")]
-    wrong = [cell for cell in judged if cell["verdict"] in (FAIL, NOT_COMPARED, REFERENCE_WRONG)]
+    wrong = [cell for cell in judged if cell["verdict"] in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG)]
     causes = [f"{cell['path'] or '(root)'}: {one['summary']}" for cell in wrong for one in cell.get("causes", [])]
     causes += [one["summary"] for one in document.get("causes", [])]  # of a training
     outcome = OUTCOMES[ended.code]
     where = ", ".join(cell["path"] or "(root)" for cell in wrong[:3]) + (", ..." if len(wrong) > 3 else "")
     within = ", ".join(document.get("conditions", {}).get("in_words", []))
     holds = f"{PARITY_HOLDS} {within}" if within else PARITY_HOLDS
-    unclear = "gradients of the reference are wrong"
+    unclear = "gradients of the reference are wrong" if document.get("reference_wrong") else "parity is not known"
     if document.get("not_known"):
         unclear = visible_text(f"parity is not known: {document['not_known']}")[:MAX_REASON]
     reason = {HOLDS: holds, FAILS: "parity fails", UNCLEAR: unclear}[outcome]

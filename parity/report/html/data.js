@@ -7,11 +7,12 @@ const columns = data.columns.map(([side, name]) => ({ side, name }));
 const PASS = "pass";
 const AFFECTED = "affected";
 const REFERENCE_WRONG = "reference wrong";
-const FAILING = new Set(["fail", "not compared", REFERENCE_WRONG]);
+const FAILING = new Set(["fail", "not compared", "not known", REFERENCE_WRONG]);
 const VERDICTS = {
   pass: ["✓", "pass"],
   fail: ["✗", "fails"],
   "not compared": ["?", "not compared"],
+  "not known": ["?", "not known"],
   [REFERENCE_WRONG]: ["!", "reference wrong"],
   affected: ["~", "affected"],
   "not reached": ["–", "not reached"],

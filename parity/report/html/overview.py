@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import quote
 
-from ...results.comparison import FAIL, NOT_COMPARED, REFERENCE_WRONG
+from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG
 from ...support.files import write_in_folder
 from ...support.times import time_in_words
 from . import writer
@@ -47,7 +47,7 @@ class Summary:
     def of(cls, page: Page, model: str, seconds: float, file: str = "") -> Summary:
         """Return the summary of a page."""
         judged = [row for row in page.rows if row.comparisons]
-        failing = sum(row.verdict in (FAIL, NOT_COMPARED, REFERENCE_WRONG) for row in judged)
+        failing = sum(row.verdict in (FAIL, NOT_COMPARED, NOT_KNOWN, REFERENCE_WRONG) for row in judged)
         noun = page.noun[0] if len(judged) == 1 else page.noun[1]
         first = next(iter(page.faults), None)
         cause = "" if first is None else first.causes[0].summary if first.causes else first.summary

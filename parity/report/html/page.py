@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ....runtime.visible import shorten_names, visible_name, visible_text
 from ...results.cause import Cause
 from ...results.cell_graph import CellGraph
-from ...results.comparison import FAIL, NOT_COMPARED, PASS, Comparison
+from ...results.comparison import FAIL, NOT_COMPARED, NOT_KNOWN, PASS, Comparison
 
 MANY = 20_000
 """Up to this many comparisons that pass, and as many that fail, a page shows every one; see `thin_out`."""
@@ -253,7 +253,7 @@ def fraction_of_bar(c: Comparison) -> float | None:
 
     The steps that a quantized value is off by have none of their own.
     """
-    if c.status == NOT_COMPARED or (c.kind == "quantizer" and c.status == PASS and not c.allowed):
+    if c.status in (NOT_COMPARED, NOT_KNOWN) or (c.kind == "quantizer" and c.status == PASS and not c.allowed):
         return None
     fraction = c.ratio / c.allowed if c.allowed else c.ratio
     return math.inf if math.isnan(fraction) or (c.status == FAIL and fraction <= 1) else fraction

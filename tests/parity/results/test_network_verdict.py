@@ -9,7 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from cellbridge import parity
-from cellbridge.parity.results.network_verdict import LESS_PRECISE, NOT_KNOWN, NOT_SAME, SAME, network_verdict
+from cellbridge.parity.results.comparison import NOT_KNOWN
+from cellbridge.parity.results.network_verdict import LESS_PRECISE, NOT_SAME, SAME, network_verdict
 from tests.parity.modules.networks import X, network
 from tests.parity.reports import failing, passing
 

@@ -51,10 +51,10 @@ def test_end_to_end_bounds_are_a_few_times_the_noise_and_far_below_half_precisio
     assert {key.kind for key in bounds if isinstance(key, Key)} == {OUTPUT, INPUT_GRADIENT}
     for key, bound in bounds.items():
         if noise.error(key) > 1e-12:  # not for the keys' bias, whose gradient is zero
-            assert noise.error(key) / 5 < bound.max() < 50 * noise.error(key)
+            assert noise.error(key) / 5 < bound.proved.max() < 50 * noise.error(key)
     root = Key("", 0, OUTPUT, "result")
     narrow = side.module.double()(side.args[0].half().double()).detach().numpy()
-    assert np.abs(narrow - noise.truth.values[root]).max() > 20 * bounds[root].max()
+    assert np.abs(narrow - noise.truth.values[root]).max() > 20 * bounds[root].proved.max()
     side.module.float()
 
 
@@ -65,7 +65,7 @@ def test_the_bounds_of_cells_are_a_few_times_the_noise(sampled: tuple[TorchSide,
         assert {key.kind for key in bounds if isinstance(key, Key)} == {OUTPUT, INPUT_GRADIENT}
         assert ("parameter", parameter) in bounds
         for key, bound in bounds.items():
-            assert noise.error(key) / 5 < bound.max() < 50 * noise.error(key)
+            assert noise.error(key) / 5 < bound.proved.max() < 50 * noise.error(key)
 
 
 def test_a_cell_whose_program_differs_from_what_was_recorded_has_no_bounds(
@@ -84,3 +84,27 @@ def test_a_cell_whose_program_differs_from_what_was_recorded_has_no_bounds(
 
 def test_a_cell_that_does_not_exist_has_no_bounds(sampled: tuple[TorchSide, Noise, Noise, CellBounds]) -> None:
     assert sampled[3].of_cell("nowhere") == {}
+
+
+@pytest.mark.parametrize(
+    ("x", "proved", "possible"),
+    [
+        (0.1, (1e-8, 1e-6), (1e-8, 1e-6)),
+        (-1.2, (1e-4, 1e-2), (1e-4, 1e-2)),
+        (-1.8, (0.001, 0.01), (0.01, 1.0)),
+        (2.05, (0.0, 0.01), (np.inf, np.inf)),
+    ],
+)
+def test_a_bound_is_proved_up_to_half_of_the_digits(
+    x: float, proved: tuple[float, float], possible: tuple[float, float]
+) -> None:
+    class Logit(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.logit(torch.sigmoid(8 * x))
+
+    side = TorchSide("torch", Logit(), (torch.tensor([x]),), {})
+    truth = side.run(Run("float64"))
+    run = Run("float32", False, truth.cotangents, truth.draws, truth, slots=truth.slots, result=truth.result)
+    bound = CellBounds(network_of(side, run), "float32").of_cell("")[Key("", 0, OUTPUT, "result")]
+    assert proved[0] <= bound.proved[0] <= proved[1]
+    assert possible[0] <= bound.possible[0] <= possible[1]
