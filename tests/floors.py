@@ -47,7 +47,7 @@ FLOORS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("dtypes.py",),
         ("structure",),
         ("mapped_weights.py",),
-        ("exported", "capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
+        ("exported", "torchscript", "capture/tables", "onnx_out", "torch_out/calls", "cell_source/text"),
         ("onnx_in/model", "torch_out/tables", "cell_source/forms", "jax_in/tables"),
         ("onnx_in/tables", "cell_source/layers"),
         ("capture", "onnx_in", "torch_out", "cell_source", "jax_in"),

@@ -189,21 +189,7 @@ def parameter_change_error(name: str, change: torch.fx.Node) -> ConversionError:
 
 
 def require_ready(module: torch.nn.Module) -> None:
-    """Raise `UsageError` for a module that is compiled already, or whose parameters have no shape yet."""
-    if isinstance(module, torch.jit.ScriptModule):
-        raise UsageError(
-            f"the model is compiled by torch.jit ({module.original_name}), which can't be traced: "
-            "pass the nn.Module that it was made from"
-        )
-    scripted = {name: part for name, part in module.named_modules() if isinstance(part, torch.jit.ScriptModule)}
-    if scripted:
-        outer = [n for n in scripted if not any(n.startswith(f"{other}.") for other in scripted if other != n)]
-        shown = ", ".join(f"{name} ({scripted[name].original_name})" for name in outer)
-        raise UsageError(
-            f"Cells are compiled by torch.jit, which can't be traced: {shown}\n"
-            "  what to do: replace each by the nn.Module that it was made from (by torch.jit.script or "
-            "torch.jit.trace), and load its state_dict into that"
-        )
+    """Raise `UsageError` for a module whose parameters have no shape yet."""
     lazy = [n for n, x in module.named_parameters() if torch.nn.parameter.is_lazy(x)]
     if lazy:
         raise UsageError(

@@ -1,6 +1,6 @@
 """Wrappers around a module (`torch.compile`, `DataParallel`, checkpoints), which are removed while it is converted.
 
-Programs of `torch.export` are replaced by modules, too.
+Programs of `torch.export` and TorchScript are replaced by modules, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from ..exported.modules import is_exported, module_of_program, without_guards
+from ..torchscript.modules import module_of_script
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -45,7 +46,7 @@ def unwrap(module: torch.nn.Module) -> Iterator[torch.nn.Module]:
     """Within the context, the module without wrappers around it or its submodules, and without `Module.compile`."""
     root = _innermost(module)
     with contextlib.ExitStack() as stack:
-        for owner in list(root.modules()):
+        for owner in [part for part in root.modules() if not isinstance(part, torch.jit.ScriptModule)]:
             compiled = vars(owner).get("_compiled_call_impl")
             if compiled is not None:
                 owner._compiled_call_impl = None
@@ -68,6 +69,8 @@ def _innermost(module: torch.nn.Module) -> torch.nn.Module:
     """The module within any number of wrappers."""
     while (attribute := _attribute(module)) is not None:
         module = getattr(module, attribute)
+    if isinstance(module, torch.jit.ScriptModule):
+        return module_of_script(module)
     return without_guards(module) if is_exported(module) else module
 
 

@@ -406,6 +406,12 @@ def _require_file(path: Path) -> None:
         )
         hint = f"; did you mean {' or '.join(str(path.with_name(name)) for name in close)}?" if close else ""
         raise UsageError(f"no such file: {path}{hint}")
+    if path.suffix in (".pt", ".pth", ".ts", ".torchscript"):
+        raise UsageError(
+            f"{path} says nothing of its inputs, and reading it may run any code\n  what to do: if you trust it, write "
+            f"a model file: def model(): return torch.jit.load({str(path)!r}), and def inputs(); a checkpoint without "
+            "a network is loaded into one there"
+        )
     if path.suffix != ".py":
         raise UsageError(f"{path} isn't a Python file (.py). A model file defines model() and inputs()")
 

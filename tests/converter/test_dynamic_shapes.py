@@ -12,7 +12,7 @@ from torch.export import Dim
 
 from cellbridge import parity
 from cellbridge.converter import from_torch
-from cellbridge.runtime.errors import CellbridgeError, ConversionError, UsageError
+from cellbridge.runtime.errors import CellbridgeError, ConversionError
 from cellbridge.runtime.ir.dims import SymbolicDim
 
 
@@ -76,16 +76,6 @@ def test_a_model_for_one_sample_alone_is_refused() -> None:
 
 
 # ---- what else is said of a model ----
-
-
-def test_scripted_parts_are_refused_with_what_to_give_instead() -> None:
-    network = nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.Sequential(nn.Linear(4, 4), nn.ReLU())))
-    for convert in (lambda: from_torch(network, (X,)), lambda: parity.check(network, (X,))):
-        with pytest.raises(UsageError, match=r"compiled by torch.jit.*: 1 \(Sequential\)\n.*what to do"):
-            convert()
-    traced = nn.Sequential(torch.jit.trace(nn.Linear(4, 4), X))
-    with pytest.raises(UsageError, match=r"0 \(Linear\)"):
-        from_torch(traced, (X,))
 
 
 def test_a_half_model_that_is_written_in_float32_is_told() -> None:

@@ -80,3 +80,10 @@ def test_what_is_no_program_is_one_message(data: bytes | None) -> None:
     assert result.exit_code == 2
     assert "bad.pt2" in result.output
     assert "Traceback" not in result.output
+
+
+def test_a_torchscript_archive_needs_a_model_file() -> None:
+    torch.jit.save(torch.jit.script(nn.Linear(4, 4)), "net.pt")
+    result = parity("run", "net.pt")
+    assert result.exit_code == 2
+    assert "torch.jit.load('net.pt')" in result.output
