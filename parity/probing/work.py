@@ -19,7 +19,7 @@ from ..sides.torch_side import TorchSide
 
 OF_AN_OPERATION = 2.0e5
 """The work of calling an operation, whatever its size."""
-LEAST = 4.0e10
+LEAST = 1.0e10
 """The work that all probes of a side may take: in float64, about 10 s on one core."""
 RUNS = 40.0
 """The work that they may take at least, in runs of the network: about as much as the comparison itself."""
