@@ -141,9 +141,12 @@ def adapt_options(
 ) -> tuple[Options, str, list[str]]:
     """Return the options for a file, the dtype that ONNX Runtime is judged in, and notes.
 
-    A file that computes in half precision is judged in that dtype, unless a dtype other than float32 is requested.
+    A file that computes in half precision is judged in that dtype, unless a dtype other than float32 is requested. One
+    that computes in float64 is judged in float64.
     """
     own = dtype_of(program, declared)
+    if own == "float64" and options.dtype in ("float32", "float64"):
+        return replace(options, dtype=own), own, []
     if own not in HALVES:
         return options, "float32", []
     if options.dtype != "float32":

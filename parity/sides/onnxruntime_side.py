@@ -57,7 +57,10 @@ class OnnxModelSide:
         self.provider = provider
         graph_model = model if isinstance(model, onnx.ModelProto) else graph_only(model)
         quantized = is_quantized(graph_model)
-        self.capabilities = Capabilities((("rounding", dtype),), gradients=False, cells=False, quantized=quantized)
+        self.capabilities = Capabilities(
+            (("meaning" if dtype == "float64" else "rounding", dtype),),
+            gradients=False, cells=False, quantized=quantized, own_precision=dtype != "float64",
+        )  # fmt: skip
         self.graph = graph = graph_model.graph
         self.inputs = self.pair_inputs(graph, args, kwargs)
         self.resolutions = resolutions(graph)
