@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import re
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import fx
+from torch.fx.experimental.symbolic_shapes import uninteresting_files
+from torch.fx.proxy import TracerBase
 
 from ...runtime.ir.types import Source
 
@@ -48,6 +53,30 @@ def innermost(frames: list[tuple[str, Any, Any]]) -> str | None:
 
 def _is_installed(filename: str) -> bool:
     return any(folder in filename for folder in _INSTALLED)
+
+
+@contextlib.contextmanager
+def lines_of_functions() -> Iterator[None]:
+    """Within the context, torch keeps the lines of all functions of a model, not only of those named `forward`.
+
+    What a function computes that a `forward` calls would else have the line of that call.
+    """
+    kept = TracerBase._filter_traceback_frames
+    TracerBase._filter_traceback_frames = _model_frames  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = kept  # type: ignore[method-assign]
+
+
+def _model_frames(_: TracerBase, frames: traceback.StackSummary) -> traceback.StackSummary:
+    others = uninteresting_files()
+    first = next((n for n, f in enumerate(frames) if f.name == "forward" and f.filename not in others), len(frames))
+    running = [f for f in frames[first:] if f.filename not in others]
+    return traceback.StackSummary.from_list([f for f in running if f.name == "forward" or _is_of_model(f.filename)])
+
+
+_is_of_model = functools.cache(is_model_code)
 
 
 def source_of(node: fx.Node) -> Source:

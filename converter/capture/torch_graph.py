@@ -21,6 +21,7 @@ from .libraries import without_value_checks
 from .marks import Marker
 from .ordered_sizes import ordered_sizes
 from .packed_sequences import PackedSequences
+from .places import lines_of_functions
 from .prepare import prepare
 from .result_shapes import trace_by_shape
 from .tables.complex_table import COMPLEX, is_complex
@@ -75,6 +76,7 @@ def _trace(
         stack.enter_context(without_value_checks())
         stack.enter_context(trace_by_shape())
         stack.enter_context(ordered_sizes())
+        stack.enter_context(lines_of_functions())
         warnings.simplefilter("ignore")
         with (
             KnownNumbers(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -20,8 +21,11 @@ from .array_relations import relation
 from .changes import Change, changes
 from .differences import Comparison, Difference
 from .naming import cells_of_nodes, in_another_place, name_of_value, taken_by
+from .roles import role_of_run
 from .sub_programs import compare_sub_programs
 
+TORCH_OPERATOR = re.compile(r"\w+\.\w+\.\w+")
+"""How torch spells an operator: `aten.detach.default`."""
 MAX_OPS = 3
 """Ops that are listed of a run of nodes."""
 
@@ -92,7 +96,7 @@ class _Describer:
             return Cause(
                 "attribute", f"the candidate takes {taken_by(other)} where the reference takes {taken_by(node)}",
                 op=node.op, attribute=d.name, reference_value=plain(d.reference), candidate_value=plain(d.candidate),
-                source=_source(other),
+                source=place_of_node(other),
             )  # fmt: skip
         if isinstance(d.reference, Program) or isinstance(d.candidate, Program):
             return self._sub_program(d, node, other)
@@ -102,7 +106,7 @@ class _Describer:
         fix = f"{self.class_name}(..., {d.name}={ours})" if self.class_name else ""
         return Cause(
             "attribute", summary, fix, op=node.op, attribute=d.name,
-            reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=_source(other),
+            reference_value=plain(d.reference), candidate_value=plain(d.candidate), source=place_of_node(other),
         )  # fmt: skip
 
     def _sub_program(self, d: Difference, node: Node, other: Node) -> Cause:
@@ -113,8 +117,10 @@ class _Describer:
             found = [] if inside is None else changes(inside.differences, inside)
             if inside is not None and len(found) == 1:
                 cause = describe(found[0], inside, "", {})
-                return replace(cause, summary=f"in the {place}, {cause.summary}", source=cause.source or _source(other))
-        return Cause("structure", f"the {place} differs in the candidate", op=node.op, source=_source(other))
+                return replace(
+                    cause, summary=f"in the {place}, {cause.summary}", source=cause.source or place_of_node(other)
+                )
+        return Cause("structure", f"the {place} differs in the candidate", op=node.op, source=place_of_node(other))
 
     def _constant(self, d: Difference) -> Cause:
         node, other = self._nodes_of(d)
@@ -124,11 +130,11 @@ class _Describer:
             summary = f"the number in {node.op} is {spelling(b)} in the candidate, {spelling(a)} in the reference"
             return Cause(
                 "attribute", summary, f"use {spelling(a)}", op=node.op, reference_value=a, candidate_value=b,
-                source=_source(other),
+                source=place_of_node(other),
             )  # fmt: skip
         how = relation(ours, theirs) or "has other values"
         return Cause(
-            "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=_source(other)
+            "attribute", f"the constant in {node.op} {how} in the candidate", op=node.op, source=place_of_node(other)
         )
 
     def _stored(self, d: Difference) -> Cause:
@@ -142,7 +148,7 @@ class _Describer:
         )
 
     def _nodes(self, d: Difference) -> Cause:
-        source = _source(d.other_nodes[0]) if d.other_nodes else ""
+        source = place_of_node(d.other_nodes[0]) if d.other_nodes else ""
         op = (d.nodes or d.other_nodes)[0].op
         kind = "gradient" if {node.op for node in (*d.nodes, *d.other_nodes)} == {"stop_gradient"} else "structure"
         if kind == "gradient":
@@ -151,7 +157,11 @@ class _Describer:
         if not d.other_nodes:
             cells, rest = cells_of_nodes(self.comparison.reference, d.nodes)
             fix = f"call {', '.join(cells)}" if cells and not rest else ""
-            here = "" if cells or not d.nodes[0].source else f" ({d.nodes[0].source})"
+            here = "" if cells or not place_of_node(d.nodes[0]) else f" ({place_of_node(d.nodes[0])})"
+            if not cells and (known := role_of_run(self.comparison.reference, d.nodes)) is not None:
+                node, role = known
+                here = f" ({place_of_node(node)})" if place_of_node(node) else ""
+                return Cause(kind, f"{role.left_out}{here}", fix, op=node.op)
             what = _listed(cells, self._ops(rest, 0))
             return Cause(kind, f"{what} {_is(rest, cells)} left out of the candidate{here}", fix, op=op)
         if not d.nodes:
@@ -161,6 +171,12 @@ class _Describer:
                     return Cause(kind, f"{cells[0]} is called once more in the candidate", op=op, source=source)
                 if len(d.other_nodes) == 1:  # the op says more than the path
                     cells, rest = [], d.other_nodes
+            node = d.other_nodes[0]
+            if not cells and (known := role_of_run(self.comparison.candidate, d.other_nodes)) is not None:
+                return Cause(kind, known[1].in_addition, op=known[0].op, source=place_of_node(known[0]))
+            before = self.programs[1].producers.get(node.inputs[0]) if node.inputs and node.inputs[0] else None
+            if len(d.other_nodes) == 1 and before is not None and before.op == node.op:
+                return Cause(kind, f"{op} is computed twice in the candidate", op=op, source=source)
             what = _listed(cells, self._ops(rest, 1))
             summary = f"{what} {_is(rest, cells)} computed in the candidate in addition"
             return Cause(kind, summary, op=op, source=source)
@@ -190,7 +206,7 @@ class _Describer:
         ours, theirs = (self._name(n, position, side) for side, n in enumerate((node, other)))
         name = self._operand_name(node, position)
         summary = f"{name} of {node.op} is {theirs} in the candidate, {ours} in the reference"
-        return Cause("structure", summary, op=node.op, source=_source(other))
+        return Cause("structure", summary, op=node.op, source=place_of_node(other))
 
     def _weight(self, ours: Sequence[Value | None], theirs: Sequence[Value | None], position: int) -> Cause | None:
         """Return the cause of a parameter that the candidate holds without its name, if the operand is one."""
@@ -218,13 +234,13 @@ class _Describer:
             ours = [self._name(n, int(d.name), 0) for n, d in zip(nodes, (first, second), strict=True)]
             places = " and ".join(f"{name} of {n.op}" for name, n in zip(names, nodes, strict=True))
             summary = f"{ours[0]} and {ours[1]} are exchanged in the candidate, as {places}"
-        return Cause("structure", summary, op=node.op, source=_source(other))
+        return Cause("structure", summary, op=node.op, source=place_of_node(other))
 
     def source_of(self, differences: Sequence[Difference]) -> str:
         """The line of the candidate in which the first of some differences is, if one is known."""
         nodes = [node for d in differences for node in d.other_nodes]
         nodes += [self._nodes_of(d)[1] for d in differences if None not in d.pair]
-        return next(filter(None, map(_source, nodes)), "")
+        return next(filter(None, map(place_of_node, nodes)), "")
 
     @staticmethod
     def _operand_name(node: Node, position: int) -> str:
@@ -277,9 +293,11 @@ class _Describer:
         return {b: a for i, j in pairs for a, b in zip(ours[i].outputs, theirs[j].outputs, strict=True)}
 
 
-def _source(node: Node) -> str:
+def place_of_node(node: Node) -> str:
+    """Return file, line and text of a node, or the node of a file; "" for an operator of torch, which nobody wrote."""
     source: Source | None = node.source
-    return str(source) if source is not None else ""
+    is_known = source is not None and (source.file or not TORCH_OPERATOR.fullmatch(source.operator))
+    return str(source) if is_known else ""
 
 
 def _ops(nodes: Sequence[Node]) -> str:

@@ -47,15 +47,15 @@ class Diagnosis:
 
     def causes(self, path: str, class_name: str) -> list[Cause]:
         """Return the causes that explain what the candidate computed in a Cell; none if nothing is proved."""
-        for number, cell in self._failing_calls(path):
+        for number, cell, evidence in self._failing_calls(path):
             self.failing.setdefault(path, (number, cell))
-            found = self._from_difference(cell, number, class_name)
+            found = self._from_difference(cell, evidence, number, class_name)
             if not found:
                 with suppress(BudgetSpentError):  # which the budget notes
-                    found = self._from_catalogue(cell, self.evidence)
+                    found = self._from_catalogue(cell, evidence)
             elif len(found) > 1:
-                with self.evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
-                    found = self._from_catalogue(cell, replace(self.evidence, budget=part)) or found
+                with evidence.budget.part(FEWER_CAUSES) as part, suppress(BudgetSpentError):
+                    found = self._from_catalogue(cell, replace(evidence, budget=part)) or found
             if found:
                 return found
         return []
@@ -67,18 +67,28 @@ class Diagnosis:
             return cell_graph(comparison.reference, comparison, differences)
         return cell_graph(self.failing[path][1]) if path in self.failing else None
 
-    def _failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram]]:
-        """Yield the number and the program of each call of a Cell in which the candidate fails."""
+    def _failing_calls(self, path: str) -> Iterator[tuple[int, CellProgram, Evidence]]:
+        """Yield number and program of each call of a Cell in which the candidate fails, and what proves a cause.
+
+        Where a value leaves the Cell by another way than its outputs, as keys and values do in a cache, the program
+        doesn't know all gradients: outputs are the evidence then.
+        """
         for number in self.reference.calls_of(path):
             try:
                 cell = self.reference.cut(number)
-                if self.evidence.judge(cell).holds:  # this call doesn't fail
+                evidence = next((e for e in self._evidences if e.of_reference.judge(cell).holds), None)
+                if evidence is None:  # the program isn't the module: nothing can be proved with it
                     continue
-                if not self.evidence.of_reference.judge(cell).holds:
-                    continue  # the program isn't the module: nothing can be proved with it
+                if evidence.judge(cell).holds:  # this call doesn't fail
+                    continue
             except INVALID:
                 continue
-            yield number, cell
+            yield number, cell, evidence
+
+    @property
+    def _evidences(self) -> tuple[Evidence, ...]:
+        """What was recorded, and the outputs of it alone."""
+        return (self.evidence, replace(self.evidence, grads=False)) if self.evidence.grads else (self.evidence,)
 
     def candidate_call(self, number: int) -> CellProgram | None:
         """Return the candidate's program of the call that has a number in the reference; None if it has none."""
@@ -100,7 +110,7 @@ class Diagnosis:
         except INVALID:
             return False
 
-    def _from_difference(self, cell: CellProgram, number: int, class_name: str) -> list[Cause]:
+    def _from_difference(self, cell: CellProgram, evidence: Evidence, number: int, class_name: str) -> list[Cause]:
         """Return the smallest set of differences between the two programs that explains the candidate's values."""
         theirs = self.candidate_call(number)
         try:
@@ -111,7 +121,7 @@ class Diagnosis:
             return []
         if comparison is None:
             return []
-        needed = self._smallest(comparison, cell)
+        needed = self._smallest(comparison, cell, evidence)
         if needed is None:
             return []
         adopted, agreement = needed
@@ -152,36 +162,45 @@ class Diagnosis:
                     return [replace(cause, error=agreement.relative, gradients=agreement.gradients)]
         return []
 
-    def _smallest(self, comparison: Comparison, cell: CellProgram) -> tuple[list[Difference], Agreement] | None:
+    def _smallest(
+        self, comparison: Comparison, cell: CellProgram, evidence: Evidence
+    ) -> tuple[list[Difference], Agreement] | None:
         """Return the smallest set of differences found with which the Cell agrees; None if all together don't."""
         differences = comparison.differences
-        agreement = self._agreement(comparison, cell, differences)
+
+        def agreement_of(some: list[Difference]) -> Agreement | None:
+            return self._agreement(comparison, cell, evidence, some)
+
+        agreement = agreement_of(differences)
         if agreement is None or not differences:
             return None
         for difference in differences:
-            if (alone := self._agreement(comparison, cell, [difference])) is not None:
+            if (alone := agreement_of([difference])) is not None:
                 return [difference], alone
         adopted = differences
         for difference in differences:
             rest = [d for d in adopted if d is not difference]
-            if (with_rest := self._agreement(comparison, cell, rest)) is not None:
+            if (with_rest := agreement_of(rest)) is not None:
                 adopted, agreement = rest, with_rest
         # neighbours may change nothing together: a batch norm that is folded into a convolution is three differences
         size = 2
         while size < len(adopted):
             for start in range(len(adopted) - size + 1):
                 rest = adopted[:start] + adopted[start + size :]
-                if (with_rest := self._agreement(comparison, cell, rest)) is not None:
+                if (with_rest := agreement_of(rest)) is not None:
                     adopted, agreement = rest, with_rest
                     break
             else:
                 size += 1
         return adopted, agreement
 
-    def _agreement(self, comparison: Comparison, cell: CellProgram, adopted: list[Difference]) -> Agreement | None:
+    @staticmethod
+    def _agreement(
+        comparison: Comparison, cell: CellProgram, evidence: Evidence, adopted: list[Difference]
+    ) -> Agreement | None:
         """Return the agreement of the reference's Cell with these differences; None if it doesn't agree."""
         try:
-            found = self.evidence.judge(cell, comparison.mixture(adopted))
+            found = evidence.judge(cell, comparison.mixture(adopted))
         except (*INVALID, BudgetSpentError):  # what was found until then is still proved
             return None
         return found if found.holds else None

@@ -12,9 +12,11 @@ from ....runtime.ops.registry import get
 from ....runtime.tracing import Builder, SymbolicTensor
 from ...results.cause import Cause
 from ..cell_program import CellProgram
+from ..descriptions import place_of_node
 from ..evidence import Evidence
 from ..naming import cells_of_nodes
 from ..rebuilding import Operands, Results, append
+from ..roles import role_of
 from .hypothesis import Hypothesis, places, with_other_nodes
 
 FAMILIES = (
@@ -61,14 +63,17 @@ def omissions(cell: CellProgram, _: Evidence) -> Iterator[Hypothesis]:
     """Yield each node left out, with one of its operands in its place, and each optional operand left out."""
     for node, positions in places(cell.program):
         names = get(node.op).operand_names(len(node.inputs))
-        here = f" ({node.source})" if node.source else ""
+        here = f" ({place_of_node(node)})" if place_of_node(node) else ""
+        role = None
         for number, value in enumerate(node.inputs):
             if value is None:
                 continue
             if len(node.outputs) == 1 and value.type == node.outputs[0].type:
                 what = "".join(cells_of_nodes(cell, [node])[0])
                 fix = f"call {what}" if what else ""
-                cause = Cause("structure", f"{what or node.op} is left out of the candidate{here}", fix, op=node.op)
+                role = role or (None if what else role_of(cell, node))
+                words = role.left_out if role is not None else f"{what or node.op} is left out of the candidate"
+                cause = Cause("structure", f"{words}{here}", fix, op=node.op)
                 yield Hypothesis(
                     cause, partial(with_other_nodes, cell.program, positions, _passing(number)), len(positions)
                 )
