@@ -57,9 +57,9 @@ class Finding:
     reshapes: bool = False
 
     def line(self, layer: str) -> str:
-        """Format it: `Conv2d: pad_mode='same' here, padding=0 there -> ... against ...; write pad_mode="pad"`."""
+        """Format it: `Conv2d: pad_mode='same' in the candidate, padding=0 in the reference; write pad_mode="pad"`."""
         effect = f" -> {self.effect[0]} against {self.effect[1]}" if self.effect else ""
-        return f"{layer}: {self.here} here, {self.there} there{effect}; write {self.write}"
+        return f"{layer}: {self.here} in the candidate, {self.there} in the reference{effect}; write {self.write}"
 
 
 Find = Callable[[LayerPair], Finding | None]

@@ -22,7 +22,7 @@ The API of Cells has names and defaults of its own. A network that is ported lin
 else. When `parity` finds a faulty Cell, it lists the differences below that apply to it, with the values on both sides.
 `parity.explain_optimizer(reference, optimizer)` does the same for two optimizers.
 
-    Conv2d: pad_mode='same' here, padding=0 there -> (2,240,12,12) against (2,240,9,9); write pad_mode="pad"
+    Conv2d: pad_mode='same' in the candidate, padding=0 in the reference; write pad_mode="pad"
 
 `python -m cellbridge.parity.differences.page` writes this page from the same table (`parity/differences/`). "Here"
 means the Cell API, and the defaults are those of the first class in a row.

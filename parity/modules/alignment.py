@@ -84,7 +84,9 @@ class _Calls:
                 continue
             kind = NOT_CALLED if not new else ADDITIONAL_CELL if not old else CALLED_DIFFERENTLY
             how = (
-                f"called {_times(new)} here, {_times(old)} there" if new else f"never called here, {_times(old)} there"
+                f"called {_times(new)} in the candidate, {_times(old)} in the reference"
+                if new
+                else f"never called in the candidate, {_times(old)} in the reference"
             )
             apart[path] = Apart(kind, how)
         return apart
@@ -93,7 +95,10 @@ class _Calls:
         """Return the Cells that another Cell calls."""
         there, here = _callers(self.truth), _callers(self.records)
         return {
-            path: Apart(CALLED_DIFFERENTLY, f"called by {_name(here[path, call])} here, by {_name(caller)} there")
+            path: Apart(
+                CALLED_DIFFERENTLY,
+                f"called by {_name(here[path, call])} in the candidate, by {_name(caller)} in the reference",
+            )
             for (path, call), caller in there.items()
             if here.get((path, call), caller) != caller
         }
@@ -116,14 +121,15 @@ class _Calls:
         """Yield how the tensors of a call differ other than in numbers."""
         there, here = (records.slots.get((path, call, INPUT), []) for records in (self.truth, self.records))
         if len(there) != len(here):
-            yield f"given {_list(here)} here, {_list(there)} there"
+            yield f"given {_list(here)} in the candidate, {_list(there)} in the reference"
         for slot in there:
             key = Key(path, call, INPUT, slot)
             value, other = self.truth.values[key], self.records.values.get(key)
             if other is not None and value.shape != other.shape:
-                yield f"given {slot} of shape {list(other.shape)} here, {list(value.shape)} there"
+                shapes = f"{list(other.shape)} in the candidate, {list(value.shape)} in the reference"
+                yield f"given {slot} of shape {shapes}"
             if other is not None and _kind(value) != _kind(other):
-                yield f"given {slot} of dtype {other.dtype.name} here, {value.dtype.name} there"
+                yield f"given {slot} of dtype {other.dtype.name} in the candidate, {value.dtype.name} in the reference"
 
     def _is_skipped(self, path: str) -> bool:
         """Whether the candidate may not have come to a Cell because the Cell around it raised."""

@@ -50,7 +50,7 @@ def match_results(reference: Structure, other: Structure, *, is_port: bool = Fal
         for place, partner in zip(alone, free, strict=True):
             result.partners[place] = partner
     if result.differences:
-        summary = f"returns {format_structure(other)} here, {format_structure(reference)} there"
+        summary = f"returns {format_structure(other)} in the candidate, {format_structure(reference)} in the reference"
         result.differences = [f"{summary}: {'; '.join(result.differences)}"]
     return result
 
@@ -69,7 +69,7 @@ def _match(
             _by_position(result, reference, other, theirs, ours, where, is_port)
             return
         if _class(reference) != _class(other):
-            result.notes.append(f"{_at(where)}{_class(other)} here, {_class(reference)} there")
+            result.notes.append(f"{_at(where)}{_class(other)} in the candidate, {_class(reference)} in the reference")
         _note_missing_parts(result, reference, other, where, labels, is_port)
         if reference.kind == other.kind == "namedtuple" and sorted(its for _, _, its in labels) != [
             its for _, _, its in labels
@@ -87,7 +87,7 @@ def _by_position(
     result: ResultMatch, reference: Structure, other: Structure, theirs: int, ours: int, where: str, is_port: bool
 ) -> None:
     """Pair the tensors of two parts of different kinds by position."""
-    difference = f"{_at(where)}{_kind(other)} here, {_kind(reference)} there"
+    difference = f"{_at(where)}{_kind(other)} in the candidate, {_kind(reference)} in the reference"
     for i in range(min(reference.tensors, other.tensors)):
         result.partners[ours + i] = theirs + i
     if is_port and reference.tensors == other.tensors:

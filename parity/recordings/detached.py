@@ -8,7 +8,7 @@ from ..results.comparison import FAIL, Comparison
 from ..sides.records import INPUT, OUTPUT, Key, Records, gradient_key
 from .sources import Sources
 
-DETACHED = "it is detached here: no gradient passes through it, and one does in the reference"
+DETACHED = "it is detached in the candidate: no gradient passes through it, and one does in the reference"
 
 
 def missing_gradients(truth: Records, records: Records) -> set[Key]:

@@ -128,7 +128,7 @@ class Watcher:
         for path in dict.fromkeys([*there, *self._calls]) if there else ():
             here, count = self._calls.get(path, 0), there.get(path, 0)
             if here > count or (here < count and path not in skipped and self.run.feed is not None):
-                reason = f"called {_times(here)} here, {_times(count)} there"
+                reason = f"called {_times(here)} in the candidate, {_times(count)} in the reference"
                 self.records.mismatches.append(Mismatch(path, min(here, count), "call", "", reason))
 
     def _cells_skipped_by_exceptions(self) -> set[str]:
@@ -191,7 +191,7 @@ class Watcher:
         if (call.path, call.index, OUTPUT) in self.run.slots and len(slots) != len(reference):
             own, theirs = (f"{len(names)} tensors ({', '.join(names)})" for names in (slots, reference))
             self.records.mismatches.append(
-                Mismatch(call.path, call.index, "call", "", f"{what} {own} here, {theirs} there")
+                Mismatch(call.path, call.index, "call", "", f"{what} {own} in the candidate, {theirs} in the reference")
             )
 
     def _cross_all(

@@ -81,7 +81,7 @@ class OnnxModelSide:
         records.notes += [*notes, *legend(results), *provider_notes(self.name, self.provider, elsewhere, self.graph)]
         count = len(run.slots.get(("", 0, OUTPUT), outputs))
         if len(outputs) > count:
-            reason = f"returns {len(outputs)} tensors here ({', '.join(outputs)}), {count} there"
+            reason = f"returns {len(outputs)} tensors in the candidate ({', '.join(outputs)}), {count} in the reference"
             records.mismatches.append(Mismatch("", 0, "call", "", reason))
         replay = Replay(run)
         for slot, (name, array) in zip(run.root_slots(list(outputs), partners), outputs.items(), strict=True):

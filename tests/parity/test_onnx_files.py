@@ -296,7 +296,11 @@ def test_results_of_another_number_or_dtype_are_told(tmp_path: Path, grads: bool
     two = written(tmp_path / "two.onnx", RESHAPED, h=FLOATS, y=FLOATS)
     integers = written(tmp_path / "integers.onnx", cast, y=TensorProto.INT64)
     for reference, candidate, reason in (
-        (one, two, "returns {h: tensor, y: tensor} here, {h: tensor} there: ['y'] is additional"),
+        (
+            one,
+            two,
+            "returns {h: tensor, y: tensor} in the candidate, {h: tensor} in the reference: ['y'] is additional",
+        ),
         (two, one, "nothing was recorded here"),
         (one, integers, "dtype int64, needed float32"),
         (integers, one, "needed int64"),

@@ -77,15 +77,27 @@ WRONG: dict[str, tuple[Any, Any, str]] = {
     "exchanged keys": (in_dict, lambda y, z: {"b": y, "a": z}, "not the same function"),
     "exchanged fields": (Output, lambda y, z: Output(z, y), "not the same function"),
     "other keys": (in_dict, lambda y, z: {"a": y, "c": z}, "['b'] is missing; ['c'] is additional"),
-    "a tuple for a dict": (in_dict, lambda y, z: (y, z), "a tuple here, a dict there"),
-    "a dict for a tuple": (lambda y, z: (y, z), in_dict, "a dict here, a tuple there"),
+    "a tuple for a dict": (in_dict, lambda y, z: (y, z), "a tuple in the candidate, a dict in the reference"),
+    "a dict for a tuple": (lambda y, z: (y, z), in_dict, "a dict in the candidate, a tuple in the reference"),
     "fields in another order": (Fields, lambda y, z: Exchanged(b=z, a=y), "the fields are in another order"),
-    "one more": (lambda y, z: y, lambda y, z: (y, z), "returns (tensor, tensor) here, tensor there"),
+    "one more": (
+        lambda y, z: y,
+        lambda y, z: (y, z),
+        "returns (tensor, tensor) in the candidate, tensor in the reference",
+    ),
     "one less": (lambda y, z: (y, z), lambda y, z: (y,), "[1] is missing"),
-    "one in a tuple": (lambda y, z: y, lambda y, z: (y,), "a tuple here, a tensor there"),
-    "nested otherwise": (lambda y, z: (y, (z,)), lambda y, z: (y, z), "at [1] a tensor here, a tuple there"),
+    "one in a tuple": (lambda y, z: y, lambda y, z: (y,), "a tuple in the candidate, a tensor in the reference"),
+    "nested otherwise": (
+        lambda y, z: (y, (z,)),
+        lambda y, z: (y, z),
+        "at [1] a tensor in the candidate, a tuple in the reference",
+    ),
     "exchanged inside": (lambda y, z: [in_dict(y, z)], lambda y, z: [in_dict(z, y)], "not the same function"),
-    "a tensor for None": (lambda y, z: (y, None), lambda y, z: (y, z), "at [1] a tensor here, None there"),
+    "a tensor for None": (
+        lambda y, z: (y, None),
+        lambda y, z: (y, z),
+        "at [1] a tensor in the candidate, None in the reference",
+    ),
     "another number": (lambda y, z: (y, 3), lambda y, z: (y, 4), "4, needed 3"),
     "another fraction": (lambda y, z: (y, 0.5), lambda y, z: (y, 0.5001), "not the same function"),
     "a number of another kind": (lambda y, z: (y, 1), lambda y, z: (y, 1.0), "1.0 (float), needed 1 (int)"),
@@ -128,7 +140,9 @@ def test_what_was_captured_is_right(case: str) -> None:
 
 def test_both_structures_are_shown() -> None:
     report = parity.compare(Returns(in_dict), Returns(lambda y, z: {"a": y, "c": (z, 2)}), (X,))
-    assert "returns {a: tensor, c: (tensor, 2)} here, {a: tensor, b: tensor} there" in reasons(report)
+    assert "returns {a: tensor, c: (tensor, 2)} in the candidate, {a: tensor, b: tensor} in the reference" in reasons(
+        report
+    )
 
 
 def test_gradients_are_paired_as_the_outputs_are() -> None:
@@ -187,7 +201,10 @@ def test_a_port(reference: Any, port: Any, ok: bool) -> None:
 
 def test_a_port_that_returns_a_tuple_is_noted() -> None:
     report = parity.compare(Returns(in_dict), Port(lambda y, z: (y, z)), (X,))
-    assert any("a tuple here, a dict there; tensors were paired by position" in note for note in report.notes)
+    assert any(
+        "a tuple in the candidate, a dict in the reference; tensors were paired by position" in note
+        for note in report.notes
+    )
 
 
 def test_positions_are_counted_through_what_holds_them() -> None:

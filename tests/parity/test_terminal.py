@@ -376,7 +376,7 @@ def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
             "LayerNorm",
             failing(ratio=1e6 + layer, error=1e-3 * (layer + 1), source=f"net.py:{layer}: return self.norm(x)"),
             failing(kind="parameter gradient", tensor=f"layers.{layer}.{part}.weight"),
-            explanations=["eps=1e-05 here, 1e-06 there"],
+            explanations=["eps=1e-05 in the candidate, 1e-06 in the reference"],
         )
         for layer in layers
     ]
@@ -385,7 +385,7 @@ def faulty_encoder(*layers: int, part: str = "norm1", of: int = 12) -> Report:
 
 def test_equal_faults_are_told_once_with_the_one_that_is_furthest_off() -> None:
     text = shown(faulty_encoder(*range(12)))
-    assert text.count("possible cause: eps=1e-05 here, 1e-06 there") == 1
+    assert text.count("possible cause: eps=1e-05 in the candidate, 1e-06 in the reference") == 1
     assert text.count("not the same function") == 2  # of the output and of the gradient
     assert "✗ layers.11.norm1  LayerNorm\n" in text
     assert "the same in 12 Cells: layers.*.norm1; this one has the largest error" in text

@@ -125,7 +125,7 @@ CAUSES = {
     "element": (weight(one_element), "first.fc1", "weight", "differs in 1 element, [2, 3], which is"),
     "exchanged": (exchanged, "first.fc1", "weight", "first.fc1.weight has the values of second.fc1.weight in"),
     "number": (fault("number"), "second", "attribute", "the number in mul is 0.25 in the candidate, 0.5 in the"),
-    "residual": (fault("residual"), "second", "structure", "add is left out of the candidate"),
+    "residual": (fault("residual"), "second", "structure", "the residual, the input x, isn't added in the candidate"),
     "detached": (fault("detached"), "second", "gradient", "a gradient is stopped (detach) in the candidate only"),
     "sign": (fault("sign"), "second", "structure", "sub is computed in the candidate, add in the reference"),
     "activation": (

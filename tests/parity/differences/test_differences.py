@@ -21,7 +21,7 @@ ENTRIES = [entry for family in LAYER_TABLE.values() for entry in family]
 
 
 def name(case: Case) -> str:
-    return case.lines[0].partition(" here")[0]
+    return case.lines[0].partition(" in the candidate")[0]
 
 
 @pytest.mark.parametrize("case", CASES, ids=name)

@@ -53,7 +53,10 @@ def flowed(text: str) -> str:
 def test_other_shapes_are_explained_where_the_parent_raises() -> None:
     """The convolution's output has another shape, and then Dense raises: its inputs are too long."""
     cell = BlockCell(conv(pad_mode="same"), nn.BatchNorm2d(8), nn.GELU(False))
-    line = "Conv2d: pad_mode='same' here, padding=0 there -> (2,8,12,12) against (2,8,9,9); write pad_mode=\"pad\""
+    line = (
+        "Conv2d: pad_mode='same' in the candidate, padding=0 in the reference -> (2,8,12,12) against (2,8,9,9); "
+        'write pad_mode="pad"'
+    )
     report = compare(Block(), cell, INPUTS)
     assert report.cells["conv"].explanations == [line]
     assert {path: cell.explanations for path, cell in report.cells.items() if cell.explanations} == {"conv": [line]}
@@ -66,7 +69,7 @@ def test_a_child_that_raises_is_explained() -> None:
     """A layer for other channels can't be run at all."""
     cell = BlockCell(conv(), nn.BatchNorm2d(4), nn.GELU(False))
     report = compare(Block(), cell, INPUTS)
-    line = "BatchNorm2d: num_features=4 here, num_features=8 there; write num_features=8"
+    line = "BatchNorm2d: num_features=4 in the candidate, num_features=8 in the reference; write num_features=8"
     assert report.cells["bn"].explanations == [line]
 
 
@@ -75,18 +78,21 @@ def test_every_wrong_layer_is_explained() -> None:
     report = compare(Block(), cell, INPUTS, train=True)
     assert {path: cell.explanations for path, cell in report.cells.items() if cell.explanations} == {
         "bn": [
-            "BatchNorm2d: momentum=0.1 (the old statistic's weight) here, momentum=0.1 (the new one's) there; "
+            "BatchNorm2d: momentum=0.1 (the old statistic's weight) in the candidate, momentum=0.1 (the "
+            "new one's) in the reference; "
             "write momentum=0.9",
-            "BatchNorm2d: eps=0.001 here, eps=1e-5 there; write eps=1e-5",
+            "BatchNorm2d: eps=0.001 in the candidate, eps=1e-5 in the reference; write eps=1e-5",
         ],
-        "act": ["GELU: approximate=True here, approximate='none' there; write approximate=False"],
+        "act": [
+            "GELU: approximate=True in the candidate, approximate='none' in the reference; write approximate=False"
+        ],
     }
 
 
 def test_a_wrong_momentum_alone_shows_in_the_statistics() -> None:
     with pytest.raises(ParityError) as raised:
         assert_parity(Block(), BlockCell(conv(), nn.BatchNorm2d(8, momentum=0.1), nn.GELU(False)), INPUTS, train=True)
-    assert "momentum=0.1 (the new one's) there; write momentum=0.9" in flowed(str(raised.value))
+    assert "momentum=0.1 (the new one's) in the reference; write momentum=0.9" in flowed(str(raised.value))
 
 
 def test_a_right_port_is_not_explained() -> None:

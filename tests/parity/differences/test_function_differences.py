@@ -20,93 +20,99 @@ CASES: list[tuple[type[torch_nn.Module], type[nn.Cell], str, type[nn.Cell]]] = [
     (
         blocks.Standardized,
         blocks.StandardizedWrong,
-        "std(ddof=0) in @ here, std(correction=1) in @ there; write ddof=1",
+        "std(ddof=0) in @ in the candidate, std(correction=1) in @ in the reference; write ddof=1",
         blocks.StandardizedRight,
     ),
     (
         blocks.Gelu,
         blocks.GeluWrong,
-        "GeLU(approximate='tanh') in @ here, gelu(approximate='none') in @ there; write approximate=\"none\"",
+        "GeLU(approximate='tanh') in @ in the candidate, gelu(approximate='none') in @ in the reference; "
+        'write approximate="none"',
         blocks.GeluRight,
     ),
     (
         blocks.Leaky,
         blocks.LeakyWrong,
-        "leaky_relu(alpha=0.2) in @ here, leaky_relu(negative_slope=0.01) in @ there; write alpha=0.01",
+        "leaky_relu(alpha=0.2) in @ in the candidate, leaky_relu(negative_slope=0.01) in @ in the "
+        "reference; write alpha=0.01",
         blocks.LeakyRight,
     ),
     (
         blocks.Weights,
         blocks.WeightsWrong,
-        "softmax(axis=0) in @ here, softmax(dim=1) in @ there; write axis=1",
+        "softmax(axis=0) in @ in the candidate, softmax(dim=1) in @ in the reference; write axis=1",
         blocks.WeightsRight,
     ),
     (
         blocks.SmoothLoss,
         blocks.SmoothLossWrong,
-        "smooth_l1_loss(reduction='none') in @ here, smooth_l1_loss(reduction='mean') in @ there; "
+        "smooth_l1_loss(reduction='none') in @ in the candidate, smooth_l1_loss(reduction='mean') in @ in "
+        "the reference; "
         'write reduction="mean"',
         blocks.SmoothLossRight,
     ),
     (
         blocks.Halved,
         blocks.HalvedWrong,
-        "avg_pool2d(stride=1) in @ here, avg_pool2d(stride=2) in @ there; write stride=2",
+        "avg_pool2d(stride=1) in @ in the candidate, avg_pool2d(stride=2) in @ in the reference; write stride=2",
         blocks.HalvedRight,
     ),
     (
         blocks.Dropped,
         blocks.DroppedWrong,
-        "dropout(p=0.9) in @ here, dropout(p=0.1) in @ there; write p=0.1",
+        "dropout(p=0.9) in @ in the candidate, dropout(p=0.1) in @ in the reference; write p=0.1",
         blocks.DroppedRight,
     ),
     (
         blocks.Dropped,
         blocks.DroppedAlways,
-        "dropout(training=True) in @ here, dropout(training=self.training) in @ there; write training=self.training",
+        "dropout(training=True) in @ in the candidate, dropout(training=self.training) in @ in the "
+        "reference; write training=self.training",
         blocks.DroppedRight,
     ),
     (
         blocks.Dropped,
         blocks.DroppedByObject,
-        "Dropout(keep_prob=0.1) in @ here, dropout(p=0.1) in @ there; write keep_prob=0.9",
+        "Dropout(keep_prob=0.1) in @ in the candidate, dropout(p=0.1) in @ in the reference; write keep_prob=0.9",
         blocks.DroppedRight,
     ),
     (
         blocks.Normed,
         blocks.NormedWrong,
-        "LayerNorm(epsilon=1e-7) in @ here, layer_norm(eps=1e-5) in @ there; write epsilon=1e-5",
+        "LayerNorm(epsilon=1e-7) in @ in the candidate, layer_norm(eps=1e-5) in @ in the reference; write epsilon=1e-5",
         blocks.NormedRight,
     ),
     (
         blocks.Flat,
         blocks.FlatWrong,
-        "flatten(start_dim=1) in @ here, flatten(start_dim=0) in @ there; write start_dim=0",
+        "flatten(start_dim=1) in @ in the candidate, flatten(start_dim=0) in @ in the reference; write start_dim=0",
         blocks.FlatRight,
     ),
     (
         blocks.Grown,
         blocks.GrownWrong,
-        "ResizeBilinearV2(half_pixel_centers=False) in @ here, interpolate(align_corners=False) in @ there; "
+        "ResizeBilinearV2(half_pixel_centers=False) in @ in the candidate, "
+        "interpolate(align_corners=False) in @ in the reference; "
         "write half_pixel_centers=True",
         blocks.GrownRight,
     ),
     (
         blocks.Largest,
         blocks.LargestWrong,
-        "x.max(axis)=values in @ here, x.max(dim)=(values, indices) in @ there; write x.max(axis, return_indices=True)",
+        "x.max(axis)=values in @ in the candidate, x.max(dim)=(values, indices) in @ in the reference; "
+        "write x.max(axis, return_indices=True)",
         blocks.LargestRight,
     ),
     (
         blocks.Cut,
         blocks.CutWrong,
-        "stop_gradient=nowhere here, detach() in @ there; write ops.stop_gradient(x)",
+        "stop_gradient=nowhere in the candidate, detach() in @ in the reference; write ops.stop_gradient(x)",
         blocks.CutRight,
     ),
     (
         blocks.Rows,
         blocks.RowsWrong,
-        "x.size=the number of elements in @ here, x.size()=the shape there; write x.shape[0]",
+        "x.size=the number of elements in @ in the candidate, x.size()=the shape in the reference; write x.shape[0]",
         blocks.RowsRight,
     ),
 ]

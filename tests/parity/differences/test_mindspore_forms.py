@@ -78,34 +78,37 @@ WRONG: list[tuple[torch.nn.Module, Any, str]] = [
     (
         torch.nn.Conv1d(3, 4, 3, stride=2),
         conv1d(),
-        "Conv1d: padding=(0, 0, 1, 1) here, padding=0 there -> (2,4,6) against (2,4,5); write padding=0",
+        "Conv1d: padding=(0, 0, 1, 1) in the candidate, padding=0 in the reference -> (2,4,6) against "
+        "(2,4,5); write padding=0",
     ),
     (
         torch.nn.MaxPool2d(3, 2),
         max_pool(),
-        "MaxPool2d: padding=(0, 1, 1) here, padding=0 there -> zeros (1, 1, 1, 1) against (0, 0, 0, 0); "
+        "MaxPool2d: padding=(0, 1, 1) in the candidate, padding=0 in the reference -> zeros (1, 1, 1, 1) "
+        "against (0, 0, 0, 0); "
         "write padding=0",
     ),
     (
         torch.nn.BatchNorm2d(4),
         batch_norm(0.1),
-        "BatchNorm2d: momentum=0.1 (the old statistic's weight) here, momentum=0.1 (the new one's) there; "
+        "BatchNorm2d: momentum=0.1 (the old statistic's weight) in the candidate, momentum=0.1 (the new "
+        "one's) in the reference; "
         "write momentum=0.9",
     ),
     (
         torch.nn.GELU(),
         layer("GELU", approximate="tanh"),
-        "GELU: approximate=True here, approximate='none' there; write approximate=False",
+        "GELU: approximate=True in the candidate, approximate='none' in the reference; write approximate=False",
     ),
     (
         torch.nn.MSELoss(),
         layer("MSELoss", average=False, reduce=True),
-        "MSELoss: reduction='sum' here, reduction='mean' there; write reduction=\"mean\"",
+        "MSELoss: reduction='sum' in the candidate, reduction='mean' in the reference; write reduction=\"mean\"",
     ),
     (
         torch.nn.Linear(3, 4),
         layer("Dense", in_channels=3, out_channels=4, has_bias=True, fp16=True),
-        "Dense: to_float=float16 here, dtype=float32 there; write to_float(ms.float32)",
+        "Dense: to_float=float16 in the candidate, dtype=float32 in the reference; write to_float(ms.float32)",
     ),
 ]
 
@@ -129,4 +132,4 @@ def test_the_weight_decay_of_an_optimizer_is_kept_with_its_loss_scale() -> None:
     reference = torch.optim.SGD(parameters, 0.1, momentum=0.9, weight_decay=0.01)
     assert explain_optimizer(reference, momentum(loss_scale=1.0, weight_decay=FakeTensor(0.01))) == []
     (line,) = explain_optimizer(reference, momentum())
-    assert line.startswith("Momentum: loss_scale=8.0 (gradients are divided by it) here")
+    assert line.startswith("Momentum: loss_scale=8.0 (gradients are divided by it) in the candidate")

@@ -38,7 +38,7 @@ def shape(module: Any) -> tuple[int, ...]:
             return (2, 4, 8, 8) if not isinstance(module, torch.nn.Unflatten) else (2, 6, 6)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.lines[0].partition(" here")[0])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.lines[0].partition(" in the candidate")[0])
 @pytest.mark.every(2)
 def test_right_ports_pass(case: Case) -> None:
     module, cell = case.right_pair

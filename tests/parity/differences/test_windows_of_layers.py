@@ -61,7 +61,7 @@ def test_unknown_windows_are_not_guessed() -> None:
     assert windows_here(LayerPair(torch.nn.Conv2d(3, 4, 3), cell)) is None
 
 
-@pytest.mark.parametrize("case", CALLED, ids=lambda case: case.lines[0].partition(" here")[0])
+@pytest.mark.parametrize("case", CALLED, ids=lambda case: case.lines[0].partition(" in the candidate")[0])
 @pytest.mark.every(2)
 def test_the_verdict_agrees_with_the_table(case: Case) -> None:
     """Ports that the table criticizes fail with an explanation; the others pass."""

@@ -71,8 +71,9 @@ def test_cell_called_twice() -> None:
 
 @pytest.mark.parametrize(
     ("cell", "called"),
-    [(TwoReLUs(), {"relu": "called once here, twice there"}),
-     (Functions(), {"relu": "called never here, twice there", "fc": "called once here, twice there"})],
+    [(TwoReLUs(), {"relu": "called once in the candidate, twice in the reference"}),
+     (Functions(), {"relu": "called never in the candidate, twice in the reference",
+                    "fc": "called once in the candidate, twice in the reference"})],
 )  # fmt: skip
 def test_cells_called_more_or_less_often_are_judged_in_the_cell_around(cell: nn.Cell, called: dict[str, str]) -> None:
     report = compared(TorchTwice(), cell, torch.randn(3, 4))
@@ -100,7 +101,7 @@ class OneCallLess(Twice):
 def test_a_call_forgotten_is_the_fault_of_the_caller() -> None:
     report = compared(TorchTwice(), OneCallLess(), torch.randn(3, 4))
     assert report.failing == [""]
-    assert any("called once here, twice there" in line for line in report.cells[""].explanations)
+    assert any("called once in the candidate, twice in the reference" in line for line in report.cells[""].explanations)
 
 
 class TorchSiamese(tnn.Module):
@@ -171,7 +172,10 @@ def test_a_layer_with_other_arguments_and_results() -> None:
     x = torch.randn(2, 3, 8)
     report = compared(TorchSelfAttention(), SelfAttention(), x, weights=WEIGHTS)
     assert report.ok, failure_text(report)
-    assert "takes 1 tensors (x) here, 3 tensors (query, key, value) there" in apart(report)["attention"]
+    assert (
+        "takes 1 tensors (x) in the candidate, 3 tensors (query, key, value) in the reference"
+        in apart(report)["attention"]
+    )
     assert compared(TorchSelfAttention(), SelfAttention(0.6), x, weights=WEIGHTS).failing == [""]
 
 
@@ -278,5 +282,5 @@ def test_a_value_that_is_not_compared_is_no_pass() -> None:
     assert not less.ok
     assert not more.ok
     reasons = [c.reason for c in less.cells[""].failures]
-    assert any("returns tensor here, (tensor, tensor) there" in reason for reason in reasons)
-    assert any("returns (tensor, tensor, tensor) here" in c.reason for c in more.cells[""].failures)
+    assert any("returns tensor in the candidate, (tensor, tensor) in the reference" in reason for reason in reasons)
+    assert any("returns (tensor, tensor, tensor) in the candidate" in c.reason for c in more.cells[""].failures)

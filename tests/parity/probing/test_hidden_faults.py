@@ -85,7 +85,7 @@ def test_a_port_that_agrees_at_odd_sizes_only_fails_with_the_difference_of_the_a
     assert report.failing == ["conv"]
     assert {c.probe for c in report.cells["conv"].failures} == {"size 10 in place of 9 (axis 2 of x, axis 3 of x)"}
     (explanation,) = report.cells["conv"].explanations
-    assert "pad_mode='same' here, padding=1 there" in explanation
+    assert "pad_mode='same' in the candidate, padding=1 in the reference" in explanation
 
 
 def test_a_port_that_agrees_at_this_size_is_noted_where_the_network_takes_no_other() -> None:

@@ -125,7 +125,9 @@ def test_strict_fails_for_another_structure() -> None:
     assert not report.ok
     assert not report.failing
     shown = " ".join(str(report).split())
-    assert "✗ The structure differs, which strict doesn't allow: blocks.0.norm is never called here" in shown
+    assert (
+        "✗ The structure differs, which strict doesn't allow: blocks.0.norm is never called in the candidate" in shown
+    )
     assert report.network_verdict.verdict == SAME
     assert parity.compare(network(), candidate, (X,)).ok
     assert parity.compare(network(), network(), (X,), strict=True).ok
