@@ -8,6 +8,8 @@ from functools import cached_property
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from ..diagnosis.array_relations import relation
 from ..pairing.structures import match_results
 from ..results.cell_report import is_inside
@@ -228,7 +230,8 @@ class Comparer:
             return {"status": PASS, "shape": tuple(present.shape), "dtype": present.dtype.name}
         where = "the reference has one" if truth is not None else "the reference has none"
         reason = f"{NO_GRADIENT}, {where}" if truth is not None else f"a gradient arrives, {where}"
-        return {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
+        fields = {"status": FAIL, "reason": reason, "shape": tuple(present.shape), "dtype": present.dtype.name}
+        return fields | {"error": size(present), "ratio": np.inf}
 
     def _make_comparison(
         self, check: str, kind: str, tensor: str, call: int, fields: dict[str, Any], source: str = ""

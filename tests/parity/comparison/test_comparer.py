@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from cellbridge import parity
 from cellbridge.parity.comparison.comparer import Comparer, _common_ancestor
 from cellbridge.parity.comparison.noise import Noise
 from cellbridge.parity.comparison.value_judge import ValueJudge
@@ -54,3 +55,21 @@ def test_a_small_difference_of_large_gradients_inherits_their_rounding(share: fl
     compared = Comparer("other", "isolated", values, {}, grads=True)
     failed = [c.tensor for _, c in compared.compare("meaning", other) if c.status == "fail"]
     assert failed == ([] if passes else ["key result"])
+
+
+def test_a_gradient_that_one_side_lacks_is_off_by_all_of_it() -> None:
+    class Soft(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.softmax(-1)
+
+    class Zero(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x * 0
+
+    x = torch.randn(4, 16, generator=torch.Generator().manual_seed(0))
+    for pair in ((Soft(), Zero()), (Zero(), Soft())):
+        report = parity.compare(*pair, (x,), diagnose_seconds=0, probe=False)
+        lacking = [c for c in report.cells[""].gradients if c.status == "fail"]
+        assert lacking
+        assert all(c.error > 0 and c.ratio > 10 for c in lacking)
+        assert "≠ 0×" not in str(report)
