@@ -25,12 +25,15 @@ def deadline(seconds: float | None) -> Iterator[None]:
     """Raise `OutOfTime` in the block after `seconds`; never for None.
 
     Native code that doesn't return to Python can't be interrupted: the process then ends, with the same message.
+    So it does within an import: a library that is half imported takes an exception for another one, or aborts.
     """
     if seconds is None:
         yield
         return
 
     def raise_out_of_time(number: int, frame: FrameType | None) -> None:
+        if _is_importing(frame):
+            end_process()
         raise OutOfTime(message(seconds))
 
     def end_process() -> None:
@@ -52,6 +55,15 @@ def deadline(seconds: float | None) -> Iterator[None]:
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         last.cancel()
+
+
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a statement `import` is being executed."""
+    while frame is not None:
+        if frame.f_code.co_name == "_find_and_load" and frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+            return True
+        frame = frame.f_back
+    return False
 
 
 def message(seconds: float) -> str:
