@@ -99,6 +99,43 @@ def bases() -> tuple[bytes, ...]:
     return tuple(m.SerializeToString() for m in proto)
 
 
+TYPED = """net ({t}[n, 3] x, {t}[3] b) => ({t}[m, 6] y, {t}[3] s, bool[n, 3] c, float[n, 3] f) {{
+    a = Add(x, b)
+    d = Mul(a, w)
+    e = Concat<axis = 1>(d, x)
+    y = Reshape(e, sizes)
+    c = Less(x, b)
+    z = Where(c, a, x)
+    s = ReduceMax<keepdims = 0>(z, axes)
+    f = Cast<to = 1>(z)
+}}"""
+FLOATING = """net ({t}[n, 3] x) => ({t}[n, 3] y, {t}[n, 3] z) {{
+    a = MatMul(x, w)
+    y = Softmax<axis = -1>(a)
+    b = ReduceMean<axes = [1]>(a)
+    c = Sub(a, b)
+    d = Sigmoid(c)
+    z = Div(c, d)
+}}"""
+
+
+@functools.cache
+def typed_models() -> tuple[bytes, ...]:
+    """Return a model for each dtype of numbers, and another one for those of floating-point numbers."""
+    dtypes = {
+        "int8": np.int8, "int16": np.int16, "int32": np.int32, "int64": np.int64, "uint8": np.uint8,
+        "uint16": np.uint16, "uint32": np.uint32, "uint64": np.uint64, "float16": np.float16, "float": np.float32,
+        "double": np.float64,
+    }  # fmt: skip
+    protos = []
+    for name, dtype in dtypes.items():
+        weight = np.full(3, 3, dtype)
+        protos.append(model(TYPED.format(t=name), w=weight, sizes=np.array([-1, 6]), axes=np.array([0])))
+        if np.issubdtype(dtype, np.floating):
+            protos.append(model(FLOATING.format(t=name), w=np.eye(3, dtype=dtype) / 2))
+    return tuple(proto.SerializeToString() for proto in protos)
+
+
 @functools.cache
 def backend_models() -> tuple[bytes, ...]:
     """Return the small models of onnx's own tests.

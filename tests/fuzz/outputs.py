@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 from xml.etree import ElementTree
@@ -23,7 +24,7 @@ from cellbridge.parity.sides.torch_side import TorchSide
 from cellbridge.runtime.errors import CellbridgeError
 from cellbridge.runtime.ir.program import Program
 from cellbridge.runtime.ops.higher_order.trips import limit_trips
-from tests.fuzz.models import NAMES, backend_models, bases, mutate_model
+from tests.fuzz.models import NAMES, backend_models, bases, mutate_model, typed_models
 
 MAX_RUN_BYTES = 2**24  # bytes of a program that is run
 MAX_TRIPS = 50
@@ -32,7 +33,8 @@ SHARE_OF_PAIRS = 1 / 4
 
 def torch_module(random: Random, folder: Path) -> None:
     """Convert a mutated file to a module, run and print it, and write it as Cell source."""
-    program = from_onnx(_write_mutant(random, folder, "m.onnx"))
+    base = random.choice(bases() if random.random() < 0.4 else backend_models())
+    program = from_onnx(_write_mutant(base, random, folder, "m.onnx"))
     for target in ("cellbridge", "mindspore"):
         try:
             ast.parse(to_cell_source(program, target))
@@ -51,21 +53,30 @@ def torch_module(random: Random, folder: Path) -> None:
 
 def report(random: Random, folder: Path) -> None:
     """Report on a mutated file, or compare one with another file, as text, JSON and JUnit."""
-    path = _write_mutant(random, folder, "m.onnx")
+    _report(random.choice(bases() if random.random() < 0.4 else backend_models()), bases(), random, folder)
+
+
+def typed_report(random: Random, folder: Path) -> None:
+    """Report on a mutated file of some dtype, or compare it with the file that it was made from."""
+    base = random.choice(typed_models())
+    _report(base, (base,), random, folder)
+
+
+def _report(base: bytes, others: Sequence[bytes], random: Random, folder: Path) -> None:
+    path = _write_mutant(base, random, folder, "m.onnx")
     program = from_onnx(path)
     if not is_small(program):
         return
     if random.random() < SHARE_OF_PAIRS:
         other = folder / "o.onnx"
-        other.write_bytes(random.choice(bases()))
+        other.write_bytes(random.choice(others))
         result = compare_onnx(str(path), str(other))
     else:
         result = check_onnx(str(path), only=[random.choice(["", "*", *NAMES])] if random.random() < 0.2 else [])
     require_readable(result, folder)
 
 
-def _write_mutant(random: Random, folder: Path, name: str) -> Path:
-    base = random.choice(bases() if random.random() < 0.4 else backend_models())
+def _write_mutant(base: bytes, random: Random, folder: Path, name: str) -> Path:
     path = folder / name
     path.write_bytes(mutate_model(base, random, folder).SerializeToString())
     return path

@@ -24,7 +24,8 @@ from cellbridge.runtime.ops.higher_order.trips import limit_trips
 from cellbridge.runtime.programs.interpreter import execute
 from cellbridge.runtime.programs.verify import verify
 from tests.fuzz.models import backend_models, bases, mutate_model
-from tests.fuzz.outputs import report, torch_module
+from tests.fuzz.outputs import report, torch_module, typed_report
+from tests.fuzz.records import lock, recording, sweep_database
 from tests.mutation import TEXTS, mutate_bytes, mutate_json
 from tests.runtime.test_hostile_programs import example, pack, written
 
@@ -176,16 +177,24 @@ TARGETS: dict[str, tuple[Target, int]] = {
 """Targets by name, with their weights."""
 
 LATER: dict[str, tuple[Target, int]] = {"torch": (torch_module, 80), "report": (report, 20)}
-"""Targets added later, which replace others in `SHARE_OF_LATER` of all mutants, so that other numbers stay valid."""
-SHARE_OF_LATER = 0.1
-ALL = {**TARGETS, **LATER}
+"""Targets added later, which replace others in a share of all mutants, so that other numbers stay valid."""
+LATEST: dict[str, tuple[Target, int]] = {
+    "typed": (typed_report, 60), "recording": (recording, 15), "lock": (lock, 10), "sweep": (sweep_database, 15),
+}  # fmt: skip
+"""Targets added after those."""
+ADDED = {"later": (LATER, 0.1), "latest": (LATEST, 0.15)}
+"""The added targets, with their shares, the last ones first to be chosen."""
+ALL = {**TARGETS, **LATER, **LATEST}
 
 
 def choose_target(source: Random, seed: int, number: int) -> str:
     """Return the name of a mutant's target, chosen by `source`."""
-    first = _one_of(TARGETS, source)
-    other = Random(f"{seed}:{number}:later")
-    return _one_of(LATER, other) if other.random() < SHARE_OF_LATER else first
+    chosen = _one_of(TARGETS, source)
+    for tier, (targets, share) in ADDED.items():
+        other = Random(f"{seed}:{number}:{tier}")
+        if other.random() < share:
+            chosen = _one_of(targets, other)
+    return chosen
 
 
 def _one_of(targets: dict[str, tuple[Target, int]], source: Random) -> str:

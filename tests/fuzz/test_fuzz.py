@@ -13,7 +13,7 @@ import pytest
 
 from tests.fuzz.campaign import Failure, fuzz
 from tests.fuzz.outputs import require_tame
-from tests.fuzz.targets import ALL, LATER, TARGETS, choose_target
+from tests.fuzz.targets import ALL, TARGETS, choose_target
 from tests.fuzz.worker import run
 
 MUTANTS = int(os.environ.get("FUZZ_MUTANTS", "10000"))
@@ -21,7 +21,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 
 
 def test_mutants_do_no_harm() -> None:
-    seed, numbers = 8, range(13)  # the first of few that reach all targets
+    seed, numbers = 290, range(19)  # the first of few that reach all targets
     assert {choose_target(Random(f"{seed}:{number}"), seed, number) for number in numbers} == {*ALL}
     found = list(fuzz(seed, numbers))
     assert [one for one in found if isinstance(one, int)] == list(numbers)
@@ -52,7 +52,7 @@ def test_later_targets_leave_the_others_as_they_were() -> None:
     assert {*ALL} == {*names}
     weights = [weight for _, weight in TARGETS.values()]
     before = [Random(f"3:{number}").choices(list(TARGETS), weights)[0] for number in range(400)]
-    assert all(name in LATER or name == old for name, old in zip(names, before, strict=True))
+    assert all(name not in TARGETS or name == old for name, old in zip(names, before, strict=True))
 
 
 def test_texts_that_act_on_a_terminal_are_found() -> None:
