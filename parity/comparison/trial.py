@@ -12,7 +12,7 @@ from ..diagnosis.budget import Budget
 from ..options import Options
 from ..probing.prober import Prober
 from ..report.report import Report
-from ..results.comparison import FAIL, PASS, SKIPPED, Comparison
+from ..results.comparison import FAIL, PASS, REFERENCE_WRONG, SKIPPED, Comparison
 from ..results.conditions import Conditions
 from ..sides.interpreter_side import InterpreterSide
 from ..sides.records import Records, Run, Side
@@ -164,7 +164,22 @@ class Trial:
             if self.prober is not None:
                 self.prober.restart(side, self.replayed)
             found = self._judge(side)
-        return found
+        return found + self._operator_faults(side)
+
+    def _operator_faults(self, side: Side) -> CellComparisons:
+        """Return a comparison for each gradient that torch computes wrongly and that was replaced."""
+        if not self.options.grads or not side.capabilities.gradients:
+            return []
+        reason = f"{self.reference.name}'s gradient is wrong here, and was replaced by the right one"
+        found = []
+        for fault in self.truth.operator_faults:
+            wrong = Comparison(
+                side.name, "meaning", ISOLATED, "input gradient", fault.operator, 1, REFERENCE_WRONG, reason
+            )
+            found += self._assign_to_known_cells([(fault.path, wrong)])
+            cell = self.cells[found[-1][0]]
+            cell.wrong_side, cell.wrong_side_reason = self.reference.name, fault.sentence
+        return self.selected(found)
 
     def _replay_choices(self) -> bool:
         """Look for what the reference has chosen, to replay it on other sides; return False if there is nothing."""

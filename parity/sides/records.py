@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from ..pairing.structures import ResultMatch, match_results
 from .choices import Choice
 from .kept_state import StateName
 from .resolution import Resolution
+
+if TYPE_CHECKING:
+    from .operator_faults import OperatorFault
 
 Array = np.ndarray[Any, Any]
 
@@ -107,6 +110,7 @@ class Records:
         kept: what the calls before changed and left for the recorded one (`Run.forget`), with its value if that is a
             number.
         earlier: records of the root in the call before, if a second one was recorded (`Run.second`).
+        operator_faults: gradients that operators of torch computed wrongly, in whose place right ones were recorded.
     """
 
     values: dict[Key, Array] = field(default_factory=dict)
@@ -124,6 +128,7 @@ class Records:
     mismatches: list[Mismatch] = field(default_factory=list)
     raising_cells: set[str] = field(default_factory=set)
     broken: bool = False
+    operator_faults: list[OperatorFault] = field(default_factory=list)
     used_elsewhere: set[str] = field(default_factory=set)
     opaque: set[str] = field(default_factory=set)
     untracked: set[Key] = field(default_factory=set)

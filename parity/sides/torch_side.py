@@ -29,6 +29,7 @@ from ..support.tensors import as_tensor
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
+from .operator_faults import RightGradients
 from .parameter_uses import ParameterUses
 from .precision import (
     DoublePrecision,
@@ -363,7 +364,9 @@ class TorchSide:
         targets = [*parameters.values(), *leaves]
         gradients: tuple[torch.Tensor | None, ...] = (None,) * len(targets)
         if roots and targets:
-            gradients = self._autograd(recorder, roots, [*targets, *recorder.leaves])
+            with RightGradients(self.module) as right:
+                gradients = self._autograd(recorder, roots, [*targets, *recorder.leaves])
+            recorder.records.operator_faults = list(right.faults.values())
         for name, gradient in zip(parameters, gradients, strict=False):
             if name in self.ignored or name in self.lone:
                 continue
