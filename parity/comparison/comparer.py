@@ -153,10 +153,10 @@ class Comparer:
                 continue
             if truth is not None and (value is not None or has_passed):
                 compared = self._compare_boundary(check, kind, key, truth, candidate)
-                if compared.status == PASS or value is None or value.any() or not truth.any():
+                if compared.status == PASS or not key.path or value is None or value.any() or not truth.any():
                     yield path, compared
                     continue
-                value = None  # nothing but the zero that every boundary is fed
+                value = None  # nothing but the zero that every boundary inside is fed
             name = key.slot if own else f"{key.path} {key.slot}"
             yield path, self._make_comparison(check, kind, name, key.call, self._judge_one_sided(truth, value))
 

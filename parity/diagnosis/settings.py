@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import torch
+
 from ...runtime.visible import visible_name
 from ..results.cause import Cause
 from .descriptions import spelling
@@ -42,7 +44,8 @@ def in_words_of_settings(
         if len(explained) > 1:
             return causes
         summary = f"the Cell is a {theirs} in the candidate, a {ours} in the reference: {first.summary}"
-        named = replace(first, summary=summary, fix=f"use {ours}")
+        is_layer = reference["class"] in vars(torch.nn)  # a class of the network's own is what the candidate leaves
+        named = replace(first, summary=summary, fix=f"use {ours}" if is_layer else first.fix)
     else:
         summary = f"{visible_name(name)} is {theirs} in the candidate, {ours} in the reference"
         fix = f"{visible_name(reference['class'])}(..., {visible_name(name)}={ours})"
