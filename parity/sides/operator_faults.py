@@ -81,9 +81,12 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """Path of the Cell that holds one of the arguments."""
         if self._owners is None:
             tensors = [*named_parameters(self.module), *named_buffers(self.module)]
-            self._owners = {tensor.data_ptr(): name.rpartition(".")[0] for name, tensor in tensors if tensor.numel()}
             paths = {path for path, _, _ in named_modules(self.module)}
-            self._owners = {pointer: path for pointer, path in self._owners.items() if path in paths}
+            self._owners = {
+                tensor.data_ptr(): path
+                for name, tensor in tensors
+                if (path := name.rpartition(".")[0]) in paths and tensor.layout == torch.strided and tensor.numel()
+            }
         given = [a.data_ptr() for a in args[2:] if isinstance(a, torch.Tensor)]
         return next((self._owners[pointer] for pointer in given if pointer in self._owners), "")
 

@@ -25,7 +25,7 @@ from ...runtime.ir.program import Program
 from ...runtime.ir.types import is_floating
 from ...runtime.programs.call import as_array
 from ..options import Options
-from ..support.tensors import as_tensor
+from ..support.tensors import as_tensor, dense
 from .gradient_code import cells_with_gradient_code
 from .interpreter_side import InterpreterSide
 from .kept_state import KeptState
@@ -235,7 +235,7 @@ class TorchSide:
                 uses = ParameterUses({p: name for name, p in named_parameters(self.module)}, lambda: recorder.cell()[0])
                 stack.enter_context(uses)
                 recorder.records.used_elsewhere = uses.elsewhere
-            buffers_before = {name: b.clone() for name, b in named_buffers(self.module)}
+            buffers_before = {name: dense(b).clone() for name, b in named_buffers(self.module)}
             stack.enter_context(keep_activations())
             stack.enter_context(torch.enable_grad())
             stack.enter_context(RecordableCalls())
@@ -251,7 +251,7 @@ class TorchSide:
             for name, buffer in named_buffers(self.module):
                 if name in self.ignored:
                     continue
-                changed = not torch.equal(buffers_before[name], buffer)
+                changed = not torch.equal(buffers_before[name], dense(buffer))
                 (records.updates if changed else records.buffers)[name] = as_array(buffer).copy()
         records.draws = draws.recorded
         if run.inner and run.jitter is None:

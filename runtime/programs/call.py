@@ -30,7 +30,7 @@ def as_array(tensor: Any) -> Array:
     if hasattr(tensor, "asnumpy"):
         return np.asarray(tensor.asnumpy())
     detached = tensor.detach().cpu()
-    if detached.is_sparse:
+    if str(detached.layout).startswith("torch.sparse"):  # by coordinates, in compressed rows, ...
         detached = detached.to_dense()
     # a float64 run of parity reports the working dtype for its tensors, but not its element size
     if str(detached.dtype) == "torch.bfloat16" and detached.element_size() == BFLOAT16.itemsize:
