@@ -36,6 +36,7 @@ KERNEL = np.random.default_rng(1).standard_normal((4, 3, 5, 5))
         (MATRIX, lambda x: np.where(np.arange(36).reshape(6, 6) == 8, 7.0, x), "differs in 1 element, [1, 2],"),
         (MATRIX, lambda x: x * np.nan, "isn't finite"),
         (MATRIX, lambda x: np.tanh(x), ""),
+        (MATRIX, lambda x: x, ""),  # the identity is no order of rows
     ],
 )  # fmt: skip
 def test_the_relation_is_named(reference: Array, change: Callable[[Array], Array], words: str) -> None:
