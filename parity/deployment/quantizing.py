@@ -29,6 +29,10 @@ def quantize(
 ) -> None:
     """Write a file with weights of 8 bits per channel.
 
+    Processors without VNNI add two products of unsigned and signed codes in 16 bits, which overflow. So that the file
+    computes the same everywhere, weights of static files have codes from -64 to 64, and those of dynamic ones have no
+    sign.
+
     Args:
         source: the float32 file.
         target: the file to write.
@@ -41,7 +45,7 @@ def quantize(
     Raises:
         ConversionError: `onnxruntime.quantization` can't quantize the model.
     """
-    from onnxruntime.quantization import QuantFormat, quantize_dynamic, quantize_static
+    from onnxruntime.quantization import QuantFormat, QuantType, quantize_dynamic, quantize_static
 
     external = model_size(source) > MODEL_LIMIT  # a quantized file may not be much smaller
     with _as_conversion_errors():
@@ -49,12 +53,13 @@ def quantize(
             quantize_dynamic(
                 source, target, op_types_to_quantize=DYNAMIC_OPERATORS, per_channel=True,
                 use_external_data_format=external, nodes_to_quantize=list(nodes),
-                extra_options={"MatMulConstBOnly": True},
+                weight_type=QuantType.QUInt8, extra_options={"MatMulConstBOnly": True},
             )  # fmt: skip
         else:
             quantize_static(
                 source, target, calibration_reader(calibration), quant_format=QuantFormat.QDQ, per_channel=True,
                 use_external_data_format=external, nodes_to_quantize=list(nodes), calibration_cache_path=ranges,
+                reduce_range=True,
             )  # fmt: skip
     onnx.checker.check_model(str(target))
 

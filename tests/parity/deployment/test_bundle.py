@@ -248,6 +248,34 @@ def test_half_precision(tmp_path: Path) -> None:
     assert verify(tmp_path / "bundle", "python").returncode == 0
 
 
+SEVERAL = """
+import torch
+from torch import nn
+
+
+def model():
+    return nn.Linear(40, 4)  # exact for zeros, so that the second inputs are the worst
+
+
+def inputs():
+    yield (torch.zeros(2, 40),)
+    yield (torch.linspace(-3, 3, 80).reshape(2, 40),)
+"""
+
+
+def test_the_bars_are_those_of_the_first_inputs(tmp_path: Path) -> None:
+    """The report keeps the worst comparison of several inputs: here, that of the second ones."""
+    (tmp_path / "several.py").write_text(SEVERAL)
+    done = CliRunner().invoke(main, ["export", str(tmp_path / "several.py"), "--bundle", str(tmp_path / "folder")])
+    assert done.exit_code == 0, done.output
+    assert (
+        "the same network"
+        in subprocess.run(
+            [sys.executable, "-I", tmp_path / "folder" / "verify.py"], capture_output=True, text=True, check=True
+        ).stdout
+    )
+
+
 def test_nothing_is_left_if_parity_fails(tmp_path: Path) -> None:
     text = """import torch
 from torch import nn
