@@ -36,7 +36,23 @@ DTYPE = "a dtype: Options and Run take those of a list"
 OWN = "names that stand in our own source"
 USER = "the user's own Python, which the user asks for"
 EXPORTED = "names that torch.export has given in a graph of its own"
+SCRIPTED = "names in the graph of a module that the user's own code has scripted or loaded"
 EXCEPTIONS: dict[Found, str] = {
+    ("converter/exported/archive.py::", "import pickle"): "for the errors that torch.load raises, nothing else",
+    (
+        "converter/exported/archive_checks.py::_check_operator",
+        "getattr",
+    ): "operators of torch alone, which it looks for",
+    ("converter/exported/modules.py::_name_arguments", "type(name, bases, ...)"): OWN,
+    ("converter/exported/modules.py::without_guards", "GraphModule"): "of a graph that torch made, without its guards",
+    ("converter/torchscript/functions.py::", "CompilationUnit"): OWN,
+    ("converter/torchscript/functions.py::", "torch.jit.CompilationUnit"): OWN,
+    ("converter/torchscript/functions.py::", "attrgetter"): OWN,
+    ("converter/torchscript/interpreter.py::_node", "setattr"): SCRIPTED,
+    ("converter/torchscript/interpreter.py::_operator", "getattr"): SCRIPTED,
+    ("converter/torchscript/modules.py::Part.attribute", "getattr"): SCRIPTED,
+    ("converter/torchscript/modules.py::_named", "type(name, bases, ...)"): SCRIPTED,
+    ("parity/sweeping/watchdog.py::", "import subprocess"): "runs our own watchdog with this Python",
     ("converter/capture/shapes_spec.py::", "import importlib"): "for modules that torch has since 2.14",
     ("runtime/ir/program.py::", "setattr"): OWN,
     ("runtime/ops/symbolic_methods.py::_attach", "setattr"): OWN,

@@ -44,15 +44,17 @@ def runtime_shaped(operator: str, options: Options, *operands: Tensor | None) ->
     attributes = tuple((key, numpy_dtype(x) if isinstance(x, torch.dtype) else x) for key, x in options)
     types = tuple(None if x is None or fixed else Type(numpy_dtype(x.dtype), tuple(x.shape)) for x, fixed in pairs)
     devices = [x.device for x in operands if x is not None]
-    return _convert(operator, attributes, types, values, devices[0], torch.get_default_dtype())(*tensors)
+    # a run in which numbers are wider than their dtype says makes constants of that width
+    width = torch.zeros(()).element_size()
+    return _convert(operator, attributes, types, values, devices[0], width)(*tensors)
 
 
 @functools.lru_cache(maxsize=256)
 def _convert(
     operator: str, options: Options, types: Sequence[Type | None], contents: Sequence[Any], device: torch.device,
-    precision: torch.dtype,
+    width: int,
 ) -> nn.Module:  # fmt: skip
-    """The function as a module, for operands of these types or contents; in each precision it has other constants."""
+    """The function as a module, for operands of these types or contents; for each width it has other constants."""
 
     def apply(*tensors: Any) -> Sequence[Any]:
         remaining = iter(tensors)

@@ -56,6 +56,12 @@ def _divide(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     return x / y if rounding_mode is None else x // y if rounding_mode == "floor" else math.trunc(x / y)
 
 
+def _format(text: str, values: tuple[Any, ...]) -> str:
+    """Return a text with a value in the place of each `{}`: all that TorchScript's `format` knows."""
+    first, *rest = text.split("{}")
+    return first + "".join(f"{value}{part}" for value, part in zip(values, rest, strict=True))
+
+
 def _same(x: Any, *_: Any) -> Any:
     return x
 
@@ -130,6 +136,6 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "aten::__or__": operator.or_,
     "aten::__xor__": operator.xor,
     "aten::__not__": operator.not_,
-    "aten::format": lambda text, *values: text.format(*values),
+    "aten::format": lambda text, *values: _format(text, values),
 }
 """Operations on numbers, texts and lists, which are operators of torch where an operand is a tensor."""

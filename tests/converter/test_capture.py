@@ -491,12 +491,6 @@ def test_an_axis_that_a_tensor_has_not_is_refused(shapes: Any) -> None:
         from_torch(nn.Linear(3, 3), (torch.ones(2, 3),), dynamic_shapes=shapes)
 
 
-@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-def test_a_compiled_module_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"compiled by torch\.jit \(Linear\)"):
-        from_torch(torch.jit.script(nn.Linear(3, 3)), (X,))
-
-
 def test_a_graph_module_is_captured_with_its_cells() -> None:
     traced = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(3, 2), nn.ReLU()))
     program = from_torch(traced, (torch.ones(1, 3),))

@@ -200,7 +200,8 @@ def test_no_such_file(write: Write) -> None:
 def test_a_folder_and_a_file_of_another_kind(write: Write) -> None:
     write("", "folder/net.py")
     assert "is a folder" in refused("folder")
-    assert "isn't a Python file" in refused(write("weights", "model.pt"))
+    assert "isn't a Python file" in refused(write("weights", "model.txt"))
+    assert "torch.jit.load('model.pt')" in refused(write("weights", "model.pt"))
 
 
 def test_no_such_module(write: Write) -> None:

@@ -60,10 +60,10 @@ def test_common_mistakes_are_proved_with_values_alone(
 @pytest.mark.parametrize(
     ("name", "cause"),
     [
-        ("the first layer", "mul with 1.0001 is computed in the candidate in addition"),
+        ("the first layer", "the scale 1.0001 is applied in the candidate in addition"),
         ("the last layer", "add with 0.001 is computed in the candidate in addition"),
         ("an activation", "clamp is computed in the candidate in addition"),
-        ("code around Cells", "mul with 1.01 is computed in the candidate in addition"),
+        ("code around Cells", "the scale 1.01 is applied in the candidate in addition"),
     ],
 )
 def test_other_code_is_found_between_the_programs_of_both(
