@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from cellbridge.parity.sweeping.result import Outcome, Result
+from cellbridge.parity.sweeping.result import OUTCOMES, Outcome, Result
 from cellbridge.parity.sweeping.store import Store
 
 HEAD = "import torch\nfrom torch import nn\ndef inputs(): return (torch.ones(2, 4),)\n"
@@ -142,7 +142,8 @@ def test_wrong_command_lines(tmp_path: Path, arguments: list[str], message: str)
 
 
 def _result(model: str, outcome: Outcome, reason: str = "", seconds: float = 1.0) -> Result:
-    return Result(model, outcome, reason, 0, seconds, 10**6)
+    code = next(code for code, meaning in OUTCOMES.items() if meaning == outcome)
+    return Result(model, outcome, reason, code, seconds, 10**6)
 
 
 def test_two_sweeps_compared(tmp_path: Path) -> None:
