@@ -65,7 +65,7 @@ class Conversions:
                 self.program,
                 args,
                 kwargs,
-                dtype=WORKING_DTYPES[dtype].onnxruntime,
+                working_dtype=dtype,
                 provider=options.provider,
                 opset=self.opset or find(options.provider).newest_opset,
             ),

@@ -39,11 +39,15 @@ from ..sides.known_frameworks import framework_of, name_of_port
 from ..sides.onnxruntime_side import OnnxModelSide
 from ..sides.precision import WorkingDtypeCaster
 from ..sides.records import Side
+from ..sides.runtime_program import written_program
 from ..sides.torch_program import capture_program
 from ..support.progress import NoProgress, Progress
 from .conversions import Conversions, is_selected, require_sides, torch_side
 from .round_trip import ways_back
 from .several_inputs import Arguments, JudgeInput, judge_all_inputs
+
+_WRITES = {"float16": "--fp16", "bfloat16": "--bf16", "float64": "--no-check"}
+"""The options of `parity export` that write a model in its own dtype."""
 
 
 @one_at_a_time
@@ -131,7 +135,6 @@ def check(
         report = over_all(port)
         report.notes.append(f"only the port was judged: {error}".partition("\n")[0])
         return report
-    exported_dtype = WORKING_DTYPES[chosen.dtype].onnxruntime
     back: dict[str, torch.nn.Module] = {}
     if round_trip:
         stages.stage("convert back", None)
@@ -149,22 +152,32 @@ def check(
     report.notes += mode_notes(module, chosen.train) + notes
     if not (chosen.fail_fast and report.failed):
         conversions.judge_at_other_sizes(report, args, keywords, dynamic_shapes)
-    own = WorkingDtypeCaster(module, getattr(torch, chosen.dtype)).replaced
-    if own in (torch.float16, torch.bfloat16) and chosen.dtype == "float32":
-        name = str(own).removeprefix("torch.")
+    report.notes += _dtype_notes(module, chosen.dtype)
+    exported, rewriting_notes = written_program(program, chosen.dtype, chosen.provider)
+    report.notes += rewriting_notes
+    judged_dtype = WORKING_DTYPES[chosen.dtype].onnxruntime
+    if judged_dtype != chosen.dtype:
         report.notes.append(
-            f"the model is in {name}, but was compared, and is written to ONNX, in float32: --dtype {name} compares it "
-            f"in {name}, and parity export --fp16 writes it in float16"
-        )
-    if exported_dtype != chosen.dtype:
-        report.notes.append(
-            f"ONNX Runtime was compared in {exported_dtype}: it has kernels in {chosen.dtype} for few operators"
+            f"ONNX Runtime was compared in {judged_dtype}: it has kernels in {chosen.dtype} for few operators"
+            + (f"; the file is in {chosen.dtype}, and wasn't run" if save_onnx is not None else "")
         )
     if save_onnx is not None:
         stages.stage("write ONNX", None)
-        model = to_onnx(program, save_onnx, opset=opset, external_data=external_data)
+        model = to_onnx(exported, save_onnx, opset=opset, external_data=external_data)
         report.notes.append(f"the ONNX model is of {opsets.describe(model)}")
     return report
+
+
+def _dtype_notes(module: torch.nn.Module, working_dtype: str) -> list[str]:
+    """Return a remark on a module in another dtype than float32 that was compared in float32."""
+    own = WorkingDtypeCaster(module, getattr(torch, working_dtype)).replaced
+    name = str(own).removeprefix("torch.")
+    if working_dtype != "float32" or name not in _WRITES:
+        return []
+    return [
+        f"the model is in {name}, but was compared, and is written to ONNX, in float32: --dtype {name} compares it in "
+        f"{name}, and parity export {_WRITES[name]} writes it in {name}"
+    ]
 
 
 @one_at_a_time

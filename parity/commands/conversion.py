@@ -52,8 +52,11 @@ def check_model_file(
     if save_onnx is not None:
         from ...converter import to_onnx
         from ...runtime.lowering import opsets
+        from ..sides.runtime_program import written_program
 
-        program = convert_model_file(model, options["seed"], verbose, dynamic, options["dtype"])
+        captured = convert_model_file(model, options["seed"], verbose, dynamic, options["dtype"])
+        program, notes = written_program(captured, options["dtype"])
+        report.notes += notes
         external_data = more.get("external_data", "auto")
         written = to_onnx(program, save_onnx, opset=more.get("opset"), external_data=external_data)
         report.notes.append(f"the ONNX model is of {opsets.describe(written)}")

@@ -12,7 +12,7 @@ from ..options import OptionKeywords
 from ..report.layout import echo
 from ..support import files
 from ..training.training_config import TrainingConfigKeywords
-from .bundle_export import export_bundle, print_fallback
+from .bundle_export import export_bundle, print_fallback, print_note
 from .command import EXIT_CODES, Command, common_options, memory_option, probe_option
 from .conversion import check_model_file, convert_model_file
 from .outcome import file_of, require_file, require_outputs, require_parity
@@ -207,8 +207,12 @@ def export(
         if no_check:
             from ...converter import to_onnx
             from ...runtime.lowering import opsets
+            from ..sides.runtime_program import own_working_dtype, written_program
 
-            program = convert_model_file(model, seed, verbose, dynamic, dtype if fp16 or bf16 else None)
+            captured = convert_model_file(model, seed, verbose, dynamic, dtype if fp16 or bf16 else None)
+            program, notes = written_program(captured, own_working_dtype(captured))
+            for note in notes:
+                print_note(note)
             model_proto = to_onnx(program, onnx_path, opset=opset, external_data=data)
             echo(f"the ONNX model is of {opsets.describe(model_proto)}")
         else:

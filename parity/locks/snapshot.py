@@ -72,7 +72,7 @@ def take_runtime_snapshot(
     require_finite(truth, "float64")
     program = capture_program(module, args, dict(kwargs), None, options.dtype, options.train)
     dtype = WORKING_DTYPES[options.dtype].onnxruntime
-    exported = ExportedSide(ONNXRUNTIME, program, args, kwargs, dtype=dtype, provider=options.provider)
+    exported = ExportedSide(ONNXRUNTIME, program, args, kwargs, working_dtype=options.dtype, provider=options.provider)
     # each Cell gets the values that it had in float64
     records = exported.run(Run(dtype, grads=False, draws=truth.draws, slots=truth.slots, feed=truth))
     require_finite(records, dtype)

@@ -18,7 +18,7 @@ from ...runtime.lowering.precomputed import Precomputed
 from ...runtime.lowering.unused_inputs import remove_unused_inputs
 from ...runtime.lowering.writing import Tensors, add_initializers, add_references
 from ...runtime.programs.call import as_array
-from ..dtypes import cast_floating
+from ..dtypes import WORKING_DTYPES, cast_floating
 from .boundary_keys import own_key
 from .choices import VectorChoice
 from .interpreter_side import recorded_draws
@@ -27,12 +27,13 @@ from .records import OUTPUT, Arguments, Array, Capabilities, Key, ParameterInfo,
 from .replay import Replay
 from .resolution import resolutions
 from .runtime_model import RuntimeModel
+from .runtime_program import runtime_program
 
 Parts = tuple[onnx.ModelProto, Tensors]
 
 
 class ExportedSide:
-    """A program, exported to ONNX and run in `dtype`."""
+    """A program that was captured in `working_dtype`, exported to ONNX as `runtime_program` says."""
 
     def __init__(
         self,
@@ -41,14 +42,15 @@ class ExportedSide:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         *,
-        dtype: str = "float32",
+        working_dtype: str = "float32",
         provider: str = "cpu",
         opset: int | None = None,
     ) -> None:
         self.name = name
         self.opset = opset
-        self.program = program.astype(dtype)
+        self.program = runtime_program(program, working_dtype, provider)
         self.provider = provider
+        dtype = WORKING_DTYPES[working_dtype].onnxruntime
         self.capabilities = Capabilities((("rounding", dtype),), gradients=False, own_precision=False)
         self.captured = program
         self.inputs = self._arrays((args, dict(kwargs)))
@@ -58,7 +60,7 @@ class ExportedSide:
         return {}
 
     def run(self, run: Run) -> Records:
-        """Run once in the program's dtype; with a feed, run every Cell on the values fed.
+        """Run once, in the dtypes of the program; with a feed, run every Cell on the values fed.
 
         End to end, eigenvectors inside are the reference's, since a session can't be made to turn its own.
         """

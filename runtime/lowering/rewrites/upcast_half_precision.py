@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...ir.types import FLOAT32, Node, Value, is_half
+from ...ir.types import BFLOAT16, FLOAT32, Node, Value, is_half
 from ...ops import elementwise
 from ...ops.registry import Op, get
 from ...tracing import Builder, SymbolicTensor
@@ -39,6 +39,12 @@ def upcast_half_precision(builder: Builder, node: Node) -> bool:
             cast = Node("cast", (result,), {"dtype": value.dtype}, (value,), node.cell, node.source)
             builder.nodes.append(cast)
     return True
+
+
+def upcast_bfloat16(builder: Builder, node: Node) -> bool:
+    """The rule for `rewrite`: `upcast_half_precision`, for bfloat16 alone."""
+    values = (*node.outputs, *_operands(node))
+    return any(value.dtype == BFLOAT16 for value in values) and upcast_half_precision(builder, node)
 
 
 def _operands(node: Node) -> list[Value]:
