@@ -11,6 +11,8 @@ from functools import reduce
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import _pytree as pytree
 from torch.utils.weak import WeakTensorKeyDictionary
 
 _CASTS = {
@@ -26,10 +28,9 @@ _LIKE_SECOND = (torch.Tensor.to, torch.Tensor.type_as)
 
 
 class DeclaredDtypes:
-    """Follows the dtypes of tensors through a network, by torch's rules of promotion.
+    """Follows the dtypes of tensors through a network, by torch's rules of promotion and autocast.
 
-    A float64 tensor has the working dtype unless something else is known about it. The casts of autocast regions aren't
-    followed.
+    A float64 tensor has the working dtype unless something else is known about it.
 
     Args:
         working: the working dtype.
@@ -40,6 +41,7 @@ class DeclaredDtypes:
         self._of_wide = {torch.float64: working, torch.complex128: working.to_complex()}
         self._others = WeakTensorKeyDictionary()
         self._others.update(kept)
+        self._of_autocast: dict[Any, torch.dtype | None] = {}
 
     def of(self, tensor: torch.Tensor) -> torch.dtype:
         """Return the dtype that a tensor of the float64 run has in a run in the working dtype."""
@@ -73,7 +75,7 @@ class DeclaredDtypes:
             return result
         given = [tensor for part in (*args, *kwargs.values()) for tensor in _tensors(part)]
         asked = self._asked_for(func, args, kwargs)
-        dtype = asked or self._promoted(given)
+        dtype = asked or self._cast_automatically(func, args, kwargs, tensors[0]) or self._promoted(given)
         for tensor in tensors:
             own = dtype.to_complex() if tensor.is_complex() else dtype.to_real()
             if not any(tensor is other for other in given):
@@ -91,6 +93,38 @@ class DeclaredDtypes:
         dtypes = [part for part in (*args, *kwargs.values()) if isinstance(part, torch.dtype)]
         return next((dtype for dtype in dtypes if dtype.is_floating_point or dtype.is_complex), None)
 
+    def _cast_automatically(
+        self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], result: torch.Tensor
+    ) -> torch.dtype | None:
+        """The dtype that a function returns in an autocast region; None outside, or where that isn't known.
+
+        torch's rules are asked with tensors without data. The answer depends on the dtypes alone.
+        """
+        device = result.device.type
+        if not torch.amp.is_autocast_available(device) or not torch.is_autocast_enabled(device):
+            return None
+        leaves = [leaf for part in (*args, *kwargs.values()) for leaf in _leaves(part)]
+        kinds = tuple(
+            (self.of(leaf), leaf.ndim == 0) if isinstance(leaf, torch.Tensor) else type(leaf) for leaf in leaves
+        )
+        key = func, kinds, torch.get_autocast_dtype(device)
+        if key not in self._of_autocast:
+            self._of_autocast[key] = self._without_data(func, args, kwargs)
+        return self._of_autocast[key]
+
+    def _without_data(self, func: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> torch.dtype | None:
+        def fake(leaf: Any) -> Any:
+            if not isinstance(leaf, torch.Tensor):
+                return leaf
+            return torch.empty_strided(leaf.shape, leaf.stride(), dtype=self.of(leaf), device=leaf.device)
+
+        with FakeTensorMode(), torch.no_grad():
+            try:
+                results = _tensors(func(*pytree.tree_map(fake, args), **pytree.tree_map(fake, dict(kwargs))))
+                return next((x.dtype for x in results if x.is_floating_point() or x.is_complex()), None)
+            except RuntimeError:  # it depends on data, or doesn't run in the working dtype
+                return None
+
     def _promoted(self, tensors: list[torch.Tensor]) -> torch.dtype:
         """The dtype of what is computed from tensors: those without dimensions count only if there are no others."""
         inexact = [tensor for tensor in tensors if tensor.is_floating_point() or tensor.is_complex()]
@@ -99,9 +133,14 @@ class DeclaredDtypes:
 
 
 def _tensors(tree: Any) -> Iterator[torch.Tensor]:
-    """Yield the tensors in an argument or result, which torch nests in tuples and lists only."""
-    if isinstance(tree, torch.Tensor):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
+    """Yield the tensors in an argument or result."""
+    return (leaf for leaf in _leaves(tree) if isinstance(leaf, torch.Tensor))
+
+
+def _leaves(tree: Any) -> Iterator[Any]:
+    """Yield what is in an argument or result, which torch nests in tuples and lists only."""
+    if isinstance(tree, (tuple, list)):
         for part in tree:
-            yield from _tensors(part)
+            yield from _leaves(part)
+    else:
+        yield tree

@@ -85,7 +85,8 @@ def test_the_file_that_is_written_runs_and_is_the_one_that_was_judged(
     report = check(module, (x,), save_onnx=tmp_path / "m.onnx", train=False, probe=False, grads=False)
     assert not report.failed, str(report)
     written = onnx.load(tmp_path / "m.onnx")
-    assert judged and all(dtypes_in(model) == dtypes_in(written) for model in judged)
+    assert judged
+    assert all(dtypes_in(model) == dtypes_in(written) for model in judged)
     assert dtypes_in(written) > {onnx.TensorProto.FLOAT}, "the part keeps its dtype"
     (result,) = run_model(tmp_path / "m.onnx", {"x": x.numpy()}).values()
     np.testing.assert_allclose(result, module(x).detach().numpy(), rtol=0.02, atol=0.02)
@@ -138,7 +139,27 @@ def inputs():
 
 def test_an_unchecked_file_runs_too(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(UNCHECKED)
-    result = CliRunner().invoke(main, ["export", str(tmp_path / "net.py"), "-o", str(tmp_path / "m.onnx"), "--no-check"])
+    result = CliRunner().invoke(
+        main, ["export", str(tmp_path / "net.py"), "-o", str(tmp_path / "m.onnx"), "--no-check"]
+    )
     assert result.exit_code == 0, result.output
     assert "rounded to bfloat16" in " ".join(result.output.split())
     assert run_model(tmp_path / "m.onnx", {"x": np.ones((2, 4, 4), np.float32)})
+
+
+class Constants(nn.Module):
+    """Makes constants in the dtype that autocast gives its values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h = self.a(x)
+            return (h - torch.tensor([0.1, 0.2, 0.3], dtype=h.dtype)).float() * h.new_tensor([0.3, 0.1, 0.7])
+
+
+def test_constants_in_the_dtype_of_autocast_are_the_same_numbers_in_float64() -> None:
+    report = check(Constants(), (torch.randn(2, 3),), probe=False)
+    assert not report.failed, str(report)

@@ -82,3 +82,51 @@ def test_a_changed_array_is_narrow_again_after_the_run() -> None:
         assert held.add_(0.1).mul(10).sub(1).abs().max() < 1e-15
     assert held.dtype == torch.float32
     assert array.tolist() == [np.float32(0.1)] * 3
+
+
+AUTOCAST: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
+    "linear": lambda x: F.linear(x, torch.ones(4, 3)),
+    "an operator": lambda x: x @ x.T,
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "attention": lambda x: F.scaled_dot_product_attention(x[None], x[None], x[None]),
+    "convolution": lambda x: F.conv1d(x[None], torch.ones(2, 2, 2)),
+    "into a layer": lambda x: F.linear(x.double(), torch.ones(4, 3, dtype=torch.float64)),
+    "pointwise": lambda x: x + x,
+    "of a product": lambda x: (x @ x.T).relu(),
+    "in float32": lambda x: F.mse_loss(x @ x.T, x @ x.T),
+    "promoted": lambda x: torch.cat([x @ x.T, x]),
+    "a sum with a product": lambda x: torch.ones(2, 2) + x @ x.T,
+    "cast afterwards": lambda x: (x @ x.T).float() + 1,
+    "in place": lambda x: torch.ones(2, 2).add_(x @ x.T),
+    "cast by function": lambda x: F.softmax(x @ x.T, -1, dtype=torch.float32),
+    "switched off inside": lambda x: _without_autocast(x),
+    "depending on data": lambda x: (x @ x.T)[(x @ x.T) > 0],
+}
+
+
+def _without_autocast(x: torch.Tensor) -> torch.Tensor:
+    with torch.autocast("cpu", enabled=False):
+        return x @ x.T
+
+
+@pytest.mark.parametrize("lower", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("expression", AUTOCAST)
+def test_the_casts_of_autocast_are_followed(expression: str, lower: torch.dtype) -> None:
+    compute = AUTOCAST[expression]
+    square = torch.ones(2, 3) if expression != "promoted" else torch.ones(2, 2)
+    with torch.autocast("cpu", dtype=lower):
+        expected = compute(square).dtype
+    wide = square.double()
+    with torch.autocast("cpu", dtype=lower), DoublePrecision(torch.float32):
+        assert compute(wide).dtype == expected
+
+
+def test_following_autocast_draws_no_random_numbers() -> None:
+    x = torch.ones(2, 3, dtype=torch.float64)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        torch.manual_seed(0)
+        expected = F.dropout(x, 0.5)
+        torch.manual_seed(0)
+        with DoublePrecision(torch.float32):
+            found = F.dropout(x, 0.5)
+    assert torch.equal(found, expected)
